@@ -12,6 +12,7 @@ from rfnb.rec.decisions import Decided
 from rfnb.rec.loop_step import Step, StepAround
 from rfnb.rec.while_loop import check_state
 from rfnb.search.forced import check
+from rfnb.trace.probe import listening, trace_context
 
 if TYPE_CHECKING:
     from rfnb.control.holder import Holder
@@ -36,7 +37,8 @@ class HeldStep(StepAround):
 
     def begin(self, index: int) -> None:
         self._decisions = []
-        self._holder.before_step(self._loop.name, ".".join(running.names()), index, self)
+        entry = trace_context.place.entry if listening() else 0
+        self._holder.before_step(self._loop.name, ".".join(running.names()), index, self, entry=entry)
         super().begin(index)
 
     def refuse(self, error: Exception) -> None:
@@ -56,10 +58,11 @@ class HeldStep(StepAround):
         """A decision for the next choice; gives its label in words. What is known of the search says whether it can be done."""
         search = self._loop.search
         last, labels = search.last if search is not None else None, None
-        if last is not None and last.tokens.sparse_dim is not None:
+        first = search.links[0].last if search is not None and search.links else None  # of several choices of a step
+        if last is not None and first is not None and first.tokens.sparse_dim is not None:
             host = self._loop.ended_before()
             ended = None if host is None else (host, self._loop.end_dims)
-            labels = last.tokens.sparse_dim
+            labels = first.tokens.sparse_dim
             check(decided, labels, search.batch_dims(), last.carried, ended)
         self._decisions.append(decided)
         return label_words(decided.label, labels)

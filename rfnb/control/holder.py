@@ -10,6 +10,7 @@ from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import HeldState, HeldStep, HeldValues
 from rfnb.control.kept import Kept
+from rfnb.control.places import Places, numbers
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.core.errors import index_error
 from rfnb.rec.hold import Hold
@@ -64,6 +65,7 @@ class Holder(Hold):
         changed: What was changed, in words; of a branch, what was from its own beginning on.
         drifted: What was not the same in the trunk, in words.
         halt: Of a branch, the tick at which it pauses, and why.
+        places: The steps of events.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Holder(Hold):
             0 if trunk is None else trunk.end
         )  # what was changed before, the run that it branches from has noted
         self._repeated: Change | None = None
+        self.places = Places(self.steps)
 
     def around(self, loop: Loop, step: Step) -> Step:
         return HeldStep(step, loop, self) if self._gate.is_worker else step
@@ -107,10 +110,21 @@ class Holder(Hold):
         self._note(tick, *self.steps[tick], f"could not be done: {str(error).splitlines()[0]}")
 
     def before_step(
-        self, loop: str, path: str, index: int, held: Held, values: Mapping[str, Any] | None = None
+        self,
+        loop: str,
+        path: str,
+        index: int,
+        held: Held,
+        values: Mapping[str, Any] | None = None,
+        entry: int = 0,
     ) -> None:
-        """A step comes; returns when it may be made."""
+        """A step comes; returns when it may be made.
+
+        Args:
+            entry: The number that its events have, see `Event`; 0: nobody listens.
+        """
         tick = len(self.steps)
+        self.places.note(entry)
         self.steps.append((path, index))
         self.kept.add(tick, held.states_now())
         if self._gate.is_open and not (self._trunk or self._breakpoints or self._refused or tick in self._changes):
@@ -171,7 +185,8 @@ class Holder(Hold):
             if index == step and (path is None or loop == path or loop.endswith(f".{path}"))
         ]
         if nth is not None:
-            found = found[nth : nth + 1] if nth >= 0 else []
+            runs = numbers(steps, path)
+            found = [tick for tick in found if runs[tick] == nth]
         if len(found) == 1:
             return found[0]
         loops = ", ".join(
@@ -183,7 +198,7 @@ class Holder(Hold):
             "Several loops have one, or one has run several times. Say which."
             if found
             else "The run has these steps so far.",
-            f'run.from_step({step}, path="{steps[found[-1]][0]}", nth={len(found) - 1})' if found else None,
+            f'run.from_step({step}, path="{steps[found[-1]][0]}", nth={self.places[found[-1]].nth})' if found else None,
         )
 
     def _reason(self, at: Position) -> str | None:

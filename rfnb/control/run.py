@@ -31,6 +31,7 @@ from rfnb.backends import registry
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.holder import Holder, Trunk
+from rfnb.control.places import Place
 from rfnb.control.position import Change, Position
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
@@ -289,6 +290,10 @@ class Run(NotPicklable):
     def changes(self) -> Sequence[Changed]:
         """All that was changed in it, in words; of a branch also what was before it left the run that it is made of."""
         return (*self._before, *self._holder.changed)
+
+    def place_of(self, entry: int) -> Place | None:
+        """The step in which an event of `trace` was recorded, given its `entry`; None: it is of no step that is held."""
+        return self._holder.places.of_entry(entry)
 
     @property
     def drifted(self) -> str | None:

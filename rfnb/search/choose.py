@@ -81,10 +81,11 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
             if has_ended is not None:
                 allowed = math.combine_bc(allowed, "logical_or", has_ended)
             total = where(allowed, total, float("-inf"), allow_broadcast_all_sources=True)
-    flat = flat_of(total, in_dim, axis)
+    flat = flat_of(total, in_dim, axis, search.order_of(total, in_dim, axis))
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
-    decisions = _decisions(loop, search, flat, ended) if loop.step.decisions else ()
+    # Of several choices of a step they are for the first one.
+    decisions = _decisions(loop, search, flat, ended) if loop.step.decisions and not link.position else ()
     if decisions:
         flat = banned(flat, decisions)
     if search.leave:

@@ -193,6 +193,13 @@ class Search:
             self._slots[size] = Dim(size, name="slot")
         return self._slots[size]
 
+    def order_of(self, total: Tensor, in_dim: Dim | None, axis: Dim) -> tuple[Dim, ...] | None:
+        """The batch dims in the order of the choice before, so that a number means the same sequence in all steps; None: any order."""
+        if self.last is None:
+            return None
+        before = self.batch_dims()
+        return before if {*before} == {*total.dims} - {in_dim, axis} else None
+
     def batch_dims(self) -> tuple[Dim, ...]:
         """The dims of the scores besides the beam."""
         assert self.last is not None

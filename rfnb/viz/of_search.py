@@ -99,6 +99,31 @@ class Followed:
         best = [best_of(history, seq) for seq in range(history.num_seqs)]
         return Followed(history, steps, side, inner, best)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether a row is a step of the loop: the search was recorded from its first step on."""
+        steps = list(dict.fromkeys(self.history.loop_steps))
+        return steps == list(range(len(steps)))
+
+    @property
+    def seqs(self) -> list[tuple[str, int]]:
+        """(name, size) of the dims that sequences run over."""
+        return [(dim.name, dim.extent) for dim in self.history.batch]
+
+    @property
+    def slot(self) -> str | None:
+        """The name of the dim over slots; None if it has another one in each step."""
+        names = {dim.name for one in self.steps if one is not None for dim in self.history.slot_dims(one)}
+        return names.pop() if len(names) == 1 else None
+
+    def events(self, events: Sequence[Any]) -> list[Any]:
+        """The event of each step of the loop; None where there is none."""
+        found: list[Any] = [None] * len(self.steps)
+        for event in events:
+            if event.step < len(found):
+                found[event.step] = event
+        return found
+
     def rows(self) -> list[list[np.ndarray]]:
         """The value of each step of the best hypothesis, for each sequence; NaN where none was recorded."""
         found = []

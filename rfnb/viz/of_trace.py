@@ -16,9 +16,11 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
+from rfnb.trace.beam_labels import Combined
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.trace.stack import loop_dim_of, runs_of
 from rfnb.viz.attention.layers import joined_layers, layer_of
+from rfnb.viz.attention.spec import axes_of as attention_axes_of
 from rfnb.viz.attention.spec import maps_of
 from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.axes import Axis, Named, RowsOver
@@ -26,6 +28,7 @@ from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.flow.spec import spec as flow_spec
 from rfnb.viz.group import spec as group
+from rfnb.viz.hands import Hands, best_slots, sizes, vocabulary
 from rfnb.viz.hypotheses import with_slots
 from rfnb.viz.of_outputs import KIND, outputs
 from rfnb.viz.of_search import Followed, Search, search_of, searches_of
@@ -33,6 +36,7 @@ from rfnb.viz.of_title import title_of
 from rfnb.viz.of_tokens import Labels, Tokens
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec
+from rfnb.viz.states.spec import axes_of as states_axes_of
 from rfnb.viz.states.spec import spec as states_spec
 from rfnb.viz.states.tracks import joined
 
@@ -50,6 +54,7 @@ def spec(
     labels: Mapping[Any, Sequence[Any]] | None = None,
     live: bool | None = None,
     title: str | None = None,
+    hands: Hands | None = None,
 ) -> Spec:
     """The spec of what a trace has.
 
@@ -61,9 +66,10 @@ def spec(
         labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Default: what was embedded.
         live: Whether more may come. Default: while the trace is not closed.
         title: Default says what ran, unless `kinds` or `path` choose.
+        hands: Of a run that is held: its views then say which steps and entries commands name.
     """
     running = not trace.closed if live is None else live
-    page = _Page(trace, Tokens(trace, labels), searches_of(trace), running)
+    page = _Page(trace, Tokens(trace, labels), searches_of(trace), running, hands)
 
     def wanted(kind: str) -> bool:
         return kinds is None or kind_filter(kinds)(kind)
@@ -124,8 +130,8 @@ class _Run:
 class _Page:
     """Makes the parts of one recording."""
 
-    def __init__(self, trace: Any, tokens: Tokens, searches: list[Search], live: bool):
-        self.trace, self.tokens, self.searches, self.live = trace, tokens, searches, live
+    def __init__(self, trace: Any, tokens: Tokens, searches: list[Search], live: bool, hands: Hands | None = None):
+        self.trace, self.tokens, self.searches, self.live, self.hands = trace, tokens, searches, live, hands
         self._axes: dict[Dim, str] = {}
         self._batches: dict[Any, str] = {}
 
@@ -168,8 +174,14 @@ class _Page:
 
     def _beams(self, run: _Run, own: Labels) -> Spec:
         search = next(one for one in self.searches if (one.path, one.run) == (run.path, run.number))
-        made = beams_spec(search.history, title=f"Beam search: {run.path or 'search'}", live=self.live)
+        history, hands = search.history, self.hands
+        held = hands and hands.of_search(run.events, isinstance(history.labels, Combined))
+        title = f"Beam search: {run.path or 'search'}"
+        made = beams_spec(history, title=title, live=self.live, ids=bool(held) and "cannot" not in (held or {}))
         made.head["axis"] = self._axis(loop_dim_of(run.events[0]))
+        if hands and held:
+            labels = [] if "cannot" in held else vocabulary(history.labels)
+            made.head.update(held=held, hands=hands.marks(run.events), **({"vocab": labels} if labels else {}))
         return made
 
     def _outputs(self, run: _Run, own: Labels) -> Spec | None:
@@ -198,7 +210,25 @@ class _Page:
         self._on(made, "row_dim", run, target.dim if target is not None else None, search)
         if made.head["maps"]:
             made.head["col_axis"] = self._axis(source.dim)
+        if self.hands and target is not None and target.dim in {self.trace.step_dim(run.events)}:
+            seqs, maps = map(sizes, attention_axes_of(weights, source.dim, target.dim))
+            self._held_maps(made, run.events, source.name, seqs, maps)
         return self._of_slots(made, weights)
+
+    def _held_maps(
+        self, made: Spec, events: Sequence[Any], axis: str, seqs: Any, maps: Any, slot: str | None = None
+    ) -> None:
+        """Say of each map which step and which entries its rows are."""
+        hands, calls = self.hands, self.trace.by_path("attention")
+        one = next(event for event in events if event is not None)
+        entries = [event.entry for event in calls[one.path]]
+        if hands is None or len(set(entries)) < len(entries):  # a module that is called twice in a step
+            return
+        for number, entry in enumerate(made.head["maps"]):
+            held = hands.of_map(events, axis, seqs, maps, number, slot)
+            if held:
+                entry["held"] = held
+        made.head["hands"] = hands.marks(events)
 
     def _along(self, run: _Run, followed: Followed, axis: Axis, own: Labels, title: str) -> Spec | None:
         """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
@@ -228,6 +258,11 @@ class _Page:
                 made.head["maps"], made.blocks, list(np.moveaxis(maps, 2, 0).swapaxes(2, 3)), before=followed.before
             )
         made.head.update(axis=self._axis(loop_dim_of(run.events[0])), col_axis=self._axis(axis.dim), best=True)
+        if self.hands and followed.is_whole:
+            inner = [Axis(dim.name, dim.extent, dim) for dim in followed.inner if dim.name != axis.name]
+            heads = sizes(sorted(inner, key=lambda each: "head" in each.name))
+            self._held_maps(made, followed.events(run.events), axis.name, followed.seqs, heads, followed.slot)
+            made.head["slots_of_best"] = best_slots(followed)
         return made
 
     def _states(self, run: _Run, own: Labels) -> Spec | None:
@@ -252,7 +287,26 @@ class _Page:
             return None
         made = states_spec(shown, step_dim=step.name, steps=own.along(step), title=title, live=self.live)
         self._on(made, "step_dim", run, step, search)
+        for entry in made.head["tracks"]:
+            name = entry["label"]
+            seqs, units = map(sizes, states_axes_of(name, shown[name], step.name))
+            self._held_track(made, entry, run.events, seqs, units)
         return self._of_slots(made, *shown.values())
+
+    def _held_track(
+        self, made: Spec, entry: dict[str, Any], events: Sequence[Any], seqs: Any, units: Any, slot: str | None = None
+    ) -> None:
+        """Say of a track which steps and entries its rows are, if it is a state of the loop."""
+        if self.hands is None:
+            return
+        made.head["hands"] = self.hands.marks(events)
+        one = next(event for event in events if event is not None)
+        last = {event.entry: event for event in self.trace.by_path("states")[one.path]}
+        # The loop tells its own at the end of a step.
+        if all(event is None or last[event.entry] is event for event in events):
+            held = self.hands.of_state(events, entry["label"], seqs, units, slot)
+            if held:
+                entry["held"] = held
 
     def _states_along(self, search: Search, run: _Run, step: Dim, title: str) -> Spec | None:
         """The states of the best hypothesis of each sequence, [seq, step, unit]; None if they are in no slots."""
@@ -284,6 +338,12 @@ class _Page:
             for entry in made.head["tracks"]:
                 name = entry["label"]
                 with_slots([entry], made.blocks, [slots[name]], before=found[name].before)
+        for entry in made.head["tracks"]:
+            own = found[entry["label"]]
+            if self.hands and own.is_whole and not own.before:
+                units = [(dim.name, dim.extent) for dim in own.inner]
+                self._held_track(made, entry, own.events(run.events), own.seqs, units, own.slot)
+                made.head["slots_of_best"] = best_slots(own)
         return made
 
     def _on(self, made: Spec, role: str, run: _Run, dim: Dim | None, search: Search | None) -> None:

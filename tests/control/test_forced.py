@@ -188,6 +188,33 @@ def test_what_leaves_the_beam_is_not_forced():
     assert run.result == leaving()
 
 
+def test_of_several_choices_of_a_step_the_first_one_is_decided():
+    """They have other labels here; the second one goes on as it would have done."""
+    letters, digits = Dim(4, name="letters", vocab=list("abcd")), Dim(3, name="digits", vocab=list("123"))
+    one = rf.log_softmax(rf.convert_to_tensor(np.array([3, 2, 1, 0], "float32"), dims=[letters]), axis=letters)
+    two = rf.log_softmax(rf.convert_to_tensor(np.array([0, 3, 1], "float32"), dims=[digits]), axis=digits)
+
+    def pairs():
+        loop = rf.Loop(max_seq_len=3, name="pairs")
+        loop.state.n = rf.zeros([])
+        for _ in loop:
+            rf.choice(one, axis=letters, beam_size=2, search=True)
+            digit = rf.choice(two, axis=digits, beam_size=2, search=True)
+            loop.state.n = loop.state.n + 1.0
+            loop.end(rf.zeros_like(digit) > 0, include_eos=True)
+
+    run = rf.run(pairs, paused=True)
+    run.wait()
+    run.step()
+    run.at.force("d", only=True)
+    run.resume()
+    assert run.wait() and run.state == "done", run.reason
+    found = run.trace.beams["pairs"]
+    there = [(step, slot) for step in (2, 3) for slot in range(2) if found.steps[step]["scores"][0, slot] > -np.inf]
+    labels = [found.label(found.steps[step]["tokens"][0, slot], step) for step, slot in there]
+    assert labels == ["d", "2", "3"]
+
+
 def test_nothing_is_forced_where_nothing_chooses():
     run = rf.run(lambda: rf.scan(spatial_dim=Dim(3), initial=rf.zeros([]), body=lambda x, s: (s, s + 1.0)), paused=True)
     run.wait()

@@ -194,6 +194,12 @@ def maps_of(array: np.ndarray, dims: Sequence[str]) -> np.ndarray:
     return _Weights.of(array, None, None, "source", "target", dims).array()
 
 
+def axes_of(weights: Tensor, source: Any, target: Any) -> tuple[list[Axis], list[Axis]]:
+    """The axes that sequences run over, and those that maps do, in the order of a spec."""
+    one = _Weights.of(weights, None, None, source, target, None)
+    return one.seqs, one.maps
+
+
 def _default_names(array: np.ndarray, source: Any, target: Any) -> list[str]:
     nested = any(
         labels is not None and len(labels) and isinstance(labels[0], (list, tuple)) for labels in (source, target)

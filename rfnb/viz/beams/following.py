@@ -13,16 +13,21 @@ from rfnb.viz.visible import line, visible
 _ALL = 4000  # hypotheses of a search up to which all have them; of larger ones those of the first results
 _RESULTS = 10
 
-Labels = list[tuple[str, float]]
+Labels = list[tuple[Any, ...]]
 
 
 def told(
-    steps: Sequence[Mapping[str, np.ndarray]], seq: int, tree: Tree, label: Callable[[int, int], str]
+    steps: Sequence[Mapping[str, np.ndarray]],
+    seq: int,
+    tree: Tree,
+    label: Callable[[int, int], str],
+    ids: bool = False,
 ) -> list[dict[str, Labels]]:
     """For each step, by slot of the step before, the best labels with their natural-log probabilities; by "all" where all have the same.
 
     Args:
         label: The text of a token in a step.
+        ids: Whether the index of each label follows.
     """
     if not any("next_tokens" in fields for fields in steps):
         return []
@@ -41,7 +46,7 @@ def told(
             for slot in sorted(going)[:1] if shared else sorted(going):
                 place = 0 if shared else slot
                 one["all" if shared else str(slot)] = [
-                    (label(int(token), step), round(float(log_prob), 4))
+                    (label(int(token), step), round(float(log_prob), 4), *((int(token),) if ids else ()))
                     for token, log_prob in zip(tokens[seq, place], log_probs[seq, place])
                     if np.isfinite(log_prob)
                 ]
@@ -51,7 +56,7 @@ def told(
 
 def words(labels: Sequence[Sequence[Any]]) -> str:
     """The labels with their probabilities, e.g. "the 43 %, a 20 %"; of scores that are no log probabilities the numbers."""
-    return ", ".join(f"{line(visible(str(label)[:20]))} {_share(float(value))}" for label, value in labels)
+    return ", ".join(f"{line(visible(str(label)[:20]))} {_share(float(value))}" for label, value, *_ in labels)
 
 
 def _share(log_prob: float) -> str:

@@ -45,6 +45,7 @@ def spec(
     reference: Sequence[Sequence[Any]] | None = None,
     title: str = "Beam search",
     live: bool = False,
+    ids: bool = False,
     **fields: Any,
 ) -> Spec:
     """The spec of a beam search.
@@ -60,6 +61,7 @@ def spec(
         reference: For each sequence the labels that were wanted, numbers or texts, with the one that ends them. The view says
             where they fell out of the beam, and why, and marks in each hypothesis what is other than there.
         live: Whether more steps may come.
+        ids: Also the index of each label, by which one is forced.
         **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
             `cand_scores`, `cand_kept`, `cand_verdict`, each a list over steps.
 
@@ -90,7 +92,7 @@ def spec(
     names_of = [known[id(labels)] for labels in each]
     seqs = []
     for seq in range(batch):
-        listed = [_listed(step, seq, name, cuts, parts) for step, name in zip(steps, names_of)]
+        listed = [_listed(step, seq, name, cuts, parts, ids) for step, name in zip(steps, names_of)]
         listed = _trim([step if ranked else {**step, "by_rank": False} for step, ranked in zip(listed, by_rank)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
         one: dict[str, Any] = {"label": str(name), "steps": listed, "best": []}
@@ -104,9 +106,10 @@ def spec(
         done = _finish(one, tree, join)
         if reference is not None and seq < len(reference) and tree.nbest:
             done["reference"] = told(whole, seq, reference[seq], tree)
-        if not live:
-            best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token))
+        if not live or ids:
+            best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token), ids)
             done["steps"] = [{**step, "next": more} for step, more in zip(done["steps"], best_of)] or done["steps"]
+        if not live:
             entries, inside = smaller.told(whole, seq, tree, length_exponent=length_exponent, join=join)
             if entries:
                 done["smaller"] = entries
@@ -243,7 +246,7 @@ class _Names:
         return str(self._labels[index]) if inside else str(index)  # type: ignore[index]
 
 
-def _listed(step: dict[str, np.ndarray], seq: int, name: _Names, cuts: int, parts: Parts) -> dict[str, Any]:
+def _listed(step: dict[str, np.ndarray], seq: int, name: _Names, cuts: int, parts: Parts, ids: bool) -> dict[str, Any]:
     """One step of one sequence as plain lists."""
     ends = step["end_scores"][seq] if "end_scores" in step else None
     scores = _numbers(step["scores"][seq] if ends is None else step["scores"][seq] + ends)
@@ -253,16 +256,20 @@ def _listed(step: dict[str, np.ndarray], seq: int, name: _Names, cuts: int, part
         "scores": scores,
         "ended": step["ended"][seq].astype(bool).tolist(),
     }
+    if ids:
+        kept["ids"] = _whole(step["tokens"][seq])
     if ends is not None and np.any(ends):
         kept["ends"] = _numbers(ends)
     if "left" in step and step["left"][seq].any():
         kept["left"] = step["left"][seq].astype(bool).tolist()
     if parts.names:
         kept["parts"] = parts.of(step, seq)
-    return {**kept, "cuts": _cut(step, seq, name, cuts, parts)}
+    return {**kept, "cuts": _cut(step, seq, name, cuts, parts, ids)}
 
 
-def _cut(step: dict[str, np.ndarray], seq: int, name: _Names, most: int, parts: Parts) -> list[dict[str, Any]]:
+def _cut(
+    step: dict[str, np.ndarray], seq: int, name: _Names, most: int, parts: Parts, ids: bool
+) -> list[dict[str, Any]]:
     """The best candidates that were cut."""
     if "cand_tokens" not in step:
         return []
@@ -281,6 +288,7 @@ def _cut(step: dict[str, np.ndarray], seq: int, name: _Names, most: int, parts: 
         {"token": name(token), "parent": parent, "score": score}
         | ({"why": Outcome(code).text} if code > Outcome.CUT else {})
         | ({"parts": list(rows[place])} if rows else {})
+        | ({"id": int(token)} if ids else {})
         for token, parent, score, code, place in zip(tokens, parents, rounded.tolist(), why, places.tolist())
     ]
 

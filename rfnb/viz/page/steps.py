@@ -106,6 +106,7 @@ def _without(step: dict[str, Any], keep: set[int]) -> dict[str, Any]:
         "ranks": 0,
         "lasts": 0,
         "inside": 0,
+        "ids": -1,
     }
     made = dict(step)
     for name, empty in nothing.items():

@@ -83,6 +83,12 @@ def spec(
     return Spec("states", head, blocks)
 
 
+def axes_of(label: str, value: Tensor, step_dim: str) -> tuple[list[Axis], list[Axis]]:
+    """The axes that sequences run over, and those that units do, in the order of a spec."""
+    track = _Track.of(label, value, step_dim, None)
+    return track.seqs, track.units
+
+
 def _judged(
     entry: dict[str, Any], array: np.ndarray, lengths: list[int], *, live: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:

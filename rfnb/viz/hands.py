@@ -1,0 +1,189 @@
+"""Hands: what a page needs to change what it shows, in views of a run that is held.
+
+A view shows rows of numbers; a command names a step of a loop, and in it entries by the names of dims. What is said here of each view leads
+from the one to the other: the `held` of a map, a track or a search (`docs/contracts/views.md`), and from `run.changes` to the
+rows that were changed by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rfnb.control.places import Place
+from rfnb.core.tensor import Tensor
+from rfnb.trace.event import Event
+from rfnb.trace.tree import Changed
+from rfnb.viz.axes import Axis
+from rfnb.viz.of_search import Followed
+
+_MOST_LABELS = 2000  # of a vocabulary that a page gets; of a larger one a label is typed in full
+_SEVERAL = "A step chooses from several sources, and no label is forced or banned in it."
+_LEAVES = "What ends leaves the beam of this search, and no label is forced or banned in it."
+
+
+class Hands:
+    """The ways from rows of views to steps of a run.
+
+    Args:
+        place_of: The place of an event by its `entry`; None: of no step that is held.
+        changes: What was changed so far.
+    """
+
+    def __init__(self, place_of: Callable[[int], Place | None], changes: Sequence[Changed] = ()):
+        self._place_of, self._changes = place_of, changes
+
+    def rows(self, events: Sequence[Event | None]) -> dict[str, Any] | None:
+        """The steps of the rows of a view: {path, nth, steps?}; None if they are of none that is held, or of several runs of loops.
+
+        Args:
+            events: Of each row; None where it has none.
+        """
+        places = [None if event is None else self._place_of(event.entry) for event in events]
+        there = [place for place in places if place is not None]
+        if not there or len(there) != sum(event is not None for event in events) or len({at.path for at in there}) > 1:
+            return None
+        if len({at.nth for at in there}) > 1:
+            return None
+        steps = [None if place is None else place.step for place in places]
+        made: dict[str, Any] = {"path": there[0].path, "nth": there[0].nth}
+        if steps != list(range(len(steps))):
+            made["steps"] = steps
+        return made
+
+    def marks(self, events: Sequence[Event | None]) -> list[list[Any]]:
+        """The rows before whose steps something was changed, and what: [[row, words]]."""
+        said: dict[int, list[str]] = {}
+        for change in self._changes:
+            said.setdefault(change.tick, []).append(change.words)
+        found = []
+        for row, event in enumerate(events):
+            place = None if event is None or not said else self._place_of(event.entry)
+            if place is not None:
+                # Of several choices of a step, at the first one.
+                found += [[row, words] for words in said.pop(place.tick, ())]
+        return found
+
+    def of_search(self, events: Sequence[Event], several: bool) -> dict[str, Any] | None:
+        """The `held` of a search, whose rows are its choices."""
+        held = self.rows(events)
+        if held is not None and (several or any("left" in event.values for event in events)):
+            held["cannot"] = _SEVERAL if several else _LEAVES
+        return held
+
+    def of_state(
+        self,
+        events: Sequence[Event | None],
+        name: str,
+        seqs: Sequence[tuple[str, int]],
+        units: Sequence[tuple[str, int]],
+        slot: str | None = None,
+    ) -> dict[str, Any] | None:
+        """The `held` of a track, if it is a state of the loop whose steps its rows are.
+
+        Args:
+            name: Of the state.
+            seqs, units: (name, size) of the dims that sequences and units run over.
+            slot: Of the dim of hypotheses, where the rows are those of one.
+        """
+        held = self.rows(events)
+        if held is None or not all(_is_own(event, held["path"]) for event in events if event is not None):
+            return None
+        made = _with_dims(held, [None if event is None else event.values[name] for event in events], seqs, units, slot)
+        return made and {**made, "state": name}
+
+    def of_map(
+        self,
+        events: Sequence[Event | None],
+        axis: str,
+        seqs: Sequence[tuple[str, int]],
+        maps: Sequence[tuple[str, int]],
+        number: int,
+        slot: str | None = None,
+    ) -> dict[str, Any] | None:
+        """The `held` of a map whose rows are steps of a loop.
+
+        Args:
+            axis: The name of the dim attended over.
+            seqs, maps: (name, size) of the dims that sequences and maps run over.
+            number: Of the map.
+            slot: As in `of_state`.
+        """
+        held = self.rows(events)
+        weights = [None if event is None else event.values["weights"] for event in events]
+        made = held and _with_dims(held, weights, seqs, [*maps, (axis, 0)], slot)
+        if not made:
+            return None
+        del made["units"]
+        widths = [_extent(one, axis) for one in weights]
+        made.update(attention=next(event.path for event in events if event), axis=axis, fixed=_unravel(number, maps))
+        made["widths"] = widths if len(set(widths)) > 1 else widths[0]
+        return made
+
+
+def vocabulary(labels: Any) -> list[str]:
+    """The texts of labels that a page gets to choose from; [] of too many."""
+    texts = list(labels) if labels is not None else []
+    return [str(text) for text in texts] if len(texts) <= _MOST_LABELS else []
+
+
+def best_slots(followed: Followed) -> dict[str, list[list[int]]]:
+    """The slots in which the best hypothesis of each sequence was, before and after the choice of each step."""
+    history, made = followed.history, {"before": [], "after": []}  # type: tuple[Any, dict[str, list[list[int]]]]
+    for seq, (labels, last, slot) in enumerate(followed.best):
+        before: dict[int, int] = {}
+        after: dict[int, int] = {}
+        for step, own in history.path(seq, slot, last) if labels else ():
+            at = history.loop_steps[step]
+            before.setdefault(at, int(history.steps[step]["parents"][seq, own]) if step else 0)
+            after[at] = own
+        made["before"].append(list(before.values()))
+        made["after"].append(list(after.values()))
+    return made
+
+
+def sizes(axes: Iterable[Axis]) -> list[tuple[str, int]]:
+    """The (name, size) of axes."""
+    return [(axis.name, axis.size) for axis in axes]
+
+
+def _is_own(event: Event, path: str) -> bool:
+    """Whether an event is at the place of a loop of this path, and not at that of a module in it."""
+    loops = event.path[len(event.module) :].strip(".")
+    return bool(loops) and (path == loops or path.endswith("." + loops))
+
+
+def _with_dims(
+    held: dict[str, Any],
+    values: Sequence[Tensor | None],
+    seqs: Sequence[tuple[str, int]],
+    units: Sequence[tuple[str, int]],
+    slot: str | None,
+) -> dict[str, Any] | None:
+    """The same with the names of dims; None if these do not tell them apart."""
+    named = [name for name, _ in (*seqs, *units)] + ([slot] if slot else [])
+    lacks: dict[str, list[str]] = {}
+    for row, value in enumerate(values):
+        if value is None:
+            continue
+        own = [dim.name for dim in value.dims]
+        if len(set(own)) < len(own) or not set(own) <= set(named):
+            return None
+        missing = [name for name in named if name not in own]
+        if missing:
+            lacks[str(row)] = missing
+    if len(set(named)) < len(named):
+        return None
+    made = {**held, "seqs": [list(one) for one in seqs], "units": [list(one) for one in units]}
+    return made | ({"slot": slot} if slot else {}) | ({"lacks": lacks} if lacks else {})
+
+
+def _extent(value: Tensor | None, name: str) -> int:
+    return 0 if value is None else next((dim.extent for dim in value.dims if dim.name == name), 0)
+
+
+def _unravel(number: int, dims: Sequence[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, size in reversed(dims):
+        number, found[name] = divmod(number, size)
+    return dict(reversed(found.items()))

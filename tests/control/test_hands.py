@@ -1,0 +1,235 @@
+"""The way from a cell of a view to a command: what a page would ask names what the cell shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from control.held_models import sums
+from control.seen_models import VOCAB, nested, search
+
+import rfnb as rf
+from rfnb.viz import of_trace
+from rfnb.viz.group import spec as group
+from rfnb.viz.hands import Hands
+
+
+def views(run):
+    """The parts of the view of a held run by kind."""
+    parts = group.parts_of(of_trace.spec(run.trace, hands=Hands(run.place_of, run.changes)))
+    return {kind: [part for part in parts if part.kind == kind] for kind in ("beams", "attention", "states")}
+
+
+def place(held, row, *, after=0):
+    """The step that a row is of, as `from_step` takes it; the states of a row are those before the step after it."""
+    step = held["steps"][row] if "steps" in held else row
+    return {"step": step + after, "path": held["path"], "nth": held["nth"]}
+
+
+def entries(held, row, seq, unit=None, slot=None):
+    """The entries that a cell is of, by the names of dims."""
+    found = dict(held.get("fixed", {}))
+    for number, dims in ((seq, held["seqs"]), (unit, held.get("units", []))):
+        if number is None:
+            continue
+        for name, size in reversed(dims):
+            number, found[name] = divmod(number, size)
+    if "slot" in held:
+        found[held["slot"]] = slot
+    return {name: at for name, at in found.items() if name not in held.get("lacks", {}).get(str(row), [])}
+
+
+def of_named(value, wanted):
+    """The part of a Tensor at entries by name."""
+    return value.numpy()[tuple(wanted.get(dim.name, slice(None)) for dim in value.dims)]
+
+
+@pytest.fixture(
+    params=[{}, {"face": "with"}, {"batches": 2}, {"batches": 2, "turns": True}],
+    ids=["for", "with", "two batch dims", "in another order in each step"],
+)
+def searched(request):
+    run = rf.run(search(**request.param))
+    assert run.result is not None
+    return run
+
+
+def test_the_states_of_each_cell_are_those_before_the_step_that_its_command_names(searched):
+    run, seen = searched, 0
+    [part] = views(run)["states"]
+    tracks = {track["label"]: track for track in part.head["tracks"]}
+    held = tracks["h"]["held"]
+    assert held["path"] == "decode" and held["state"] == "h"
+    for row in range(len(run.steps) - 1):
+        where = place(held, row, after=1)
+        branch = run.from_step(where.pop("step"), **where)
+        branch.wait()
+        state = branch.at.states["h"]
+        for seq, entry in enumerate(part.head["seqs"]):
+            if row >= entry["len"]:
+                continue
+            slot = part.head["slots_of_best"]["after"][seq][row] if "slots_of_best" in part.head else None
+            for unit in range(8):
+                wanted = entries(held, row, seq, unit, slot)
+                assert state[wanted] == part.blocks[tracks["h"]["block"]][seq, row, unit]
+                seen += 1
+        branch.stop()
+    assert seen > 50
+
+
+def test_the_weights_of_each_cell_are_those_of_the_step_and_entries_that_its_command_names(searched):
+    run, seen = searched, 0
+    [part] = views(run)["attention"]
+    assert len(part.head["maps"]) == 2
+    events = {run.place_of(event.entry): event for event in run.trace.select(kind="attention")}
+    for entry in part.head["maps"]:
+        held = entry["held"]
+        assert held["axis"] == "source" and held["widths"] == 5
+        for row in range(len(run.steps)):
+            where = place(held, row)
+            [event] = [event for at, event in events.items() if at[:3] == (where["path"], where["nth"], where["step"])]
+            assert event.path == held["attention"]
+            for seq, of in enumerate(part.head["seqs"]):
+                if row >= of["row_len"]:
+                    continue
+                slot = part.head["slots_of_best"]["before"][seq][row] if "slots_of_best" in part.head else None
+                weights = of_named(event.values["weights"], entries(held, row, seq, slot=slot))
+                np.testing.assert_array_equal(weights, part.blocks[entry["block"]][seq, row])
+                seen += 1
+    assert seen > 20
+
+
+def texts_of(run, seq, step):
+    history = run.trace.beams["decode"]
+    return [history.hypothesis(seq, slot, step) for slot in range(history.beam_size(step))]
+
+
+def test_forcing_what_was_cut_keeps_this_very_label_after_this_very_hypothesis(searched):
+    run, seen = searched, 0
+    [part] = views(run)["beams"]
+    held, history = part.head["held"], run.trace.beams["decode"]
+    assert part.head["vocab"] == VOCAB.vocab
+    for seq, of in enumerate(part.head["seqs"]):
+        for step, entry in enumerate(of["steps"]):
+            for cut in entry["cuts"][:: 2 + seq]:
+                if step and history.steps[step - 1]["ended"][seq, cut["parent"]]:
+                    continue  # it goes on with nothing
+                before = history.hypothesis(seq, cut["parent"], step - 1) if step else []
+                assert VOCAB.vocab[cut["id"]] == cut["token"]
+                where = place(held, step)
+                forced = lambda at, cut=cut, seq=seq: at.force(cut["id"], hypothesis=cut["parent"], seq=seq)  # noqa: E731
+                branch = run.from_step(where.pop("step"), forced, **where)
+                assert branch.result is not None and branch.drifted is None
+                assert [*before, cut["id"]] in texts_of(branch, seq, step)
+                assert [*before, cut["id"]] not in texts_of(run, seq, step)
+                others = set(range(history.num_seqs)) - {seq}
+                assert all(texts_of(branch, other, step) == texts_of(run, other, step) for other in others)
+                seen += 1
+    assert seen > 10
+
+
+def test_a_hypothesis_is_numbered_as_the_step_after_it_numbers_it(searched):
+    """Banning the label that a node has, of the hypothesis before it, takes away this node."""
+    run = searched
+    [part] = views(run)["beams"]
+    for seq, of in enumerate(part.head["seqs"]):
+        for step, entry in list(enumerate(of["steps"]))[:3]:
+            for slot, label in enumerate(entry["ids"]):
+                if entry["scores"][slot] is None or (step and of["steps"][step - 1]["ended"][entry["parents"][slot]]):
+                    continue
+                where, parent = place(part.head["held"], step), entry["parents"][slot]
+                path = run.trace.beams["decode"].hypothesis(seq, slot, step)
+                banned = lambda at: at.ban(label, hypothesis=parent, seq=seq)  # noqa: E731, B023
+                branch = run.from_step(where.pop("step"), banned, **where)
+                assert branch.result is not None
+                assert path in texts_of(run, seq, step) and path not in texts_of(branch, seq, step)
+
+
+def test_loops_in_loops_have_each_run_by_its_own_number():
+    run = rf.run(nested)
+    assert run.result is not None
+    parts = views(run)["states"]
+    seen = {}
+    for part in parts:
+        for track in part.head["tracks"]:
+            held = track["held"]
+            rows = part.head["seqs"][0]["len"]
+            for row in range(rows):
+                where = place(held, row, after=1)
+                try:
+                    branch = run.from_step(where["step"], path=where["path"], nth=where["nth"])
+                except IndexError:
+                    assert row == rows - 1  # after its last step nothing comes
+                    continue
+                branch.wait()
+                state = branch.at.states[held["state"]]
+                block = part.blocks[track["block"]][0, row]
+                own = [float(state[entries(held, row, 0, unit)]) for unit in range(3)]
+                np.testing.assert_array_equal(own, block)
+                seen.setdefault(branch.at.path, []).append(own)
+                branch.stop()
+    assert {path: len(rows) for path, rows in seen.items()} == {"words": 2, "words.letters": 1 + 3 + 2, "letters": 3}
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_ragged_sequences_of_a_plain_loop(face):
+    run = rf.run(sums(face))
+    assert run.result is not None
+    [part] = views(run)["states"]
+    [track] = part.head["tracks"]
+    held = track["held"]
+    assert held == {"path": "sums", "nth": 0, "seqs": [["batch", 3]], "units": [["feat", 5]], "state": "h"}
+    for row in range(6):
+        branch = run.from_step(row + 1)
+        branch.wait()
+        for seq in range(3):
+            for unit in range(5):
+                assert (
+                    branch.at.states["h"][entries(held, row, seq, unit)] == part.blocks[track["block"]][seq, row, unit]
+                )
+        branch.stop()
+
+
+def test_what_was_changed_is_said_at_the_row_of_its_step():
+    run = rf.run(search(), paused=True)
+    run.wait()
+    run.step(2)
+    run.at.force("b", hypothesis=0, seq=2)
+    run.step()
+    run.at.states["h"][{"batch": 0}] = 0.0
+    run.resume()
+    assert run.result is not None
+    words = [change.words for change in run.changes]
+    for part in (part for parts in views(run).values() for part in parts):
+        assert part.head["hands"] == [[2, words[0]], [3, words[1]]]
+
+
+def test_without_a_run_nothing_of_this_is_in_a_view():
+    with rf.record() as trace:
+        search()()
+    for part in group.parts_of(of_trace.spec(trace)):
+        assert not {"held", "hands", "vocab", "slots_of_best"} & set(part.head)
+        entries_ = [*part.head.get("maps", []), *part.head.get("tracks", [])]
+        assert not any("held" in entry for entry in entries_)
+        steps = [step for seq in part.head["seqs"] for step in seq["steps"]] if part.kind == "beams" else []
+        assert not any("ids" in step for step in steps)
+
+
+def test_what_a_module_offers_is_no_state_that_can_be_set():
+    """Gates and whole layers are computed, and carried by nobody."""
+    batch, time, feat = rf.Dim(2, name="batch"), rf.Dim(4, name="time"), rf.Dim(3, name="feat")
+    lstm = rf.LSTM(feat, rf.Dim(5, name="unit"))
+    x = rf.random_normal([batch, time, feat])
+
+    def steps():
+        loop = rf.Loop(axis=time, name="steps")
+        loop.state.lstm = lstm.default_initial_state(batch_dims=[batch])
+        for _ in loop:
+            rf.probe("states", h=loop.state.lstm.h * 2.0)
+            _, loop.state.lstm = lstm(loop.unstack(x), state=loop.state.lstm, spatial_dim=rf.single_step_dim)
+        return lstm(x, state=lstm.default_initial_state(batch_dims=[batch]), spatial_dim=time)
+
+    run = rf.run(steps)
+    assert run.result is not None
+    tracks = [(part.head["title"], track) for part in views(run)["states"] for track in part.head["tracks"]]
+    own = {track["held"]["state"] for _, track in tracks if "held" in track}
+    assert len(tracks) > 6 and own == {"lstm.h", "lstm.c"}
