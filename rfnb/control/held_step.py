@@ -30,6 +30,7 @@ class HeldStep(StepAround):
         super().__init__(inner)
         self._loop, self._holder = loop, holder
         self._decisions: list[Decided] = []
+        self._is_held = True
 
     @property
     def decisions(self) -> Sequence[Decided]:
@@ -37,9 +38,15 @@ class HeldStep(StepAround):
 
     def begin(self, index: int) -> None:
         self._decisions = []
+        if not index:
+            self._is_held = self._holder.holds_here()
+        if self._is_held:
+            self._wait(index)
+        super().begin(index)
+
+    def _wait(self, index: int) -> None:
         entry = trace_context.place.entry if listening() else 0
         self._holder.before_step(self._loop.name, ".".join(running.names()), index, self, entry=entry)
-        super().begin(index)
 
     def refuse(self, error: Exception) -> None:
         self._holder.refused(error)

@@ -13,6 +13,7 @@ from rfnb.control.kept import Kept
 from rfnb.control.places import Places, numbers
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.core.errors import index_error
+from rfnb.rec import running
 from rfnb.rec.hold import Hold
 from rfnb.trace.tree import Changed
 
@@ -89,10 +90,10 @@ class Holder(Hold):
         self.places = Places(self.steps)
 
     def around(self, loop: Loop, step: Step) -> Step:
-        return HeldStep(step, loop, self) if self._gate.is_worker else step
+        return HeldStep(step, loop, self) if self.holds_here() else step
 
     def step_of(self, function: str, index: int, state: Any) -> Any:
-        if not self._gate.is_worker:  # a thread that the function has started in a copy of its context
+        if not self.holds_here():
             return state
         held = HeldState(state)
         self.before_step(function, function, index, held)
@@ -100,8 +101,13 @@ class Holder(Hold):
 
     def step_of_own(self, index: int, values: Mapping[str, Any]) -> None:
         """A step of a loop of the user's own comes."""
-        if self._gate.is_worker:
+        if self.holds_here():
             self.before_step("loop", "loop", index, HeldValues(values), values)
+
+    def holds_here(self) -> bool:
+        """Whether steps that are made here are held: not in a thread that the function has started in a copy of its context, nor
+        where the body of a step is recorded, which has values in no step."""
+        return self._gate.is_worker and not running.are_recorded()
 
     def refused(self, error: Exception) -> None:
         """Note that a decision for a step could not be done: the run pauses before the next one, and says so."""

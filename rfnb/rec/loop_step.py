@@ -50,6 +50,11 @@ class Step(NotPicklable):
         """The decisions from outside for the choice of this step."""
         return ()
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether the body runs once for all steps, and does so now."""
+        return False
+
     def refuse(self, error: Exception) -> None:
         """One of the decisions cannot be done, and is left out."""
         raise error

@@ -70,6 +70,10 @@ class RecordedStep(StepAround):
         recorder.start()
         self._records = True
 
+    @property
+    def is_recording(self) -> bool:
+        return self._records
+
     def end_recording(self, carried: CarriedByWith, *, move_out: bool) -> LoopPlan:
         """The body is over: plan the other steps.
 

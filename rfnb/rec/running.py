@@ -28,6 +28,11 @@ def names() -> list[str]:
     return [loop.name for loop in _current.get()]
 
 
+def are_recorded() -> bool:
+    """Whether a loop around records the body of its step: what runs in it, runs once for all steps."""
+    return any(loop.step.is_recording for loop in _current.get())
+
+
 def enter(loop: Loop) -> None:
     """The loop runs, inside of those that run."""
     _current.set((*_current.get(), loop))
