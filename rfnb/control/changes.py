@@ -28,12 +28,16 @@ def name_of(fn: Any) -> str:
     return YOURS if name == "<lambda>" else name
 
 
-def entries_words(name: str, entries: Any) -> str:
+def entries_words(name: str, entries: Any, kind: str = "state") -> str:
     """The entries of a state: "state h (batch 0, feat 3 to 4)"."""
     if not isinstance(entries, Mapping) or not entries:
-        return f"state {name}"
-    places = [f"{key.name if isinstance(key, Dim) else key} {_place_words(at)}" for key, at in entries.items()]
-    return f"state {name} ({', '.join(places)})"
+        return f"{kind} {name}"
+    places = [f"{_key_words(key)} {_place_words(at)}" for key, at in entries.items()]
+    return f"{kind} {name} ({', '.join(places)})"
+
+
+def _key_words(key: Any) -> str:
+    return str(key.name if isinstance(key, Dim) else key[0] if isinstance(key, tuple) else key)
 
 
 def _place_words(at: Any) -> str:

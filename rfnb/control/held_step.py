@@ -15,6 +15,8 @@ from rfnb.search.forced import check
 from rfnb.trace.probe import listening, trace_context
 
 if TYPE_CHECKING:
+    from rfnb.control.attention_edits import Known
+    from rfnb.control.attention_rows import RowEdit
     from rfnb.control.holder import Holder
     from rfnb.rec.loop import Loop
 
@@ -31,13 +33,14 @@ class HeldStep(StepAround):
         self._loop, self._holder = loop, holder
         self._decisions: list[Decided] = []
         self._is_held = True
+        self._begun = 0
 
     @property
     def decisions(self) -> Sequence[Decided]:
         return self._decisions
 
     def begin(self, index: int) -> None:
-        self._decisions = []
+        self._decisions, self._begun = [], self._begun + 1
         if not index:
             self._is_held = self._holder.holds_here()
         if self._is_held:
@@ -45,11 +48,18 @@ class HeldStep(StepAround):
         super().begin(index)
 
     def _wait(self, index: int) -> None:
+        if self._holder.attention:
+            self._holder.attention.step_over(self)
         entry = trace_context.place.entry if listening() else 0
         self._holder.before_step(self._loop.name, ".".join(running.names()), index, self, entry=entry)
 
     def refuse(self, error: Exception) -> None:
         self._holder.refused(error)
+
+    def close(self) -> None:
+        if self._holder.attention:
+            self._holder.attention.over(self)
+        super().close()
 
     # -- while it stands ---------------------------------------------------------------------------------------------------
 
@@ -74,16 +84,27 @@ class HeldStep(StepAround):
         self._decisions.append(decided)
         return label_words(decided.label, labels)
 
+    def attention_known(self) -> Mapping[str, Known]:
+        """The paths that have attended so far."""
+        return self._holder.attention.known
+
+    def attend(self, edit: RowEdit, steps: int | None) -> str:
+        """Other attention weights in the next steps."""
+        return self._holder.attend(edit, self, steps, is_first=self._begun == 1)
+
 
 class HeldValues:
-    """A step of a loop of the user's own: its values can be looked at, and nothing can be changed.
+    """A step of a loop of the user's own: its values can be looked at, and not be changed.
 
     Args:
         values: By name; Tensors among them are its states.
+        holder: Holds the loops of the run.
+        steps: Stands for all steps of this loop.
+        is_first: Whether this is the first of them.
     """
 
-    def __init__(self, values: Mapping[str, Any]):
-        self._values = values
+    def __init__(self, values: Mapping[str, Any], holder: Holder, steps: object, is_first: bool):
+        self._values, self._holder, self._steps, self._is_first = values, holder, steps, is_first
 
     def states_now(self) -> Mapping[str, Any]:
         """The values that it gave."""
@@ -102,12 +123,20 @@ class HeldValues:
         """Refused."""
         raise nothing_chooses(decided)
 
+    def attention_known(self) -> Mapping[str, Known]:
+        """The paths that have attended so far."""
+        return self._holder.attention.known
+
+    def attend(self, edit: RowEdit, steps: int | None) -> str:
+        """Other attention weights in the next steps."""
+        return self._holder.attend(edit, self._steps, steps, is_first=self._is_first)
+
 
 class HeldState(HeldValues):
     """A step of a function that carries one state, as `scan`."""
 
-    def __init__(self, state: Any):
-        super().__init__({"state": state})
+    def __init__(self, state: Any, holder: Holder, steps: object, is_first: bool):
+        super().__init__({"state": state}, holder, steps, is_first)
         self.state = state
 
     def states_now(self) -> Mapping[str, Any]:

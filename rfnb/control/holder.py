@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from rfnb.control.attention_edits import AttentionEdits
 from rfnb.control.breakpoints import Breakpoints
 from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
@@ -15,9 +17,13 @@ from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.core.errors import index_error
 from rfnb.rec import running
 from rfnb.rec.hold import Hold
+from rfnb.trace.probe import listen, listening
 from rfnb.trace.tree import Changed
 
 if TYPE_CHECKING:
+    from rfnb.control.attention_rows import RowEdit
+    from rfnb.core.dim import Dim
+    from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
     from rfnb.rec.loop_step import Step
 
@@ -63,6 +69,7 @@ class Holder(Hold):
     Attributes:
         steps: (path, step) of each tick so far.
         kept: The states before them.
+        attention: What is done with attention weights.
         changed: What was changed, in words; of a branch, what was from its own beginning on.
         drifted: What was not the same in the trunk, in words.
         halt: Of a branch, the tick at which it pauses, and why.
@@ -82,7 +89,10 @@ class Holder(Hold):
         self.changed: list[Changed] = []
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
+        self.attention = AttentionEdits(self.refused, lambda: self.steps[-1][0] if self.steps else "")
         self._refused: str | None = None
+        self._functions: list[object] = []  # one for the steps of each scan that runs
+        self._listens = ExitStack()
         self._own = (
             0 if trunk is None else trunk.end
         )  # what was changed before, the run that it branches from has noted
@@ -95,14 +105,55 @@ class Holder(Hold):
     def step_of(self, function: str, index: int, state: Any) -> Any:
         if not self.holds_here():
             return state
-        held = HeldState(state)
+        if not index:
+            self._functions.append(object())
+        steps = self._functions[-1]
+        if self.attention:
+            self.attention.step_over(steps)
+        held = HeldState(state, self, steps, is_first=not index)
         self.before_step(function, function, index, held)
         return held.state
 
+    def over(self, function: str) -> None:
+        if self.holds_here():
+            self.attention.over(self._functions.pop())
+
     def step_of_own(self, index: int, values: Mapping[str, Any]) -> None:
         """A step of a loop of the user's own comes."""
-        if self.holds_here():
-            self.before_step("loop", "loop", index, HeldValues(values), values)
+        if not self.holds_here():
+            return
+        if self.attention:
+            self.attention.step_over(self)
+        held = HeldValues(values, self, self, is_first=not self.attention.known)
+        self.before_step("loop", "loop", index, held, values)
+
+    def attend(self, edit: RowEdit, owner: object, steps: int | None, *, is_first: bool) -> str:
+        """Other attention weights in the next steps of `owner`; see `AttentionEdits.add`."""
+        words = self.attention.add(edit, owner, steps, is_first)
+        if not listening():  # paths are known where somebody listens
+            self._listens.enter_context(listen(lambda *_: None, wants=lambda kind: False))
+        return words
+
+    def changes_attention(self) -> bool:
+        return bool(self.attention) and self._gate.is_worker
+
+    def edits_attention(self) -> bool:
+        return self.changes_attention() and self.attention.wants()
+
+    def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
+        if self._gate.is_worker:
+            self.attended_calls += 1
+            self.attention.note(dims, axis)
+
+    def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
+        if not self._gate.is_worker:
+            return weights
+        self.attended_calls += 1
+        return self.attention.changed(weights, axis, seen)
+
+    def close(self) -> None:
+        """The run is over."""
+        self._listens.close()
 
     def holds_here(self) -> bool:
         """Whether steps that are made here are held: not in a thread that the function has started in a copy of its context, nor
@@ -110,8 +161,8 @@ class Holder(Hold):
         return self._gate.is_worker and not running.are_recorded()
 
     def refused(self, error: Exception) -> None:
-        """Note that a decision for a step could not be done: the run pauses before the next one, and says so."""
-        self._refused = str(error)
+        """Note that a change for a step could not be done: the run pauses before the next one, and says so."""
+        self._refused = str(error) if self._refused is None else f"{self._refused}\n{error}"
         tick = len(self.steps) - 1
         self._note(tick, *self.steps[tick], f"could not be done: {str(error).splitlines()[0]}")
 
@@ -207,7 +258,11 @@ class Holder(Hold):
             f'run.from_step({step}, path="{steps[found[-1]][0]}", nth={self.places[found[-1]].nth})' if found else None,
         )
 
-    def _reason(self, at: Position) -> str | None:
+    def take_refused(self) -> str | None:
+        """The things that could not be done since this was asked last, in words; None: nothing."""
         refused, self._refused = self._refused, None
+        return refused
+
+    def _reason(self, at: Position) -> str | None:
         halt = self.halt[1] if self.halt is not None and self.halt[0] == at.tick else None
-        return refused or self._breakpoints.reason(at) or halt
+        return self.take_refused() or self._breakpoints.reason(at) or halt

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from rfnb.control.attention_edits import Known
+from rfnb.control.attention_rows import RowEdit
 from rfnb.control.changes import entries_words, value_words
+from rfnb.control.position_attention import PositionAttention
 from rfnb.control.state_value import StateValue
 from rfnb.core.errors import missing_key_error, runtime_error
 from rfnb.core.pickling import NotPicklable
@@ -29,6 +32,14 @@ class Held(Protocol):
         """A decision for the next choice; called by the run's own thread. Gives the label in words."""
         ...
 
+    def attention_known(self) -> Mapping[str, Known]:
+        """The paths that have attended so far in the run."""
+        ...
+
+    def attend(self, edit: RowEdit, steps: int | None) -> str:
+        """Do this with attention weights of the next steps, None: of all; called by the run's own thread. Says what it does."""
+        ...
+
 
 Change = Callable[["Position"], Any]
 """what is done at a position, by who holds the run; what it does there goes by `Position.do`"""
@@ -46,6 +57,7 @@ class Position(NotPicklable):
         step: The step that comes next, from 0.
         tick: How many steps of any loop the run has begun before.
         states: By name: values before the step, which may be changed.
+        attention: By path: rows of the weights that the next steps make, which may be changed.
         values: What `rf.gate` was given.
         do: Makes one change, in the thread of the run. All that changes anything goes by it: so it is repeated by branches, and
             said in words.
@@ -66,6 +78,7 @@ class Position(NotPicklable):
         self.values = values or {}
         self._held, self._done = held, done
         self.states = PositionStates(self)
+        self.attention = PositionAttention(self)
         self.do: Callable[[Edit], None] = self.make
         self.is_left = False
 

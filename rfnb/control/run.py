@@ -19,6 +19,7 @@ import itertools
 import math
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -170,6 +171,7 @@ class Run(NotPicklable):
                 raise _no_call("coroutine", self._fn)
             return result
         finally:
+            self._holder.close()
             if again is not None:  # others go on with the numbers they would have had
                 put_back(before)
 
@@ -348,6 +350,11 @@ class Run(NotPicklable):
             )
         if error is not None:
             raise error.with_traceback(self._traceback)  # not that of the last time it was asked for
+        unsaid = self._holder.take_refused()
+        if unsaid is not None:  # of its last step, after which it has not paused
+            warnings.warn(
+                f"{self.name}: in its last step something was not done as it was asked for.\n{unsaid}", stacklevel=3
+            )
         return self._result
 
     def __await__(self) -> Generator[Any, None, Any]:

@@ -3,7 +3,7 @@
     with held_by(hold):
         search(x)           # each Loop gets its step from hold.around, each step of a scan asks hold.step_of
 
-Nobody has: a loop then looks at a context variable once, and a `scan` too.
+Nobody has: a loop then looks at a context variable once, and a `scan` and whoever attends too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rfnb.core.dim import Dim
+    from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
     from rfnb.rec.loop_step import Step
 
 
 class Hold(ABC):
-    """Is asked where a loop begins."""
+    """Is asked where a loop begins, and where attention weights are made.
+
+    Attributes:
+        attended_calls: How often it was asked about attention weights.
+    """
+
+    attended_calls = 0
 
     @abstractmethod
     def around(self, loop: Loop, step: Step) -> Step:
@@ -29,6 +37,30 @@ class Hold(ABC):
     @abstractmethod
     def step_of(self, function: str, index: int, state: Any) -> Any:
         """Step `index` of a function that carries one state ("scan", "while_loop") begins; gives the state that it begins with."""
+
+    @abstractmethod
+    def over(self, function: str) -> None:
+        """A function that carries one state has made its last step, or was left."""
+
+    @abstractmethod
+    def changes_attention(self) -> bool:
+        """Whether any attention weights are to be others in this step."""
+
+    @abstractmethod
+    def edits_attention(self) -> bool:
+        """Whether attention weights that are made here are to be others: then they have to be there, and not only their result."""
+
+    @abstractmethod
+    def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
+        """Something attends here over `axis`, with weights over `dims` that nobody needs."""
+
+    @abstractmethod
+    def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
+        """The weights over `axis` to attend with, in the place of `weights`.
+
+        Args:
+            seen: bool, where a query may look besides the padding of `axis`; None: everywhere.
+        """
 
 
 _current: ContextVar[Hold | None] = ContextVar("rfnb_hold", default=None)

@@ -20,6 +20,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.rec.draws import Watch, library_files
+from rfnb.rec.hold import holding
 from rfnb.rec.masked import Masked
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.nested import map_nested, values_in
@@ -99,6 +100,7 @@ class Recorder(NotPicklable):
         self._thread = threading.get_ident()
         self._before_step = dims_so_far()
         self._modes = modes_now()
+        self._hold = holding()
         self._intercepted, self._stopped = Intercepted(self._call), False
         self.draws = Watch(self._body_draws)
 
@@ -178,6 +180,7 @@ class Recorder(NotPicklable):
                     unknown.append(leaf)
                 depends = depends or self.grows(leaf)
         call, drawn, serial = outside(op), of_thread.draws, dims_so_far()
+        attended = 0 if self._hold is None else self._hold.attended_calls
         modes, heard = modes_now(), listening()
         self._op_draws, offers, calls = False, [], None
         now = args, kwargs
@@ -195,6 +198,8 @@ class Recorder(NotPicklable):
             if watched:
                 calls = self._calls.copy()
         random = op.draws or op.decides or self._op_draws or of_thread.draws != drawn
+        # Who holds the loop may put other attention weights in in any step.
+        random = random or (not depends and self._hold is not None and self._hold.attended_calls != attended)
         if self._op_draws:
             self.draws.forgive()
         if not depends and not random and not offers:

@@ -16,6 +16,7 @@ from rfnb.core.intercept import is_intercepted
 from rfnb.core.place import place_text
 from rfnb.core.tensor import Tensor, with_raw
 from rfnb.rec.compiled import compiled_how
+from rfnb.rec.hold import holding
 from rfnb.rec.lowering import TAKEN, Lowering, NotLowered
 from rfnb.rec.modes import modes_now
 from rfnb.rec.nested import map_nested
@@ -45,8 +46,11 @@ class Circumstances:
         return self.key[3]
 
     def unseen(self) -> bool:
-        """Whether nobody looks at what ops do: no recording of a loop around this one, no debugging switch."""
-        return not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)
+        """Whether nobody looks at what ops do, or changes it: no recording of a loop around this one, no debugging switch, nobody
+        who puts other attention weights in."""
+        hold = holding()
+        changed = hold is not None and hold.changes_attention()
+        return not changed and not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)
 
 
 class Seen:

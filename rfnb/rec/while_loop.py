@@ -31,13 +31,17 @@ def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any],
         ValueError: If the structure changes.
         DimError: If a Tensor changes its dims or marks.
     """
-    state, step, hold = initial, 0, holding()
-    while truth("while_loop", cond(state)):
-        if hold is not None:
-            state = hold.step_of("while_loop", step, state)
-        new = body(state)
-        check_state(f"while_loop, step {step}", state, new)
-        state, step = new, step + 1
+    state, step, hold, held = initial, 0, holding(), False
+    try:
+        while truth("while_loop", cond(state)):
+            if hold is not None:
+                state, held = hold.step_of("while_loop", step, state), True
+            new = body(state)
+            check_state(f"while_loop, step {step}", state, new)
+            state, step = new, step + 1
+    finally:
+        if hold is not None and held:
+            hold.over("while_loop")
     return state
 
 

@@ -79,6 +79,7 @@ def test_a_name_that_is_taken_gets_a_number():
     _ = run.result
     names = [run.from_step(1, lambda at: None, name=name).name for name in ("what if", "what if", "sums", "what if")]
     assert names == ["what if", "what if 2", "sums 2", "what if 3"]
+    run.branches[0].wait()
     deeper = run.branches[0].from_step(2, lambda at: None, name="what if")
     assert deeper.name == "what if 4"
 

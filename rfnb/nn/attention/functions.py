@@ -1,4 +1,4 @@
-"""Attention functions. Each offers its weights to whoever records (`probe("attention", ...)`)."""
+"""Attention functions. The weights of each pass through `attended`: for who changes them, and for who records them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from rfnb.core.finite import finite_with
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
+from rfnb.nn.attention.attended import are_edited, attended, attending_dim, note_fused, offer
 from rfnb.nn.attention.causal_mask import causal_mask, unseen
 from rfnb.nn.attention.fused import fused_attention
 from rfnb.nn.dropout import dropout
@@ -17,7 +18,7 @@ from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.softmax import softmax
 from rfnb.ops.where import where
-from rfnb.trace.probe import listening, probe
+from rfnb.trace.probe import listening
 
 
 @op
@@ -59,8 +60,8 @@ def dot_attention(
     Probes:
         attention: weights {..., axis}, non-negative, sum to 1 over axis.
 
-    One fused kernel computes it where the dims allow that and no weights are dropped; the weights are then computed only if
-    somebody records, and the result is the same either way. On a CPU torch has no second derivative of that kernel: choose
+    One fused kernel computes it where the dims allow that and no weights are dropped or changed from outside; the weights are then
+    computed only if somebody records, and the result is the same either way. On a CPU torch has no second derivative of that kernel: choose
     another one by `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)` for it.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
@@ -68,15 +69,17 @@ def dot_attention(
     need_tensors("dot_attention", query, keys, values)
     causal_dim = causal_query_spatial_dim
     scale = key_dim.extent**-0.5 if scale is None else scale
-    if not att_dropout or not run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout):
+    drops = att_dropout and run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)
+    if not drops and not are_edited():
         found = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
         if found is not None:
             out, weights = found
+            note_fused((*(dim for dim in query.dims if dim is not key_dim), axis), axis)
             if listening("attention"):
                 if weights is None:
                     _offer_weights(query, keys, values, key_dim, axis, causal_dim, scale)
                 else:
-                    probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
+                    offer(weights, axis, attending_dim(weights, values, axis))
             return out
     _check("dot_attention", query, keys, values, axis, key_dim)
     if causal_dim is not None and causal_dim not in query.dims:
@@ -92,14 +95,8 @@ def _offer_weights(
     """The weights behind a fused result, computed only to be looked at: recording does not change the result."""
     with query.backend.no_grad():
         keys, values, axis = _apart(query, keys, values, axis)
-        weights = narrowed(_weights(_energy(query, keys, key_dim, scale), axis, causal_dim), query)
-    probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
-
-
-def attending_dim(weights: Tensor, values: Tensor, axis: Dim) -> Dim | None:
-    """The dim of the query positions, which the values lack; None if that is not one dim. For views, which cannot tell it from heads."""
-    found = [dim for dim in weights.dims if dim is not axis and dim not in values.dims and dim.kind != "beam"]
-    return found[0] if len(found) == 1 else None
+        weights = narrowed(_weights(_energy(query, keys, key_dim, scale), axis, causal_dim)[0], query)
+    offer(weights, axis, attending_dim(weights, values, axis))
 
 
 @op
@@ -206,9 +203,9 @@ def _attend(
     att_dropout_broadcast: bool | None,
     causal_dim: Dim | None = None,
 ) -> Tensor:
-    weights = narrowed(_weights(energy, axis, causal_dim), values)
-    if listening("attention"):
-        probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
+    weights, seen = _weights(energy, axis, causal_dim)
+    weights = narrowed(weights, values)
+    weights = attended(weights, axis=axis, values=values, seen=seen)
     if att_dropout:
         shared = axis if att_dropout_broadcast else None
         weights = dropout(weights, att_dropout, axis=shared)
@@ -218,12 +215,13 @@ def _attend(
     return out
 
 
-def _weights(energy: Tensor, axis: Dim, causal_dim: Dim | None) -> Tensor:
+def _weights(energy: Tensor, axis: Dim, causal_dim: Dim | None) -> tuple[Tensor, Tensor | None]:
+    """The weights, and where a query may look, if not everywhere."""
     if causal_dim is None:
-        return softmax(energy, axis=axis)
+        return softmax(energy, axis=axis), None
     seen, some_empty = causal_mask(causal_dim, axis, energy)
     weights = softmax(where(seen, energy, unseen(energy)), axis=axis)
-    return where(seen, weights, 0.0) if some_empty else weights
+    return (where(seen, weights, 0.0) if some_empty else weights), seen
 
 
 def _check(what: str, query: Tensor, keys: Tensor, values: Tensor, axis: Dim, key_dim: Dim) -> None:

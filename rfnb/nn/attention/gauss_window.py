@@ -9,6 +9,7 @@ from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.nn.attention.attended import attended
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
 from rfnb.ops.gather import gather
@@ -16,7 +17,8 @@ from rfnb.ops.math import clip_by_value, combine_bc, compare_bc, exp, round, squ
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
-from rfnb.trace.probe import listening, probe
+from rfnb.rec.hold import holding
+from rfnb.trace.probe import listening
 
 
 @op
@@ -82,19 +84,25 @@ def gauss_window_attention(
         base, (frames_dim,) = pad(base, axes=[axis], padding=[(0, 1)])
     last = clip_by_value(axis.get_size_tensor(device=base.device) - 1, 0, frames_dim.extent - 1)
     index = combine_bc(clip_by_value(frames, 0, frames_dim.extent - 1), "minimum", last)
-    if listening():
-        _offer(weights, index, window, frames_dim)
-    out = matmul(weights, gather(base, indices=index, axis=frames_dim), reduce=window)
+    by_frame = of_frames = None
+    if holding() is not None or listening("attention"):
+        by_frame = _by_frame(weights, index, window, frames_dim)
+        of_frames = attended(by_frame, axis=frames_dim)
+    if of_frames is not by_frame and of_frames is not None:
+        out = matmul(of_frames, base, reduce=frames_dim)
+    else:
+        out = matmul(weights, gather(base, indices=index, axis=frames_dim), reduce=window)
     if base.feature_dim is not None and base.feature_dim in out.dims:
         out._feature_dim = base.feature_dim
     return out
 
 
-def _offer(weights: Tensor, index: Tensor, window: Dim, axis: Dim) -> None:
+def _by_frame(weights: Tensor, index: Tensor, window: Dim, axis: Dim) -> Tensor:
+    """The weight of each frame, summed over the places of the window at which it stands."""
     frames = dim_ops.range_over_dim(axis, dtype="int32", device=weights.device)
     frames.sparse_dim = None
     hits = cast(compare_bc(index, "equal", frames), weights.dtype)
-    probe("attention", weights=matmul(weights, hits, reduce=window), axis=axis)
+    return matmul(weights, hits, reduce=window)
 
 
 def _check(

@@ -6,11 +6,10 @@ from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.nn.attention.functions import attending_dim
+from rfnb.nn.attention.attended import attended
 from rfnb.ops.gather import gather
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors
-from rfnb.trace.probe import listening, probe
 
 
 @op
@@ -42,8 +41,7 @@ def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze:
         for dim in weights.dims:
             if dim.size == 1 and dim not in base.dims:
                 weights = gather(weights, indices=0, axis=dim)
-    if listening():
-        probe("attention", weights=weights, axis=axis, target=attending_dim(weights, base, axis))
+    weights = attended(weights, axis=axis, values=base)
     out = matmul(weights, base, reduce=axis)
     if base.feature_dim is not None and base.feature_dim in out.dims:
         out._feature_dim = base.feature_dim

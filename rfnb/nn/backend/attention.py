@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.nn.attention.attended import attended
 from rfnb.nn.attention.causal_mask import causal_mask, unseen
 from rfnb.nn.attention.functions import _apart, _attend, _energy, dot_attention
 from rfnb.nn.attention.relative_shift import relative_shift
@@ -15,7 +16,6 @@ from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.softmax import softmax
 from rfnb.ops.stack import stack, unstack
 from rfnb.ops.where import where
-from rfnb.trace.probe import listening, probe
 
 
 def scaled_dot_product_attention(
@@ -66,8 +66,7 @@ def scaled_dot_product_attention(
         attention_mask = combine_bc(attention_mask, "logical_and", causal_mask(causal_dim, kv_spatial_dim, energy)[0])
     weights = softmax(where(attention_mask, energy, unseen(energy)), axis=kv_spatial_dim)
     weights = narrowed(where(attention_mask, weights, 0.0), value)  # of a query that may look nowhere
-    if listening():
-        probe("attention", weights=weights, axis=kv_spatial_dim, target=query_spatial_dim)
+    weights = attended(weights, axis=kv_spatial_dim, target=query_spatial_dim, seen=attention_mask)
     if att_dropout:
         weights = dropout(weights, att_dropout, axis=kv_spatial_dim if att_dropout_broadcast else None)
     return matmul(weights, value, reduce=kv_spatial_dim)

@@ -11,6 +11,7 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.nn.attention.attended import attended
 from rfnb.nn.attention.encoder_decoder import last_frame
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
@@ -175,8 +176,7 @@ class TwoDLSTM(Module):
             y = y._like(y._raw, tuple(self._att_dim if dim is self.y_dim else dim for dim in y.dims))
         query = _product(y, self.W_att, self._att_dim)
         weights = softmax(matmul(query, h, reduce=self.out_dim), axis=x_axis, use_mask=self.mask_pooling)
-        if listening():
-            probe("attention", weights=weights, axis=x_axis)
+        weights = attended(weights, axis=x_axis)
         return matmul(weights, h, reduce=x_axis, use_mask=self.mask_pooling)
 
     def _check(self, x: Tensor, y: Tensor, x_axis: Dim, y_axis: Dim | None) -> None:

@@ -1,0 +1,192 @@
+"""Attention edits of a run: what is put in the place of weights where they are made, and which paths make some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.control.attention_rows import RowEdit, check_value, edited
+from rfnb.control.entries import Chosen
+from rfnb.core.dim import Dim
+from rfnb.core.errors import missing_key_error, value_error
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops.where import where
+from rfnb.rec.selection import align_host
+from rfnb.trace.probe import listening, trace_context
+
+
+class Known(NamedTuple):
+    """The weights that a path makes, as far as they are known.
+
+    Attributes:
+        dims: Of the weights besides `axis`.
+        axis: Attended over.
+        settled: Whether two calls had the same ones, as the next one will have.
+    """
+
+    dims: tuple[Dim, ...]
+    axis: Dim
+    settled: bool
+
+
+class _Lasting:
+    """An edit, for so many steps of what it was made in; None: for all."""
+
+    def __init__(self, edit: RowEdit, owner: Any, left: int | None):
+        self.edit, self.owner, self.left = edit, owner, left
+        self.path: str | None = None  # where it was asked for
+        self.refused = False
+
+
+class AttentionEdits:
+    """The edits of one run.
+
+    Args:
+        refuse: Told of what could not be done after all.
+        here: Gives the path of the step that was begun last, for weights that are made in no module.
+
+    Attributes:
+        known: What is known by the path of each call that has attended.
+    """
+
+    def __init__(self, refuse: Callable[[Exception], None], here: Callable[[], str]):
+        self._refuse, self._here = refuse, here
+        self.known: dict[str, Known] = {}
+        self._edits: list[_Lasting] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._edits)
+
+    # -- for who changes something -----------------------------------------------------------------------------------------
+
+    def add(self, edit: RowEdit, owner: Any, steps: int | None, is_first: bool) -> str:
+        """Do this with the weights of the next `steps` steps of `owner`, None: of all; gives in words what it does.
+
+        Args:
+            owner: The steps that it was made in.
+            is_first: Whether they have begun here: then a path may still be unknown.
+
+        Raises:
+            KeyError: If nothing at this path has attended, while something else has.
+            Exception: What `edited` raises, as far as that is known.
+        """
+        check_value(edit)
+        edit = edit if edit.path else edit._replace(path=self._here())  # as a trace has it, of what is in no module
+        path = self.find(edit.path, may_be_unknown=is_first or not self.known)
+        if path is not None:
+            dims, axis, settled = self.known[path]
+            edit = edit._replace(path=path)
+            if settled:
+                Chosen(edit.what, edit.entries, dims, f'run.at.attention["{path}"]')
+                if axis not in dims:
+                    shape = [dim.extent for dim in (*dims, axis)]
+                    edited(np.ones(shape), edit, dims, axis, _real((*dims, axis), axis, None))
+        self._edits.append(_Lasting(edit, owner, steps))
+        return edit.words_at(steps)
+
+    def find(self, path: str, *, may_be_unknown: bool) -> str | None:
+        """The whole path of one that is given by its end; None: nothing there has attended so far.
+
+        Raises:
+            KeyError: If it may not be unknown, or there are several.
+        """
+        found = [path] if path in self.known else [each for each in self.known if each.endswith(f".{path}")]
+        if len(found) == 1 or (not found and may_be_unknown):
+            return found[0] if found else None
+        raise missing_key_error(
+            f'run: {"several paths end in" if found else "nothing has attended at"} "{path}".',
+            [("attention", ", ".join(found or self.known) or "none so far")],
+            "Attention is found by the path that it has in a trace, or by an end of it that no other one has.",
+        )
+
+    # -- for the run -------------------------------------------------------------------------------------------------------
+
+    def step_over(self, owner: Any) -> None:
+        """A step of `owner` is over: what was for it alone goes, and what nobody has asked for is said."""
+        before, self._edits = self._edits, []
+        for one in before:
+            if one.owner is owner and one.path is None and not one.refused:
+                self._refuse(self._not_asked_for(one.edit))
+            elif one.owner is not owner or (one.left != 1 and not one.refused):
+                self._edits.append(one)
+                if one.owner is owner and one.left is not None:
+                    one.left -= 1
+
+    def over(self, owner: Any) -> None:
+        """`owner` makes no further step."""
+        self.step_over(owner)
+        self._edits = [one for one in self._edits if one.owner is not owner]
+
+    def wants(self) -> bool:
+        """Whether weights that are made here are to be others."""
+        path = self._path() if self._edits else ""
+        return any(self._fits(one, path) for one in self._edits)
+
+    def note(self, dims: tuple[Dim, ...], axis: Dim) -> str:
+        """Something attends here; gives its path, which is known where somebody records."""
+        if not listening():
+            return ""
+        path, last = self._path(), len(dims) - 1 - dims[::-1].index(axis)
+        rest = tuple(dim for place, dim in enumerate(dims) if place != last)
+        before = self.known.get(path)
+        settled = before is not None and before.axis is axis and before.dims == rest
+        if before is None or before.settled is not settled or not settled:
+            self.known[path] = Known(rest, axis, settled)
+        return path
+
+    def changed(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
+        """The weights with all that is to be done with them."""
+        path = self.note(weights.dims, axis)
+        if not self._edits:
+            return weights
+        dims = tuple(dim for dim in weights.dims if dim is not axis)
+        order = (*dims, axis)
+        for one in [one for one in self._edits if self._fits(one, path)]:
+            one.path, edit = path, one.edit._replace(path=path)
+            host = weights.copy_transpose(order).numpy().astype(np.float64)
+            try:
+                host = edited(host, edit, dims, axis, _real(order, axis, seen))
+            except Exception as error:
+                one.refused = True
+                self._refuse(error)
+            else:
+                weights = _with_rows(weights, host, Chosen(edit.what, edit.entries, dims, "").mask(), order)
+        return weights
+
+    def _fits(self, one: _Lasting, path: str) -> bool:
+        if one.refused:
+            return False
+        if one.path is not None:
+            return path == one.path
+        return path == one.edit.path or path.endswith(f".{one.edit.path}")
+
+    def _path(self) -> str:
+        return trace_context.place.path or self._here()
+
+    def _not_asked_for(self, edit: RowEdit) -> Exception:
+        return value_error(
+            f"{edit.what}: nothing has attended there in this step.",
+            [("known", ", ".join(self.known) or "none")],
+            "Nothing was changed. What is changed are the weights of the steps to come, where they are made.",
+        )
+
+
+def _with_rows(weights: Tensor, host: np.ndarray, mask: np.ndarray, order: tuple[Dim, ...]) -> Tensor:
+    """The weights with some rows of an array over `order`, which are constants; `mask` has no last axis."""
+    backend, device = weights.backend, weights.device
+    new = new_tensor(backend.from_numpy(host, dtype=weights.dtype, device=device), order)
+    chosen = new_tensor(backend.from_numpy(mask, dtype="bool", device=device), order[:-1])
+    out = where(chosen, new, weights, allow_broadcast_all_sources=True).copy_transpose(weights.dims)
+    return weights._like(out._raw, weights.dims)
+
+
+def _real(order: tuple[Dim, ...], axis: Dim, seen: Tensor | None) -> np.ndarray:
+    """The places where weight may be, broadcasting against {order}, the axis last."""
+    real = np.ones([1] * len(order), bool)
+    if axis.has_padding() and set(axis.length_dims) <= set(order):
+        real = axis.host_mask(order)
+    if seen is not None and set(seen.dims) <= set(order):
+        real = real & align_host(seen.numpy(), seen.dims, order)
+    return real

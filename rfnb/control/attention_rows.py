@@ -1,0 +1,202 @@
+"""The things that are done with rows of attention weights: put in, sharpened, made equal, or all put on one position."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.control.entries import Chosen, index_of
+from rfnb.core.dim import Dim
+from rfnb.core.errors import index_error, shape_error, type_error, value_error
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
+from rfnb.rec.selection import align_host
+
+
+class RowEdit(NamedTuple):
+    """One thing that is done with rows.
+
+    Attributes:
+        path: Where the weights are made, or an end of it.
+        entries: Of the dims of the weights besides the one that is attended over; `...`: all rows.
+        how: "row", "sharpen", "uniform", "focus".
+        value: A row, a temperature, nothing, a position.
+        words: For who reads what was changed.
+    """
+
+    path: str
+    entries: Any
+    how: str
+    value: Any
+    words: str
+
+    @property
+    def what(self) -> str:
+        """The name in messages."""
+        return f'attention "{self.path}"'
+
+    def words_at(self, steps: int | None) -> str:
+        """The words for so many steps."""
+        return f"{self.words}{'' if steps == 1 else ' from here on' if steps is None else f' for {steps} steps'}"
+
+
+def check_value(edit: RowEdit) -> None:
+    """Whether something may be a row (a temperature, a position) at all, of whatever length.
+
+    Raises:
+        TypeError, ValueError: If not.
+    """
+    value, what = edit.value, edit.what
+    if edit.how == "sharpen":
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            raise value_error(
+                f"{what}: sharpen with temperature {value!r}.",
+                [("temperature", repr(value))],
+                "It is a number above 0: below 1 a row gets sharper, above 1 flatter.",
+                f'run.at.attention["{edit.path}"].sharpen(0.5)',
+            )
+    elif edit.how == "focus":
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer, str)):
+            raise type_error(
+                f"{what}: no position.",
+                [("given", repr(value))],
+                "All weight is put on a position, an int, or on a label of the dim that is attended over.",
+            )
+    elif edit.how == "row":
+        _check_row(np.asarray(_host(value)), edit, is_whole=not isinstance(value, Tensor))
+
+
+def edited(weights: np.ndarray, edit: RowEdit, dims: tuple[Dim, ...], axis: Dim, real: np.ndarray) -> np.ndarray:
+    """The weights with what an edit does.
+
+    Args:
+        weights: {dims, axis}
+        real: bool, broadcasts against them: where weight may be.
+
+    Raises:
+        DimError, IndexError, ShapeError, TypeError, ValueError: If it cannot be done; nothing is changed then.
+    """
+    chosen = Chosen(edit.what, edit.entries, dims, f'run.at.attention["{edit.path}"]')
+    real = chosen.of(np.broadcast_to(real, weights.shape))
+    before = chosen.of(weights)
+    if edit.how == "row":
+        rows = _given(edit, chosen, axis, before.shape)
+        _refuse_hidden(edit.what, axis, rows, real)
+        if not (rows.sum(-1) > 0).all():
+            raise _no_weights(edit, rows)
+        rows = rows / rows.sum(-1, keepdims=True)
+    elif edit.how == "focus":
+        rows = np.zeros(before.shape)
+        rows[..., _position(edit, axis)] = 1.0
+        _refuse_hidden(edit.what, axis, rows, real)
+    elif edit.how == "uniform":
+        rows = real / np.maximum(real.sum(-1, keepdims=True), 1)
+    else:
+        rows = _sharpened(edit, before)
+    out = weights.copy()
+    chosen.put(out, rows)
+    return out
+
+
+def _sharpened(edit: RowEdit, rows: np.ndarray) -> np.ndarray:
+    """softmax(log(row) / temperature), times what the row had as its sum."""
+    if not (np.isfinite(rows).all() and (rows >= 0).all()):
+        raise value_error(
+            f"{edit.what}: sharpen of rows that are no distribution.",
+            [("temperature", edit.value)],
+            "A weight is raised to the power of 1 / temperature, so it is a finite number and not below 0.",
+        )
+    best = rows.max(-1, keepdims=True, initial=0)
+    powers = (rows / np.where(best > 0, best, 1)) ** (1 / edit.value)
+    total = powers.sum(-1, keepdims=True)
+    sharp: np.ndarray = powers / np.where(total > 0, total, 1) * rows.sum(-1, keepdims=True)
+    return sharp
+
+
+def _given(edit: RowEdit, chosen: Chosen, axis: Dim, shape: tuple[int, ...]) -> np.ndarray:
+    """The rows that were given, {chosen dims, axis}."""
+    value = edit.value
+    if isinstance(value, Tensor):
+        host = _host(_by_dims(edit, value, chosen, axis))
+    else:
+        host = _host(value)
+    host = np.asarray(host, np.float64)
+    length = host.shape[-1] if host.ndim else 0
+    if 0 < length < shape[-1] and axis.has_padding():  # of a sequence that is shorter than the longest
+        host = np.concatenate([host, np.zeros((*host.shape[:-1], shape[-1] - length))], -1)
+    try:
+        return np.broadcast_to(host, shape).astype(np.float64)
+    except ValueError:
+        raise shape_error(
+            f"{edit.what}: the row does not fit.",
+            [("rows", (*chosen.shape, shape[-1])), ("given", np.shape(_host(value))), ("axis", axis.short_repr())],
+            "A row has a weight for each frame of what is attended over.",
+        ) from None
+
+
+def _by_dims(edit: RowEdit, value: Tensor, chosen: Chosen, axis: Dim) -> np.ndarray:
+    """A Tensor as array {chosen dims, axis}, its dims found by name where they are those of another run."""
+    wanted = (*chosen.dims, axis)
+    found: list[Dim | None] = []
+    for dim in value.dims:
+        same = [other for other in wanted if other is dim] or [
+            other for other in wanted if other.name == dim.name and other.extent == dim.extent
+        ]
+        found.append(same[-1] if same else None)
+    if None in found or found.count(axis) != 1 or len(set(found)) != len(found):
+        raise shape_error(
+            f"{edit.what}: the row has other dims.",
+            [("given", dims_text(value.dims)), ("rows", dims_text(wanted))],
+            f"A Tensor that is put in has {axis.name}, and of the others those that it differs along.",
+        )
+    return align_host(value.numpy(), tuple(dim for dim in found if dim is not None), wanted)
+
+
+def _position(edit: RowEdit, axis: Dim) -> int:
+    at = edit.value
+    if isinstance(at, str):
+        return index_of(at, axis, edit.what)
+    if not 0 <= at < axis.extent:
+        raise index_error(
+            f"{edit.what}: no position {at}.",
+            [("axis", axis.short_repr())],
+            f"Positions are 0 to {axis.extent - 1}." if axis.extent else "There is nothing to attend to.",
+        )
+    return int(at)
+
+
+def _refuse_hidden(what: str, axis: Dim, rows: np.ndarray, real: np.ndarray) -> None:
+    if (rows * ~real).any():
+        raise value_error(
+            f"{what}: weight where nothing is attended to.",
+            [("axis", axis.short_repr())],
+            "Padding, and what a query may not look at, has no weight. A row of a shorter sequence has as many weights as that.",
+        )
+
+
+def _check_row(row: np.ndarray, edit: RowEdit, *, is_whole: bool) -> None:
+    if row.dtype.kind not in "iuf" or not row.ndim:
+        raise type_error(
+            f"{edit.what}: no row.",
+            [("given", f"{row.dtype} {row.shape}" if row.ndim else repr(row.item()))],
+            "A row has a weight for each frame; to put all weight on one of them:",
+            f'run.at.attention["{edit.path}"].focus(3)',
+        )
+    if not np.isfinite(row).all() or (row < 0).any() or (is_whole and not (row.sum(-1) > 0).all()):
+        raise _no_weights(edit, row)
+
+
+def _no_weights(edit: RowEdit, row: np.ndarray) -> ValueError:
+    return value_error(
+        f"{edit.what}: no weights.",
+        [("rows", row.shape)],
+        "Weights are finite, not below 0 and not all 0. A row is divided by its sum.",
+    )
+
+
+def _host(value: Any) -> Any:
+    """The values as an array of the host."""
+    if isinstance(value, Tensor):
+        return value.numpy()
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

@@ -1,0 +1,145 @@
+"""Entries of a tensor, chosen by names of its dims: {"batch": 0, "feat": slice(3, 5)}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.beam_dim import is_beam
+from rfnb.core.dim import Dim
+from rfnb.core.errors import dim_error, index_error, type_error
+from rfnb.core.tensor_text import dims_text
+
+HYPOTHESIS = "hypothesis"
+"""stands for the dim over hypotheses, whatever its name"""
+
+Key = Any
+"""a name, or a name and which of the dims of this name"""
+
+
+def by_name(entries: Any, dims: Sequence[Dim]) -> Any:
+    """The same entries without Dims, which are others in each run."""
+    if not isinstance(entries, Mapping):
+        return entries
+    named: dict[Key, Any] = {}
+    for key, at in entries.items():
+        if isinstance(key, Dim):
+            same = [dim for dim in dims if dim.name == key.name]
+            key = (key.name, same.index(key)) if len(same) > 1 and key in same else key.name
+        named[key] = at
+    return named
+
+
+class Chosen:
+    """Entries that were chosen from a tensor.
+
+    Args:
+        what: In messages, as `state "h"`.
+        entries: By name of a dim an index, a list of them, a slice, or texts of its vocabulary; `...`: all.
+        dims: Of the tensor.
+        code: How one would write it, up to the entries.
+
+    Attributes:
+        shape: Of what is chosen: the dims without those of which one entry was chosen.
+        dims: Those.
+
+    Raises:
+        TypeError, DimError, IndexError: If there are none such.
+    """
+
+    def __init__(self, what: str, entries: Any, dims: Sequence[Dim], code: str):
+        self._what, self._all, self._code = what, tuple(dims), code
+        if entries is not Ellipsis and not isinstance(entries, Mapping):
+            raise type_error(
+                f"{what}: which entries?",
+                [("given", repr(entries)), ("dims", dims_text(dims))],
+                "An axis has a dim and no number.",
+                f"{code}[{{{', '.join(f'{dim.name!r}: 0' for dim in dims)}}}]",
+            )
+        chosen: list[Any] = [None] * len(self._all)
+        for key, at in (entries if isinstance(entries, Mapping) else {}).items():
+            axis = self._axis(key)
+            chosen[axis] = self._places(self._all[axis], at)
+        self._single = [isinstance(places, int) for places in chosen]
+        arrays = [
+            np.arange(dim.extent) if places is None else np.atleast_1d(np.asarray(places, np.int64))
+            for dim, places in zip(self._all, chosen)
+        ]
+        self._mesh = np.ix_(*arrays)
+        self._full = tuple(map(len, arrays))
+        self.dims = tuple(dim for dim, single in zip(self._all, self._single) if not single)
+        self.shape = tuple(size for size, single in zip(self._full, self._single) if not single)
+
+    def of(self, host: np.ndarray) -> np.ndarray:
+        """The chosen entries of an array over the dims, and further axes behind them."""
+        found: np.ndarray = host[self._mesh]
+        return found.reshape(*self.shape, *host.shape[len(self._all) :])
+
+    def put(self, host: np.ndarray, value: np.ndarray) -> None:
+        """Put values over `dims` into an array over all dims, and further axes behind them."""
+        host[self._mesh] = value.reshape(*self._full, *host.shape[len(self._all) :])
+
+    def mask(self) -> np.ndarray:
+        """The entries that are chosen, bool over all dims."""
+        out = np.zeros([dim.extent for dim in self._all], bool)
+        out[self._mesh] = True
+        return out
+
+    def _axis(self, key: Key) -> int:
+        name, nth = key if isinstance(key, tuple) else (key, None)
+        found = [axis for axis, dim in enumerate(self._all) if dim is name or dim.name == name]
+        if not found and name == HYPOTHESIS:
+            found = [axis for axis, dim in enumerate(self._all) if is_beam(dim)]
+        if nth is not None:
+            found = found[nth : nth + 1]
+        if len(found) != 1:
+            raise dim_error(
+                f"{self._what}: {'which' if found else 'no'} dim {name.short_repr() if isinstance(name, Dim) else name}?",
+                [("dims", dims_text(self._all))],
+                "Two of its dims have this name: give the Dim itself." if found else "It has these dims.",
+            )
+        return found[0]
+
+    def _places(self, dim: Dim, at: Any) -> Any:
+        size = dim.extent
+        if isinstance(at, slice):
+            if all(part is None or isinstance(part, (int, np.integer)) for part in (at.start, at.stop, at.step)):
+                return np.arange(size)[at]
+        elif isinstance(at, str):
+            return index_of(at, dim, self._what)
+        elif isinstance(at, (list, tuple, range, np.ndarray)):
+            return np.asarray([self._one(dim, each) for each in at], np.int64)
+        return self._one(dim, at)
+
+    def _one(self, dim: Dim, at: Any) -> int:
+        if isinstance(at, str):
+            return index_of(at, dim, self._what)
+        size = dim.extent
+        whole = isinstance(at, (int, np.integer)) and not isinstance(at, (bool, np.bool_))
+        if not whole or not -size <= at < size:
+            raise index_error(
+                f"{self._what}: no such entry.",
+                [("given", f"{dim.name}: {at!r}"), ("dim", dim.short_repr())],
+                f"Entries are 0 to {size - 1}." if size else "It has no entries.",
+            )
+        return int(at) % size
+
+
+def index_of(text: str, dim: Dim, what: str) -> int:
+    """The index of a text in the vocabulary of a dim.
+
+    Raises:
+        IndexError: If there is none, or several.
+    """
+    vocab = getattr(dim, "vocab", None)
+    found = [index for index, each in enumerate(vocab or ()) if each == text]
+    if len(found) == 1:
+        return found[0]
+    near = f"{len(vocab)} labels, as {', '.join(map(repr, list(vocab)[:6]))}" if vocab else "none has a text"
+    raise index_error(
+        f"{what}: {f'{len(found)} labels' if found else 'no label'} {text!r}.",
+        [("labels", dim.short_repr()), ("texts", near)],
+        "A label is given by its text, if it is the only one with it, or by its index.",
+    )
