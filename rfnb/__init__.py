@@ -233,6 +233,7 @@ from rfnb.nn.run.run_ctx import (
 
 # -- To look inside: traces, views, checks -----------------------------------------------------------------------------
 from rfnb.trace.beams import BeamHistory
+from rfnb.trace.diff import Diff, diff
 from rfnb.trace.file import load_trace
 from rfnb.trace.probe import probe
 from rfnb.trace.record import record
@@ -270,8 +271,8 @@ __all__ = [
     "BlocksparseLSTMCell", "BlocksparseMultiplicativeMultistepLSTMCell", "CausalSelfAttention",
     "CausalSelfAttentionState", "CheckpointError", "ConcatAttention", "ConformerConvBlock", "ConformerConvSubsample",
     "ConformerEncoder", "ConformerEncoderLayer", "ConformerEncoderV2", "ConformerFrontend",
-    "ConformerPositionwiseFeedForward", "Conv1d", "Conv2d", "Conv3d", "CrossAttention", "CtcAlignment", "Debug", "Dim",
-    "DimError", "DotAttention", "EBranchformerLayer", "EditDistanceTable", "Embedding", "FeedForward",
+    "ConformerPositionwiseFeedForward", "Conv1d", "Conv2d", "Conv3d", "CrossAttention", "CtcAlignment", "Debug", "Diff",
+    "Dim", "DimError", "DotAttention", "EBranchformerLayer", "EditDistanceTable", "Embedding", "FeedForward",
     "FeedForwardConvGated", "FeedForwardGated", "Functional", "GRUCell", "GetModelFunc", "GlobalAttentionContextBase",
     "Glorot", "GroupNorm", "GroupNormSpatial", "He", "HeNormal", "HeUniform", "IEncoder", "ISeqDownsamplingEncoder",
     "ISeqFramewiseEncoder", "ItemKeyType", "KenLmState", "LSTM", "LayerNorm", "LayerNormVariantsLSTMCell",
@@ -293,7 +294,7 @@ __all__ = [
     "control_flow_ctx", "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos",
     "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
     "ctc_no_label_loop_blank_durations_from_path", "ctc_prefix_beam_search", "cum_concat", "cum_concat_initial_state",
-    "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "dim_match_priority_when_needed", "dot",
+    "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff", "dim_match_priority_when_needed", "dot",
     "dot_attention", "dot_attention_weights", "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal",
     "exp", "expand_dim", "expand_dims", "expand_make_non_empty", "expm1", "fill", "floor", "floor_divide", "full",
     "gate", "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention",

@@ -15,7 +15,7 @@ from typing import Any
 
 from rfnb.core.errors import type_error, value_error
 from rfnb.trace.calls_of_ops import CallsOfOps, Numbers
-from rfnb.trace.event import Templates, keep
+from rfnb.trace.event import Templates, bytes_of, keep
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place, listen
 from rfnb.trace.trace import Trace
@@ -30,6 +30,7 @@ def record(
     model: Any = None,
     *,
     ops: bool = False,
+    values: bool = False,
 ) -> Iterator[Trace]:
     """Keep the events of a with-block in a Trace.
 
@@ -47,6 +48,8 @@ def record(
             outermost module of each module.
         ops: Also the calls of ops, as events of the kind "op" without values, and of all calls which tensors they read and made, by
             number: what `rf.viz.flow` draws. That takes some microseconds for each op. Who names the kind "op" gets them too.
+        values: Also the values that modules (and with `ops` the ops) return, without copy: what `rf.diff` of two recordings needs to say in
+            which module they differ first. They stay in memory as long as the trace, and count for the limit.
 
     Yields:
         The Trace, which fills while the block runs.
@@ -68,7 +71,7 @@ def record(
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = Numbers() if ops else None
 
-    def listener(kind: str, place: Place, values: Mapping[str, Any]) -> None:
+    def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (wants_kind(kind) or kind == "op") or not wants_path(place.path, place.module):
             return
         if place.step is not None and not wants_step(place.step):
@@ -77,10 +80,15 @@ def record(
             trace.count_dropped()
             return
         if kind in ("module", "op"):
-            kept, size = templates.keep(values)
-            trace.add(kind, place, kept if numbers is None else {**kept, **numbers.added(values)}, size)
+            kept, size = templates.keep(offered)
+            if numbers is not None:
+                kept = {**kept, **numbers.added(offered)}
+            if values:
+                outputs = keep(offered["outputs"])
+                kept, size = {**kept, "outputs": outputs}, size + bytes_of(outputs)
+            trace.add(kind, place, kept, size)
         else:
-            trace.add(kind, place, keep(values))
+            trace.add(kind, place, keep(offered))
 
     try:
         with listen(listener, names, wants_kind), CallsOfOps(listener) if ops else nullcontext():

@@ -16,8 +16,8 @@ from viz.stored_files import assert_stored
 import rfnb as rf
 from rfnb.core.errors import ShapeError
 from rfnb.trace.beams import BeamHistory
+from rfnb.trace.edits import edits
 from rfnb.viz.beams import text as beams_text
-from rfnb.viz.beams.reference import edits
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow, problem, rank_of, verdict_of
 from rfnb.viz.kinds import html_of, text_of

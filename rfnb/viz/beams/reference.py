@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.trace.beam_analysis import verdicts
+from rfnb.trace.edits import edits
 from rfnb.viz.beams.text import is_mark, tokens_of
 from rfnb.viz.beams.tree import Tree
 
@@ -68,29 +69,3 @@ def _aligned(tree: Tree, labels: Sequence[str]) -> dict[str, str]:
     """The edits from the reference to each of the first hypotheses: "=" the same, "s" another label, "i" one more, "d" one less."""
     goal = list(labels[:-1] if len(labels) > 1 and is_mark(labels[-1]) else labels)
     return {f"{node.step},{node.slot}": edits(goal, tokens_of(node.path())) for node in tree.nbest[:_ALIGNED]}
-
-
-def edits(reference: Sequence[str], text: Sequence[str]) -> str:
-    """The fewest edits that make the text of the reference, as letters."""
-    rows = [list(range(len(text) + 1))]
-    for index, wanted in enumerate(reference):
-        row = [index + 1]
-        for place, got in enumerate(text):
-            row.append(min(rows[-1][place] + (got != wanted), rows[-1][place + 1] + 1, row[place] + 1))
-        rows.append(row)
-    made, down, across = [], len(reference), len(text)
-    while down or across:
-        here = rows[down][across]
-        if down and across:
-            same = reference[down - 1] == text[across - 1]
-            if here == rows[down - 1][across - 1] + (not same):
-                made.append("=" if same else "s")
-                down, across = down - 1, across - 1
-                continue
-        if across and here == rows[down][across - 1] + 1:
-            made.append("i")
-            across -= 1
-        else:
-            made.append("d")
-            down -= 1
-    return "".join(reversed(made))

@@ -1,0 +1,189 @@
+"""The numbers by which two arrays differ, and what is too much: the tolerance of `rf.diff`.
+
+The difference of a cell is seen beside its size: the larger of the two values, or the typical one of its tensor where that is more (the
+root mean square), since a sum that is nearly 0 has the rounding errors of its summands. In epsilons of the dtype that is about the number
+of roundings that it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+EPSILON = {
+    "float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "complex128": 2.0**-52, "complex64": 2.0**-23,
+}  # fmt: skip
+_SMALLER = 2.0**-2  # of a float of 8 bits
+
+# Sums in another order: words of a G2P model alone and in a batch are up to 51 epsilons apart, after some ten steps. In half precision
+# sums are made in float32, so that only what is stored is rounded: one epsilon per op, a few in a row.
+UNITS = {"float64": 128.0, "float32": 128.0, "complex128": 128.0, "complex64": 128.0}
+_UNITS_OF_HALF = 4.0
+
+_CHUNK = 1 << 20  # cells that are compared at a time
+_SAMPLE = 1 << 16
+_MARK, _FAR = (
+    1e4,
+    1e3,
+)  # numbers that large, and so much larger than the median, are no numbers: -1e9 where something is masked
+
+
+def epsilon(dtype: str) -> float:
+    """The distance from 1 to the next number of a dtype; 0 of what is no float."""
+    return EPSILON.get(dtype, _SMALLER if dtype.startswith(("float", "bfloat")) else 0.0)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The largest difference that is none.
+
+    Attributes:
+        dtype: The coarsest one that either run has had so far: what was rounded once stays so.
+        given: Relative to the size of a cell; None: so many epsilons of the dtype as `units` says; 0: bit for bit.
+    """
+
+    dtype: str = "float32"
+    given: float | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The distance from 1 to the next number of the dtype."""
+        return epsilon(self.dtype)
+
+    @property
+    def units(self) -> float:
+        """In epsilons of the dtype."""
+        if self.given is not None:
+            return self.given / self.epsilon
+        return UNITS.get(self.dtype, _UNITS_OF_HALF)
+
+    @property
+    def relative(self) -> float:
+        """Relative to the size of a cell."""
+        return self.given if self.given is not None else self.units * self.epsilon
+
+    def text(self) -> str:
+        """In words."""
+        if self.given == 0:
+            return "bit for bit"
+        if self.given is not None:
+            return f"{self.given:.3g} of its size"
+        return f"{self.units:.0f} epsilons of {self.dtype}, {self.relative:.2g} of its size"
+
+
+class Numbers(NamedTuple):
+    """The numbers by which two arrays differ.
+
+    Attributes:
+        cells: How many were compared.
+        differing: How many differ by more than the tolerance.
+        max_abs: The largest absolute difference; inf where one of both is NaN or infinite.
+        units: The largest difference of a cell relative to its size, in epsilons; inf likewise, and of labels that differ.
+        worst: The index of that cell in the flat array; -1 if there is none.
+    """
+
+    cells: int
+    differing: int = 0
+    max_abs: float = 0.0
+    units: float = 0.0
+    worst: int = -1
+
+
+def compare(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: Tolerance) -> Numbers:
+    """The numbers by which two arrays of one shape differ.
+
+    Args:
+        mask: Which cells count, of a shape that is broadcast to theirs; None: all.
+    """
+    cells = a.size if mask is None else int(np.count_nonzero(np.broadcast_to(mask, a.shape)))
+    if not cells:
+        return Numbers(0)
+    if a.dtype == b.dtype and mask is None and np.array_equal(a, b) and (tolerance.given != 0 or _same_bits(a, b)):
+        return Numbers(cells)
+    if mask is not None:
+        a, b = np.where(mask, a, a.dtype.type(0)), np.where(mask, b, b.dtype.type(0))
+    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
+    if not _is_float(a) and not _is_float(b):
+        return _compare_exactly(flat_a, flat_b, cells)
+    typical = max(_typical(flat_a), _typical(flat_b))
+    differing, most, units, worst = 0, 0.0, 0.0, -1
+    for start in range(0, flat_a.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        apart, relative = differences(flat_a[part], flat_b[part], typical)
+        each = relative / tolerance.epsilon
+        if tolerance.given == 0:
+            differing += int(np.count_nonzero(_different_bits(flat_a[part], flat_b[part])))
+        else:
+            differing += int(np.count_nonzero(relative > tolerance.relative))
+        most = max(most, float(apart.max()))
+        place = int(each.argmax())
+        if each[place] > units:
+            units, worst = float(each[place]), start + place
+    if worst < 0 and differing:  # by the sign of a zero
+        worst = int(_different_bits(flat_a, flat_b).argmax())
+    return Numbers(cells, differing, most, units, worst)
+
+
+def differences(a: np.ndarray, b: np.ndarray, typical: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The absolute difference of each cell, and that relative to its size. NaN and NaN are equal, as are infinities of one sign.
+
+    Args:
+        typical: The typical size of the values. Default: of these.
+    """
+    if typical is None:
+        typical = max(_typical(a.reshape(-1)), _typical(b.reshape(-1)))
+    wide = np.complex128 if np.iscomplexobj(a) or np.iscomplexobj(b) else np.float64
+    a, b = a.astype(wide), b.astype(wide)
+    with np.errstate(all="ignore"):
+        apart = np.abs(a - b)
+        relative = apart / np.maximum(np.maximum(np.abs(a), np.abs(b)), typical)
+    special = ~np.isfinite(apart)
+    if special.any():
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        apart[special] = np.where(same[special], 0.0, np.inf)
+        relative[special] = apart[special]
+    relative[apart == 0] = 0.0  # 0 of 0
+    return apart, relative
+
+
+def _typical(values: np.ndarray) -> float:
+    """The root mean square of values, of very many of a part of them; without infinities, and without what marks a masked cell."""
+    sizes = np.abs(
+        values[:: -(-values.size // _SAMPLE)].astype(np.complex128 if np.iscomplexobj(values) else np.float64)
+    )
+    sizes = sizes[sizes < np.inf]
+    if not sizes.size:
+        return 0.0
+    if sizes.max() >= _MARK:
+        there = sizes[sizes > 0]
+        sizes = sizes[(sizes < _MARK) | (sizes <= _FAR * np.partition(there, there.size // 2)[there.size // 2])]
+    return math.sqrt(float(np.mean(np.square(sizes)))) if sizes.size else 0.0
+
+
+def _compare_exactly(a: np.ndarray, b: np.ndarray, cells: int) -> Numbers:
+    other = a != b
+    differing = int(np.count_nonzero(other))
+    if not differing:
+        return Numbers(cells)
+    apart = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind in "iub" else other.astype(np.float64)
+    return Numbers(cells, differing, float(apart.max()), math.inf, int(other.argmax()))
+
+
+def _different_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The cells in which values differ, or the signs of zeros do."""
+    with np.errstate(all="ignore"):
+        other = (a != b) & ~(np.isnan(a) & np.isnan(b))
+        if not np.iscomplexobj(a) and not np.iscomplexobj(b):
+            other |= np.signbit(a) != np.signbit(b)
+    return np.asarray(other & ~(np.isnan(a) & np.isnan(b)))
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return not _is_float(a) or not bool(_different_bits(a, b).any())
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return array.dtype.kind in "fc"

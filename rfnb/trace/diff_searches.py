@@ -1,0 +1,280 @@
+"""Two searches beside each other: the first step in which they keep other hypotheses, and whether that is more than a tie.
+
+Hypotheses are matched by their labels. Where two of them are as good within the tolerance, rounding decides which comes first or is cut:
+that is a tie, and so is what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.diff_numbers import Tolerance
+from rfnb.trace.diff_slots import Search, labels_of
+from rfnb.trace.edits import edits
+
+_MOST_EDITS = 1 << 20  # cells of the table of an alignment
+
+SAME, SWAP, TIE, SCORES, ORDER, OTHER = "same", "swap", "tie", "scores", "order", "other"
+REAL = (SCORES, ORDER, OTHER)
+
+
+class Entry(NamedTuple):
+    """A hypothesis in the beam of a step.
+
+    Attributes:
+        labels: All of it.
+        rank: From 0.
+        score: natural-log probability, summed over steps.
+    """
+
+    labels: tuple[str, ...]
+    rank: int
+    score: float
+
+
+@dataclass
+class StepOfSearch:
+    """One step of two searches, of one sequence.
+
+    Attributes:
+        step: Of the loop.
+        verdict: "same"; "swap": two that are as good are in another order; "tie": what one of both has cut is as good as what it kept,
+            or follows from such a tie; "scores": the same hypotheses, other scores; "order"; "other": other hypotheses.
+        shared: How many hypotheses both have.
+        sizes: How many each has.
+        only_a, only_b: Those that the other one lacks. Of the larger of two beams of other sizes the best are seen, as many as the
+            smaller one has.
+        max_abs, units: The largest difference of the scores of a hypothesis that both have, and in epsilons of its size.
+        worst: That hypothesis, in a and in b.
+    """
+
+    step: int
+    verdict: str
+    shared: int
+    sizes: tuple[int, int]
+    only_a: tuple[Entry, ...] = ()
+    only_b: tuple[Entry, ...] = ()
+    max_abs: float = 0.0
+    units: float = 0.0
+    worst: tuple[Entry, Entry] | None = None
+
+
+@dataclass
+class Result:
+    """The best hypothesis of a sequence in both searches.
+
+    Attributes:
+        labels_a, labels_b: None: there is none.
+        score_a, score_b: natural-log probabilities.
+        edits: From a to b, as letters: "=" the same, "s" another label, "i" one more in b, "d" one less; None: too long for it.
+    """
+
+    labels_a: tuple[str, ...] | None
+    labels_b: tuple[str, ...] | None
+    score_a: float
+    score_b: float
+    edits: str | None
+
+    @property
+    def same(self) -> bool:
+        """Whether the labels are."""
+        return self.labels_a == self.labels_b
+
+
+@dataclass
+class SequenceDiff:
+    """Two searches of one sequence.
+
+    Attributes:
+        seq_a, seq_b: Its number in both batches.
+        steps: All steps that both have made for it.
+        result: What both give.
+    """
+
+    seq_a: int
+    seq_b: int
+    steps: list[StepOfSearch] = field(default_factory=list)
+    result: Result | None = None
+
+    @property
+    def first(self) -> StepOfSearch | None:
+        """The first step that differs by more than a tie."""
+        return next((step for step in self.steps if step.verdict in REAL), None)
+
+    @property
+    def tie(self) -> StepOfSearch | None:
+        """The first tie that was decided in another way."""
+        return next((step for step in self.steps if step.verdict in (SWAP, TIE)), None)
+
+
+@dataclass
+class SearchDiff:
+    """Two runs of a search.
+
+    Attributes:
+        path, run: Of the search in a.
+        seqs: Each sequence that is compared.
+        lengths: The number of steps of both.
+    """
+
+    path: str
+    run: int
+    seqs: list[SequenceDiff]
+    lengths: tuple[int, int]
+
+
+def search_diff(a: Search, b: Search, pairs: Sequence[tuple[int, int]], tolerance: Tolerance) -> SearchDiff:
+    """Two runs of a search, step by step.
+
+    Args:
+        pairs: The numbers of the sequences, those of a and those of b.
+    """
+    seqs = []
+    for one, other in pairs:
+        found = SequenceDiff(one, other)
+        ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]] = set(), set()
+        for index in range(min(a.history.num_steps, b.history.num_steps)):
+            if _over(a.history, one, index) and _over(b.history, other, index):
+                break
+            found.steps.append(_step(a.history, b.history, (one, other), index, tolerance, ties))
+        found.result = _result(a.history, b.history, one, other)
+        seqs.append(found)
+    return SearchDiff(a.path, a.run, seqs, (a.history.num_steps, b.history.num_steps))
+
+
+def _over(history: BeamHistory, seq: int, index: int) -> bool:
+    """Whether all hypotheses had ended before this step."""
+    if not index:
+        return False
+    fields = history.steps[index - 1]
+    there = fields["scores"][seq] > -np.inf
+    return not bool((there & ~fields["ended"][seq].astype(bool)).any())
+
+
+def _step(
+    a: BeamHistory, b: BeamHistory, seqs: tuple[int, int], index: int, tolerance: Tolerance,
+    ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]],
+) -> StepOfSearch:  # fmt: skip
+    mine, other = _entries(a, seqs[0], index), _entries(b, seqs[1], index)
+    sizes = a.beam_size(index), b.beam_size(index)
+    if sizes[0] != sizes[1]:  # the larger beam has more, and that is no difference
+        mine, other = ({key: each[key] for key in list(each)[: min(sizes)]} for each in (mine, other))
+    shared = [key for key in mine if key in other]
+    only_a = [entry for key, entry in mine.items() if key not in other]
+    only_b = [entry for key, entry in other.items() if key not in mine]
+    found = StepOfSearch(a.loop_steps[index], SAME, len(shared), (len(mine), len(other)), tuple(only_a), tuple(only_b))
+    for key in shared:
+        one, two = mine[key], other[key]
+        apart = abs(one.score - two.score)
+        units = apart / (tolerance.epsilon * max(abs(one.score), abs(two.score), 1.0))
+        if units > found.units or found.worst is None or np.isnan(units):
+            found.max_abs, found.units, found.worst = apart, units, (one, two)
+    if only_a or only_b:
+        near = lambda one, two: _are_tied(a, b, seqs, index, one, two, tolerance)  # noqa: E731
+        found.verdict = _verdict_of_others(found, near, tolerance, ties)
+    elif not found.units <= tolerance.units:
+        found.verdict = SCORES
+    else:
+        turned = _turned([mine[key] for key in shared], [other[key] for key in shared])
+        if turned:
+            tied = all(_are_near(one.score, two.score, tolerance) for one, two in turned)
+            found.verdict = SWAP if tied else ORDER
+    return found
+
+
+def _entries(history: BeamHistory, seq: int, index: int) -> dict[tuple[tuple[str, ...], int], Entry]:
+    """The hypotheses after a step by their labels; of equal ones (other alignments) the second has another number."""
+    fields, found = history.steps[index], dict[tuple[tuple[str, ...], int], Entry]()
+    slots = np.flatnonzero(fields["scores"][seq] > -np.inf).tolist()
+    for rank, slot in enumerate(slots):
+        labels, number = labels_of(history, seq, slot, index), 0
+        while (labels, number) in found:
+            number += 1
+        found[labels, number] = Entry(labels, rank, float(fields["scores"][seq, slot]))
+    return found
+
+
+def _verdict_of_others(
+    found: StepOfSearch, near: Callable[[Entry, Entry], bool], tolerance: Tolerance,
+    ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]],
+) -> str:  # fmt: skip
+    """Whether other hypotheses are a tie, or follow from one."""
+    new = [
+        [entry for entry in only if not any(entry.labels[: len(tie)] == tie for tie in ties[side])]
+        for side, only in enumerate((found.only_a, found.only_b))
+    ]
+    if any(ties) and (not new[0] or not new[1]):
+        return TIE
+    if found.units > tolerance.units or len(new[0]) != len(new[1]):
+        return OTHER
+    pairs = list(zip(new[0], new[1], strict=True))
+    if not all(near(one, two) for one, two in pairs):
+        return OTHER
+    for one, two in pairs:
+        ties[0].add(one.labels)
+        ties[1].add(two.labels)
+    return TIE
+
+
+def _are_tied(
+    a: BeamHistory, b: BeamHistory, seqs: tuple[int, int], index: int, one: Entry, two: Entry, tolerance: Tolerance
+) -> bool:
+    """Whether what only a keeps and what only b keeps are as good in both: each has cut what the other keeps."""
+    cut_a, cut_b = _score_of_cut(a, seqs[0], index, two.labels), _score_of_cut(b, seqs[1], index, one.labels)
+    in_a = two.score if cut_a is None else cut_a
+    in_b = one.score if cut_b is None else cut_b
+    return _are_near(one.score, in_a, tolerance) and _are_near(in_b, two.score, tolerance)
+
+
+def _score_of_cut(history: BeamHistory, seq: int, index: int, labels: tuple[str, ...]) -> float | None:
+    """The score of a candidate that was cut; infinitely bad, if it is none of the best ones; None: candidates are not known."""
+    fields = history.steps[index]
+    if "cand_tokens" not in fields:
+        return None
+    candidates = (fields[f"cand_{name}"][seq].tolist() for name in ("tokens", "parents", "scores"))
+    for token, parent, score in zip(*candidates, strict=True):
+        before = labels_of(history, seq, parent, index - 1) if index else ()
+        label = () if token == history.blank else (history.label(token, index),)
+        if score > -np.inf and (*before, *label) == labels:
+            return float(score)
+    return -np.inf
+
+
+def _are_near(one: float, other: float, tolerance: Tolerance) -> bool:
+    """Whether two hypotheses are as good: each may be off by the tolerance."""
+    return abs(one - other) <= 2 * tolerance.relative * max(abs(one), abs(other), 1.0)
+
+
+def _turned(mine: Sequence[Entry], other: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """Neighbours in a that are the other way round in b."""
+    rank = {entry.rank: two.rank for entry, two in zip(mine, other)}
+    in_order = sorted(mine, key=lambda entry: entry.rank)
+    return [(one, two) for one, two in zip(in_order, in_order[1:]) if rank[one.rank] > rank[two.rank]]
+
+
+def _result(a: BeamHistory, b: BeamHistory, one: int, other: int) -> Result:
+    best = []
+    for history, seq in ((a, one), (b, other)):
+        top = history.nbest(seq)
+        best.append((top[0].labels, top[0].score) if top else (None, float("nan")))
+    (labels_a, score_a), (labels_b, score_b) = best
+    return Result(labels_a, labels_b, score_a, score_b, aligned(labels_a or (), labels_b or ()))
+
+
+def aligned(a: Sequence[str], b: Sequence[str]) -> str | None:
+    """The edits from a to b as letters; what both begin and end with is the same. None: the rest is too long to align."""
+    begin = 0
+    while begin < min(len(a), len(b)) and a[begin] == b[begin]:
+        begin += 1
+    end = 0
+    while end < min(len(a), len(b)) - begin and a[len(a) - 1 - end] == b[len(b) - 1 - end]:
+        end += 1
+    inner_a, inner_b = a[begin : len(a) - end], b[begin : len(b) - end]
+    if len(inner_a) * len(inner_b) > _MOST_EDITS:
+        return None
+    return "=" * begin + edits(inner_a, inner_b) + "=" * end

@@ -1,0 +1,139 @@
+"""The slots of two searches that hold the same hypothesis: values in slots are compared by the labels that led there, not by their rank.
+
+What was computed in a step before its choice is in the slots that the step before has left, what came after it in its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import DimError
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.event import Event
+from rfnb.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Search:
+    """One run of a search.
+
+    Attributes:
+        path, run: Of its `beams` events.
+        history: All of its steps.
+        choices: By the entry of each of its steps the first and the last choice in it: the event and the step of the history.
+    """
+
+    path: str
+    run: int
+    history: BeamHistory
+    choices: dict[int, tuple[tuple[Event, int], tuple[Event, int]]]
+
+
+def searches_of(trace: Trace) -> dict[tuple[str, int], Search]:
+    """The searches of a recording by path and run; those whose events are no steps of a search are left out."""
+    found = {}
+    for path in trace.beams:
+        for run, events in enumerate(trace.beams.event_runs(path)):
+            try:
+                history = trace.beams[path, run]
+            except (ValueError, KeyError, DimError):
+                continue
+            choices: dict[int, Any] = {}
+            for number, event in enumerate(events):
+                first, _ = choices.get(event.entry, ((event, number), None))
+                choices[event.entry] = first, (event, number)
+            found[path, run] = Search(path, run, history, choices)
+    return found
+
+
+class Slots:
+    """The slots of two recordings that go together."""
+
+    def __init__(self, searches: Sequence[Iterable[Search]]):
+        self._by_entry = [{entry: search for search in each for entry in search.choices} for each in searches]
+        self._known: dict[Any, tuple[np.ndarray, np.ndarray] | None] = {}
+
+    def in_search(self, event: Event, side: int) -> bool:
+        """Whether an event is in a step of a search."""
+        return event.step is not None and event.entry in self._by_entry[side]
+
+    def is_over(self, event: Event, side: int, seq: int | None) -> bool:
+        """Whether an event is in a step of a search that a sequence (None: any of them) does not make any more."""
+        search = self._by_entry[side].get(event.entry) if event.step is not None else None
+        if search is None:
+            return False
+        number = search.choices[event.entry][0][1]
+        seqs = range(search.history.num_seqs) if seq is None else [seq]
+        return number > 0 and not any(going_on(search.history, one, number - 1, False) for one in seqs)
+
+    def of(self, a: Event, b: Event, seqs: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray] | None:
+        """For each sequence and slot of a the slot of b with the same hypothesis, and whether there is one that goes on; None: the
+        events are in no step of a search, or between two choices of one.
+
+        Args:
+            seqs: The numbers of the sequences that are compared, those of a and those of b.
+        """
+        places = self._place(a, 0), self._place(b, 1)
+        if places[0] is None or places[1] is None:
+            return None
+        key = *places, tuple(seqs)
+        if key not in self._known:
+            if len(self._known) > 4:  # of steps that are done
+                self._known.clear()
+            self._known[key] = self._matched(places[0], places[1], seqs)
+        return self._known[key]
+
+    def _place(self, event: Event, side: int) -> tuple[int, int | None, bool] | None:
+        """The entry of a step, the choice after which the slots of an event are, and whether that is the one of its own step."""
+        search = self._by_entry[side].get(event.entry) if event.step is not None else None
+        if search is None:
+            return None
+        (first, number), (last, latest) = search.choices[event.entry]
+        if event.index < first.index:
+            return event.entry, number - 1, False
+        return (event.entry, latest, True) if event.index >= last.index else None
+
+    def _matched(self, a: Any, b: Any, seqs: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray] | None:
+        sides = [(self._by_entry[side][place[0]].history, place[1], place[2]) for side, place in enumerate((a, b))]
+        if any(index < 0 for _, index, _ in sides):
+            return None  # before the first choice hypotheses have no labels
+        width = sides[0][0].beam_size(sides[0][1])
+        slots, there = np.zeros((len(seqs), width), np.intp), np.zeros((len(seqs), width), bool)
+        for row, pair in enumerate(seqs):
+            mine, other = (going_on(history, seq, index, after) for (history, index, after), seq in zip(sides, pair))
+            for labels, own in mine.items():
+                for slot, found in zip(own, other.get(labels, ())):
+                    slots[row, slot], there[row, slot] = found, True
+        return slots, there
+
+
+def going_on(history: BeamHistory, seq: int, index: int, after: bool) -> dict[tuple[str, ...], list[int]]:
+    """The slots after a choice by the labels that led there, without those that are empty or had ended before.
+
+    Args:
+        after: Whether values are of the step of that choice: then what ends with it counts.
+    """
+    found: dict[tuple[str, ...], list[int]] = {}
+    seq = min(seq, history.num_seqs - 1)
+    fields = history.steps[index]
+    for slot in np.flatnonzero(fields["scores"][seq] > -np.inf).tolist():
+        if fields["ended"][seq, slot]:
+            if not after:
+                continue
+            if index and history.steps[index - 1]["ended"][seq, int(fields["parents"][seq, slot])]:
+                continue
+        found.setdefault(labels_of(history, seq, slot, index), []).append(slot)
+    return found
+
+
+def labels_of(history: BeamHistory, seq: int, slot: int, index: int) -> tuple[str, ...]:
+    """The labels of the hypothesis in a slot, as text where there is one: a vocabulary may have another order in another run."""
+    tokens = history.prefix(seq, slot, index)
+    if history.labels_of(0) is None:
+        return tuple(map(str, tokens))
+    steps = range(len(tokens)) if history.blank is None else [0] * len(tokens)
+    return tuple(history.label(token, step) for token, step in zip(tokens, steps))
