@@ -2,104 +2,173 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rfnb.control.asking import Asking, Interrupted
+from rfnb.control.conditions import Asked, Missing
+from rfnb.control.expression import Expression
+from rfnb.control.made import Made
+from rfnb.control.numbers import Numbers
 from rfnb.control.position import Position
 from rfnb.core.errors import type_error
 from rfnb.core.pickling import NotPicklable
+from rfnb.rec.hold import held_by
+from rfnb.trace.match import is_end_of
 
 
 class Breakpoint(NotPicklable):
     """A condition that is asked before each step.
 
     Args:
-        condition: Gives True, or in words why to pause.
-        text: What it is, for who reads why the run has paused.
-        number: Of the breakpoints of the run, from 1; never another one's.
+        ask: Gives True, or in words why to pause, or `Numbers` of which one is True.
+        text: What it is.
+        is_named: Whether a person has called it so, and reads that with the reason.
+        once: Whether it is removed when it has held.
+        at_end: Whether it is asked too where a loop has made its last step.
+
+    Attributes:
+        number: Of its run's breakpoints, from 1.
+        enabled: Whether it is asked. May be set.
+        hits: How often it has made the run pause.
+        kinds: The kinds of events that it needs.
     """
 
     def __init__(
-        self, condition: Callable[[Position], Any], text: str, remove: Callable[[Breakpoint], None], number: int
+        self,
+        ask: Callable[[Asked], Any],
+        text: str,
+        number: int,
+        remove: Callable[[Breakpoint], None],
+        *,
+        is_named: bool = False,
+        once: bool = False,
+        at_end: bool = False,
+        kinds: frozenset[str] = frozenset(),
     ):
-        self.condition, self.text, self._remove, self.number = condition, text, remove, number
-        self.hits = 0
+        self.text, self.number, self.once, self.at_end, self.kinds = text, number, once, at_end, kinds
+        self._ask, self._remove, self._is_named = ask, remove, is_named
+        self.enabled, self.hits = True, 0
+        self._has_missed = False
 
     def __repr__(self) -> str:
-        return f"<breakpoint {self.text}, {self.hits} times so far>"
+        marks = f"{', once' if self.once else ''}{'' if self.enabled else ', not asked'}"
+        return f"<breakpoint {self.number}: {self.text}{marks}, {self.hits} times so far>"
 
     def remove(self) -> None:
         """Let it stop nothing any more."""
         self._remove(self)
+
+    def reason(self, asked: Asked, asking: Asking) -> str | None:
+        """The reason to pause here, in words; None: there is none."""
+        try:
+            said = asking.ask(self, lambda: _said(self._ask(asked)))
+            if not said:
+                return None
+            why = self.text if said is True else f"{self.text}: {said}" if self._is_named else said
+        except Missing as missing:
+            if self._has_missed or asked.at.is_end:  # one loop without it is news, every step of it is not
+                return None
+            self._has_missed = True
+            why = f"{self.text} was not asked: {missing}. It will be where there is one"
+        except Interrupted:
+            why = f"{self.text} was interrupted: it did not end"
+        except Exception as error:
+            why = f"{self.text} failed: {type(error).__name__}: {error}"
+        self.hits += 1
+        if self.once:
+            self.remove()
+        return why
 
 
 class Breakpoints(NotPicklable):
     """All breakpoints of a run."""
 
     def __init__(self) -> None:
-        self._all: tuple[Breakpoint, ...] = ()
+        self.all: tuple[Breakpoint, ...] = ()
+        self.asking = Asking()
+        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._count = 0
 
     def __iter__(self) -> Iterator[Breakpoint]:
-        return iter(self._all)
+        return iter(self.all)
 
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return bool(self.all)
 
-    def add(self, condition: Any, text: str | None = None) -> Breakpoint:
-        """A further one.
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of events that they need."""
+        return frozenset().union(*(point.kinds for point in self.all if point.enabled))
 
-        Args:
-            condition: Function of the `Position`; an int, a step of any loop; "nan", a state has an entry that is not finite.
+    def add(
+        self, condition: Any, text: str | None = None, *, path: str | None = None, once: bool = False
+    ) -> Breakpoint:
+        """A further one; arguments as in `Run.break_when`.
 
         Raises:
-            TypeError: For anything else.
+            TypeError, ValueError: For what is no condition.
         """
-        fn, name = _condition(condition)
+        if path is not None and (isinstance(condition, bool) or not isinstance(condition, int)):
+            raise type_error(
+                "break_when: a path with a condition that is no number of a step.",
+                [("condition", repr(condition)), ("path", path)],
+                "In a text, the loop is part of the condition:",
+                "run.break_when('h.max() > 5 and loop == \"decoder\"')",
+            )
+        ask, name, kinds = _condition(condition, path)
         with self._lock:
-            self._count += 1
-            point = Breakpoint(fn, text or name, self._drop, self._count)
-            self._all = (*self._all, point)
+            point = Breakpoint(
+                ask, text or name, next(self._numbers), self._drop,
+                is_named=text is not None, once=once, at_end=isinstance(condition, str), kinds=kinds,
+            )  # fmt: skip
+            self.all = (*self.all, point)
         return point
 
     def _drop(self, point: Breakpoint) -> None:
         with self._lock:
-            self._all = tuple(other for other in self._all if other is not point)
+            self.all = tuple(other for other in self.all if other is not point)
 
-    def reason(self, at: Position) -> str | None:
-        """The reason to pause here, in words; None: there is none."""
-        for point in self._all:
-            try:
-                said = point.condition(at)
-                hit = bool(said)
-            except Exception as error:
-                point.hits += 1
-                return f"breakpoint {point.text} failed: {type(error).__name__}: {error}"
-            if hit:
-                point.hits += 1
-                return f"breakpoint {said if isinstance(said, str) else point.text}"
-        return None
+    def reason(self, at: Position, made: Sequence[Made]) -> str | None:
+        """The reasons to pause here, in words; None: there is none."""
+        asked = Asked(at, made)
+        found = []
+        for point in self.all:
+            if point.enabled and (point.at_end or not at.is_end):
+                why = point.reason(asked, self.asking)
+                if why is not None:
+                    found.append(f"breakpoint {why}")
+        return "; ".join(found) or None
 
 
-def _condition(given: Any) -> tuple[Callable[[Position], Any], str]:
+def _said(given: Any) -> Any:
+    """In words what a condition has given, or whether it holds."""
+    if isinstance(given, Numbers):
+        return given.first() or bool(given.any())
+    return given if isinstance(given, str) else bool(given)
+
+
+def _condition(given: Any, path: str | None) -> tuple[Callable[[Asked], Any], str, frozenset[str]]:
+    """The function that is asked, its name, and the kinds of events that it needs."""
     if isinstance(given, int) and not isinstance(given, bool):
-        return lambda at: at.step == given, f"step {given}"
-    if given == "nan":
-        return _not_finite, "nan"
+        name = f"step {given}" if path is None else f'step {given} of "{path}"'
+        ask = lambda asked: asked.at.step == given and (path is None or is_end_of(path, asked.at.path))  # noqa: E731
+        return ask, name, frozenset()
+    if isinstance(given, str):
+        expression = Expression(given)
+        return expression, expression.text, expression.kinds
     if callable(given):
-        return given, getattr(given, "__name__", "condition").replace("<lambda>", "condition")
+
+        def call(asked: Asked) -> Any:
+            with held_by(None):  # a loop in it is no step of the run
+                return given(asked.at)
+
+        return call, getattr(given, "__name__", "condition").replace("<lambda>", "condition"), frozenset()
     raise type_error(
         "break_when: no condition.",
         [("given", f"{type(given).__name__} {given!r}")],
-        'A function of the position, the number of a step, or "nan".',
-        'run.break_when(lambda at: at.states["h"].abs_max() > 5)',
+        "A function of the position, the number of a step, or a condition as text.",
+        'run.break_when("h.abs_max() > 5")',
     )
-
-
-def _not_finite(at: Position) -> str | None:
-    for name, value in at.states.items():
-        if not value.is_finite():
-            return f"nan: state {name} is not finite before step {at.step}"
-    return None

@@ -77,12 +77,14 @@ class Gate(NotPicklable, Generic[P]):
 
     # -- for the worker ----------------------------------------------------------------------------------------------------
 
-    def pass_(self, at: P, reason: Callable[[P], str | None]) -> None:
+    def pass_(self, at: P, reason: Callable[[P], str | None], *, is_step: bool = True) -> None:
         """Pass the gate before a step; returns when the step may be made.
 
         Args:
             at: Where the worker is.
             reason: Says in words why to pause here, None: go on. Asked once, wherever the worker would stand anyway too.
+
+            is_step: Whether a step comes, which counts.
 
         Raises:
             Stopped: The run is to stop.
@@ -95,7 +97,7 @@ class Gate(NotPicklable, Generic[P]):
             if self.mode in ("running", "paused"):
                 if why is not None:
                     self._pause(why)
-                elif self._budget == 0:
+                elif self._budget == 0 and is_step:
                     self._pause("1 step was made" if self._steps == 1 else f"{self._steps} steps were made")
         again: Callable[[], None] | None = None
         stood, self.here = False, at
@@ -113,7 +115,7 @@ class Gate(NotPicklable, Generic[P]):
                     elif stands:
                         self._changed.wait()
                         continue
-                    elif self._goes_on(None if stood else came):
+                    elif self._goes_on(None if stood or not is_step else came, is_step):
                         break
                     else:
                         continue
@@ -149,11 +151,12 @@ class Gate(NotPicklable, Generic[P]):
         tell()  # from now on others go on
         return again
 
-    def _goes_on(self, came: float | None) -> bool:
+    def _goes_on(self, came: float | None, is_step: bool) -> bool:
         """Whether the step is made now, and counted; waits a while otherwise.
 
         Args:
             came: When the worker came here, if each step is to take some time.
+            is_step: Whether it counts.
 
         Raises:
             Stopped: The run is to stop.
@@ -163,7 +166,7 @@ class Gate(NotPicklable, Generic[P]):
         if came is not None and (left := came + self._seconds - time.monotonic()) > 0:
             self._changed.wait(min(left, 3600.0))  # a lock takes no number of seconds that is too large
             return False
-        if self._budget is not None:
+        if self._budget is not None and is_step:
             self._budget -= 1
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rfnb.control.made import Ended
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.rec import running
@@ -34,6 +35,8 @@ class HeldStep(StepAround):
         self._decisions: list[Decided] = []
         self._is_held = True
         self._begun = 0
+        self._path, self._index = loop.name, -1
+        self.ended_before: Ended | None = None  # what had, for conditions
 
     @property
     def decisions(self) -> Sequence[Decided]:
@@ -48,10 +51,26 @@ class HeldStep(StepAround):
         super().begin(index)
 
     def _wait(self, index: int) -> None:
-        if self._holder.attention:
-            self._holder.attention.step_over(self)
+        holder, loop = self._holder, self._loop
+        if holder.attention:
+            holder.attention.step_over(self)
+        self._path, self._index = ".".join(running.names()), index
+        if holder.heard.kinds:
+            holder.heard.note_ended(loop, self._path, index - 1)
         entry = trace_context.place.entry if listening() else 0
-        self._holder.before_step(self._loop.name, ".".join(running.names()), index, self, entry=entry)
+        holder.before_step(loop.name, self._path, index, self, entry=entry)
+        if holder.heard.kinds:
+            host = loop.ended_before()
+            self.ended_before = None if host is None else (host, loop.end_dims)
+
+    def finish(self) -> None:
+        if self._is_held:
+            if self._holder.heard.kinds:
+                self._holder.heard.note_ended(self._loop, self._path, self._index)
+            self._holder.after_steps(
+                self._loop.name, self._path, self._index + 1, HeldEnd(self.states_now(), self._holder, self, False)
+            )
+        super().finish()
 
     def refuse(self, error: Exception) -> None:
         self._holder.refused(error)
@@ -130,6 +149,27 @@ class HeldValues:
     def attend(self, edit: RowEdit, steps: int | None) -> str:
         """Other attention weights in the next steps."""
         return self._holder.attend(edit, self._steps, steps, is_first=self._is_first)
+
+
+class HeldEnd(HeldValues):
+    """The end of a loop: its states can be looked at, and nothing can be changed."""
+
+    def edit(self, name: str, value: Any) -> None:
+        """Refused."""
+        raise _at_the_end(f'"{name}"')
+
+    def attend(self, edit: RowEdit, steps: int | None) -> str:
+        """Refused."""
+        raise _at_the_end("attention")
+
+
+def _at_the_end(what: str) -> ValueError:
+    return value_error(
+        f"run: {what} cannot be changed here.",
+        [("here", "after the last step")],
+        "What is changed counts for the step that comes. Go back to one:",
+        "branch = run.from_step(...)",
+    )
 
 
 class HeldState(HeldValues):

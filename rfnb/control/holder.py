@@ -10,8 +10,9 @@ from rfnb.control.attention_edits import AttentionEdits
 from rfnb.control.breakpoints import Breakpoints
 from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
-from rfnb.control.held_step import HeldState, HeldStep, HeldValues
+from rfnb.control.held_step import HeldEnd, HeldState, HeldStep, HeldValues
 from rfnb.control.kept import Kept
+from rfnb.control.made import Heard, Made
 from rfnb.control.places import Places, numbers
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.core.errors import index_error
@@ -74,6 +75,7 @@ class Holder(Hold):
         drifted: What was not the same in the trunk, in words.
         halt: Of a branch, the tick at which it pauses, and why.
         places: The steps of events.
+        heard: What the steps make, for breakpoints.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Holder(Hold):
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
         self.attention = AttentionEdits(self.refused, lambda: self.steps[-1][0] if self.steps else "")
+        self.heard = Heard()
         self._refused: str | None = None
         self._functions: list[object] = []  # one for the steps of each scan that runs
         self._listens = ExitStack()
@@ -117,6 +120,7 @@ class Holder(Hold):
     def over(self, function: str) -> None:
         if self.holds_here():
             self.attention.over(self._functions.pop())
+            self.after_all()
 
     def step_of_own(self, index: int, values: Mapping[str, Any]) -> None:
         """A step of a loop of the user's own comes."""
@@ -154,6 +158,7 @@ class Holder(Hold):
     def close(self) -> None:
         """The run is over."""
         self._listens.close()
+        self.heard.want(frozenset())
 
     def holds_here(self) -> bool:
         """Whether steps that are made here are held: not in a thread that the function has started in a copy of its context, nor
@@ -184,8 +189,10 @@ class Holder(Hold):
         self.places.note(entry)
         self.steps.append((path, index))
         self.kept.add(tick, held.states_now())
-        if self._gate.is_open and not (self._trunk or self._breakpoints or self._refused or tick in self._changes):
+        watched = self._breakpoints or self.heard.kinds
+        if self._gate.is_open and not (self._trunk or watched or self._refused or tick in self._changes):
             return
+        made = self.heard.take()
         at = Position(loop, path, index, tick, held, values, self._done)
         at.do = lambda edit: self._do(at, edit)
         why = None
@@ -197,9 +204,32 @@ class Holder(Hold):
         try:
             for change in self._changes.get(tick, ()):
                 self._repeat(change, at)
-            self._gate.pass_(at, self._reason if why is None else lambda _: why)
+            self._gate.pass_(at, (lambda at: self._reason(at, made)) if why is None else lambda _: why)
         finally:
             at.is_left = True
+        self.heard.want(self._breakpoints.kinds)
+        self.heard.is_in((path, index))
+
+    def after_steps(self, loop: str, path: str, num_steps: int, held: Held) -> None:
+        """A loop has made its last step: what that has made is asked for, but nothing is changed here."""
+        self.heard.is_in(None)
+        if not self._breakpoints:
+            return
+        at = Position(loop, path, num_steps, len(self.steps), held, None, self._done)
+        at.is_end = True
+        try:
+            why = self._breakpoints.reason(at, self.heard.take())
+            if why is not None:
+                self._gate.pass_(at, lambda _: why, is_step=False)
+        finally:
+            at.is_left = True
+        self.heard.want(self._breakpoints.kinds)
+
+    def after_all(self) -> None:
+        """A function is done: what it has made after its last step is asked for."""
+        if self.heard.has_made():
+            path, step = self.steps[-1] if self.steps else ("run", -1)
+            self.after_steps(path.split(".")[-1], path, step + 1, HeldEnd({}, self, self, False))
 
     def _do(self, at: Position, edit: Edit) -> None:
         """Let the worker make one change where it stands."""
@@ -263,6 +293,6 @@ class Holder(Hold):
         refused, self._refused = self._refused, None
         return refused
 
-    def _reason(self, at: Position) -> str | None:
+    def _reason(self, at: Position, made: Sequence[Made]) -> str | None:
         halt = self.halt[1] if self.halt is not None and self.halt[0] == at.tick else None
-        return self.take_refused() or self._breakpoints.reason(at) or halt
+        return "; ".join(filter(None, [self.take_refused(), self._breakpoints.reason(at, made), halt])) or None

@@ -62,6 +62,7 @@ class Position(NotPicklable):
         do: Makes one change, in the thread of the run. All that changes anything goes by it: so it is repeated by branches, and
             said in words.
         is_left: Whether the run has gone on from here.
+        is_end: Whether no step comes: the loop has made its last one, and nothing is changed here.
     """
 
     def __init__(
@@ -80,13 +81,17 @@ class Position(NotPicklable):
         self.states = PositionStates(self)
         self.attention = PositionAttention(self)
         self.do: Callable[[Edit], None] = self.make
-        self.is_left = False
+        self.is_left = self.is_end = False
 
     def __repr__(self) -> str:
         if self.is_left:
-            return f'<before step {self.step} of "{self.path}", from where the run has gone on>'
+            return f"<{self.words()}, from where the run has gone on>"
         names = f", states {', '.join(self.states)}" if len(self.states) else ""
-        return f'<before step {self.step} of "{self.path}"{names}>'
+        return f"<{self.words()}{names}>"
+
+    def words(self) -> str:
+        """The place in words: 'before step 3 of "decoder"'."""
+        return f'{"after the last step" if self.is_end else f"before step {self.step}"} of "{self.path}"'
 
     def make(self, edit: Edit) -> None:
         """Make one change here and now, and note it. For the thread of the run; others use `do`.

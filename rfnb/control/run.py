@@ -35,13 +35,16 @@ from rfnb.control.holder import Holder, Trunk
 from rfnb.control.places import Place
 from rfnb.control.position import Change, Position
 from rfnb.control.tree import free_name, runs_of, tree_of
-from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
+from rfnb.core.errors import message, missing_key_error, runtime_error, type_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.ops.random_state import get_random_state, own_step_seeds, put_back
 from rfnb.rec.hold import held_by, holding, let_go
 from rfnb.trace.record import record as recorded
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Changed, Left, Tree
+
+PATIENCE, PATIENCE_AFTER = 3.0, 3.0
+"""seconds: how long a condition may be asked while somebody waits for the run to pause or stop, and then may take to be ended"""
 
 _numbers = itertools.count(1)
 _naming = threading.Lock()
@@ -55,7 +58,9 @@ def stop_all() -> None:
     for run in runs:
         run._gate.stop()
     for run in runs:
-        run._gate.until_over(2.0)
+        if not run._gate.until_over(2.0):
+            run._breakpoints.asking.interrupt()
+            run._gate.until_over(1.0)
 
 
 def _in_fork() -> None:
@@ -166,9 +171,10 @@ class Run(NotPicklable):
         try:
             with held_by(self._holder):
                 result = self._fn(*self._args, **self._kwargs)
-            if inspect.iscoroutine(result):
-                result.close()
-                raise _no_call("coroutine", self._fn)
+                if inspect.iscoroutine(result):
+                    result.close()
+                    raise _no_call("coroutine", self._fn)
+                self._holder.after_all()
             return result
         finally:
             self._holder.close()
@@ -178,9 +184,15 @@ class Run(NotPicklable):
     # -- what it does ------------------------------------------------------------------------------------------------------
 
     def pause(self, timeout: float | None = None) -> Run:
-        """Let it wait before its next step; returns when it does, or is over."""
+        """Let it wait before its next step; returns when it does, or is over. A condition that is still being asked after some seconds
+        is ended, and the run pauses there.
+
+        Raises:
+            TimeoutError: If it cannot be ended. The run pauses when it does.
+        """
         limit = _limit("pause", timeout)
         self._gate.pause("it was told to")
+        self._end_condition("pause", limit, self._gate.until_standing)
         return self._arrived(limit)
 
     def step(self, steps: int = 1, timeout: float | None = None) -> Run:
@@ -206,9 +218,15 @@ class Run(NotPicklable):
         return self
 
     def stop(self, timeout: float | None = None) -> Run:
-        """Let it end at its next step, without a result; returns when it has."""
+        """Let it end at its next step, without a result; returns when it has. A condition that is still being asked after some seconds
+        is ended.
+
+        Raises:
+            TimeoutError: If it cannot be ended. The run ends when it does.
+        """
         limit = _limit("stop", timeout)
         self._gate.stop()
+        self._end_condition("stop", limit, self._gate.until_over)
         if not self._gate.is_worker:
             self._gate.until_over(limit)
         return self
@@ -245,18 +263,23 @@ class Run(NotPicklable):
             )
         self._gate.seconds = 1 / steps_per_second if steps_per_second else 0.0
 
-    def break_when(self, condition: Any, text: str | None = None) -> Breakpoint:
-        """Let it pause before a step when a condition holds.
+    def break_when(
+        self, condition: Any, text: str | None = None, *, path: str | None = None, once: bool = False
+    ) -> Breakpoint:
+        """Let it pause before a step when a condition holds. It is asked by the run's own thread.
 
         Args:
-            condition: Function of the `Position` that gives True, or in words why; or an int, that step of any loop; or "nan", some
-                state is not finite. An error in it pauses the run too, and says so.
-            text: Said as the reason.
+            condition: A text, as "h.abs_max() > 5 and step > 3", `label("AH")`, `ended()`, `not_finite()`, `entropy("att") > 2`: all are in
+                docs/control.md. An int: that step. A function of the `Position` that gives True, or in words why. An error in it pauses
+                the run too, and says so.
+            text: Said with the reason.
+            path: The loop whose step is meant, or the end of its path. Default: any.
+            once: Remove it when it has held.
 
         Raises:
-            TypeError: For another condition.
+            TypeError, ValueError: For what is no condition; the message has the part of a text that is not understood.
         """
-        return self._breakpoints.add(condition, text)
+        return self._breakpoints.add(condition, text, path=path, once=once)
 
     @property
     def breakpoints(self) -> Sequence[Breakpoint]:
@@ -474,6 +497,27 @@ class Run(NotPicklable):
             OSError: It cannot be written there.
         """
         self.tree().save(path, self.name)
+
+    def _end_condition(self, what: str, timeout: float | None, arrived: Callable[[float], bool]) -> None:
+        """Wait until the run has arrived or is at work in a step; a condition that it is still asking meanwhile is ended."""
+        asking = self._breakpoints.asking
+        if timeout is not None or threading.current_thread() is self._gate.worker:
+            return
+        for again, patience in enumerate((PATIENCE, PATIENCE_AFTER)):
+            if arrived(patience):
+                return
+            now = asking.now()
+            if now is None or now[1] < PATIENCE:  # a long step, or another condition
+                return
+            if again:
+                raise TimeoutError(
+                    message(
+                        f"{what}: {self.name} asks a condition that does not end.",
+                        [("condition", now[0].text), ("asked for", f"{now[1]:.0f} seconds")],
+                        "It waits in a call from which it does not come back, so nothing can end it. The run arrives when it does.",
+                    )
+                )
+            asking.interrupt()
 
     def _last_step(self) -> int:
         return self._holder.steps[-1][1] if self._holder.steps else 0

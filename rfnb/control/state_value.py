@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.control.numbers import Numbers
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.where import where
-from rfnb.rec.selection import align_host
 
 Entries = Mapping["Dim | str", "int | slice"]
 
@@ -48,37 +48,58 @@ class StateValue:
 
     # -- numbers over the entries that are no padding ----------------------------------------------------------------------
 
+    def numbers(self) -> Numbers:
+        """The entries with their dims, to compute with."""
+        return Numbers.of(self.tensor)
+
     def entries(self) -> np.ndarray:
         """The entries that are no padding, in one axis."""
-        host = self.numpy()
-        for dim in self.dims:
-            if dim.has_padding():
-                mask = dim.get_mask(dim_order=self.dims)
-                host = np.ma.masked_where(
-                    np.broadcast_to(~align_host(mask.numpy(), mask.dims, self.dims), host.shape), host
-                )
-        return host.compressed() if isinstance(host, np.ma.MaskedArray) else host.reshape(-1)
+        return self.numbers().entries()
 
-    def max(self) -> float:
-        """The largest entry; NaN if there is one, or no entry."""
-        return _over(np.max, self.entries())
+    def abs(self) -> Numbers:
+        """The absolute values, as numbers with names of dims."""
+        return self.numbers().abs()
 
-    def min(self) -> float:
-        """The smallest entry; NaN if there is one, or no entry."""
-        return _over(np.min, self.entries())
+    def max(self, axis: Any = None) -> Any:
+        """The largest entry, a float; over an axis (a dim, its name, or several) one for each place that is left, as `Numbers`. NaN if
+        there is one, or no entry."""
+        return self.numbers().max(axis)
 
-    def abs_max(self) -> float:
-        """The largest absolute value; NaN if there is one, or no entry."""
-        return _over(np.max, np.abs(self.entries()))
+    def min(self, axis: Any = None) -> Any:
+        """The smallest entry; as `max`."""
+        return self.numbers().min(axis)
 
-    def mean(self) -> float:
-        """The mean of all entries; NaN without any."""
-        return _over(np.mean, self.entries())
+    def abs_max(self, axis: Any = None) -> Any:
+        """The largest absolute value; as `max`."""
+        return self.abs().max(axis)
+
+    def mean(self, axis: Any = None) -> Any:
+        """The mean of all entries; as `max`."""
+        return self.numbers().mean(axis)
+
+    def sum(self, axis: Any = None) -> Any:
+        """The sum of all entries; as `max`, but 0 without any."""
+        return self.numbers().sum(axis)
+
+    def norm(self, axis: Any = None) -> Any:
+        """The Euclidean norm; as `sum`."""
+        return self.numbers().norm(axis)
 
     def is_finite(self) -> bool:
         """Whether no entry is NaN or infinite."""
-        entries = self.entries()
-        return entries.dtype.kind not in "fc" or bool(np.isfinite(entries).all())
+        return self.numbers().is_finite()
+
+    def __lt__(self, other: Any) -> Numbers:
+        return self.numbers() < other
+
+    def __le__(self, other: Any) -> Numbers:
+        return self.numbers() <= other
+
+    def __gt__(self, other: Any) -> Numbers:
+        return self.numbers() > other
+
+    def __ge__(self, other: Any) -> Numbers:
+        return self.numbers() >= other
 
     # -- some of its entries -----------------------------------------------------------------------------------------------
 
@@ -190,7 +211,3 @@ class StateValue:
                 [("state", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
                 "A Tensor that is put in has the dims of the state or fewer, and its dtype.",
             )
-
-
-def _over(fn: Callable[[np.ndarray], Any], entries: np.ndarray) -> float:
-    return float(fn(entries)) if entries.size else float("nan")

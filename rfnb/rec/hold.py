@@ -77,8 +77,8 @@ def let_go() -> None:
 
 
 @contextmanager
-def held_by(hold: Hold) -> Iterator[None]:
-    """Somebody has hold of the loops that are made in a with-block."""
+def held_by(hold: Hold | None) -> Iterator[None]:
+    """Somebody has hold of the loops that are made in a with-block; None: nobody."""
     before = _current.get()
     _current.set(hold)
     try:

@@ -198,6 +198,33 @@ def listen(listener: Listener, names: Names | None = None, wants: Wants | None =
         _place.set(before)
 
 
+class Ear:
+    """A listener that may begin to hear in one step and end in another. Unlike `listen` it leaves the place as it is.
+
+    Args:
+        listener, wants: As in `listen`.
+    """
+
+    def __init__(self, listener: Listener, wants: Wants):
+        self._item: tuple[Listener, Names, Wants | None] = (listener, {}, wants)
+        self._counted = False
+
+    def open(self) -> None:
+        """Hear what is offered in this context from here on; nothing if it does."""
+        if not self._counted:
+            self._counted = True
+            _open[0] += 1
+        if self._item not in _listeners.get():  # a block that holds events back may have been left
+            _listeners.set((*_listeners.get(), self._item))
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+        if self._counted:
+            self._counted = False
+            _open[0] -= 1
+            _listeners.set(tuple(other for other in _listeners.get() if other is not self._item))
+
+
 Offer = tuple[str, Place, Mapping[str, Any]]
 
 

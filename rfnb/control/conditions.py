@@ -1,0 +1,252 @@
+"""Conditions by name: what may be said of the steps that a run has made, in the text of a breakpoint.
+
+    nan()  inf()  not_finite()      a state, or anything that was offered: outputs, attention, values of your own
+    ended()                         a sequence or a hypothesis has ended
+    label("AH"), label("AH", rank=0)  a label was chosen, by its text or index: by any hypothesis, or by the best one
+    entropy("att") > 2              of a row of attention weights, in nats; any row
+
+Each gives in words what it has found, and "" where there is nothing; `entropy` gives numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rfnb.control.made import ANY, ENDED, Made
+from rfnb.control.numbers import Numbers, place_words
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.rec.selection import align_host
+from rfnb.trace.event import named_tensors
+from rfnb.trace.match import is_end_of, path_filter
+
+if TYPE_CHECKING:
+    from rfnb.control.position import Position
+
+
+class Asked(NamedTuple):
+    """The things that a condition may look at.
+
+    Attributes:
+        at: The place before the step that comes.
+        made: What the steps before it have made.
+    """
+
+    at: Position
+    made: Sequence[Made]
+
+
+class Missing(LookupError):
+    """A thing that a condition asks for is not there: in words."""
+
+
+@dataclass(eq=False)
+class Named:
+    """Numbers with their name, and where they are from."""
+
+    numbers: Numbers
+    name: str
+    where: str
+
+
+def nan(asked: Asked) -> str:
+    """NaN in a state, or in what was offered."""
+    return _bad(asked, lambda host, _: np.isnan(host), "NaN")
+
+
+def inf(asked: Asked) -> str:
+    """Infinity there. Minus infinity counts in states alone: elsewhere it is the log of a probability of 0."""
+    return _bad(asked, lambda host, of_state: np.isinf(host) if of_state else host == np.inf, "infinity")
+
+
+def not_finite(asked: Asked) -> str:
+    """Both."""
+    return nan(asked) or inf(asked)
+
+
+def _bad(asked: Asked, test: Callable[[np.ndarray, bool], np.ndarray], what: str) -> str:
+    for made in asked.made:
+        if made.kind in ("op", ENDED):  # what ops make in between may be infinite
+            continue
+        of_state = made.kind == "states"
+        for name, value in made.values.items():
+            if isinstance(value, float) and bool(test(np.asarray(value), of_state)):
+                return f"{what} in {made.kind} {name}{made.where()}"
+        for name, tensor in named_tensors(made.values.items()):
+            place = _bad_place(tensor, made, test, of_state)
+            if place is not None:
+                return f"{what} in {made.kind} {name}{made.where()}{place}"
+    at = asked.at
+    for name, value in at.values.items():
+        if isinstance(value, float) and bool(test(np.asarray(value), True)):
+            return f"{what} in {name} {at.words()}"
+    for name, state in at.states.items():
+        place = _bad_place(state.tensor, None, test, True)
+        if place is not None:
+            return f"{what} in state {name} {at.words()}{place}"
+    return ""
+
+
+def _bad_place(
+    tensor: Tensor, made: Made | None, test: Callable[[np.ndarray, bool], np.ndarray], of_state: bool
+) -> str | None:
+    """The first bad entry in words, behind a comma; None: there is none."""
+    if tensor.raw_tensor is None or not ("float" in tensor.dtype or "complex" in tensor.dtype):
+        return None
+    found = test(tensor.numpy(), of_state)
+    if not found.any():  # mostly
+        return None
+    numbers = Numbers.of(tensor)
+    out = _not_ended(Numbers(found, numbers.dims, numbers.real), made)
+    if not out.any():
+        return None
+    place = out.first()
+    return f", {place}" if place else ""
+
+
+def _not_ended(numbers: Numbers, made: Made | None) -> Numbers:
+    """The same without what had ended before."""
+    if made is None or made.ended is None or not set(made.ended[1]) <= set(numbers.dims):
+        return numbers
+    return numbers.without(align_host(*made.ended, numbers.dims))
+
+
+def ended(asked: Asked, seq: int | None = None) -> str:
+    """A sequence or hypothesis has ended, or one of a sequence."""
+    for made in asked.made:
+        if made.kind == ENDED and made.ended is not None:
+            host, dims = made.ended
+        elif made.kind == "beams" and "left" in made.values:
+            tensor = made.values["left"]
+            host, dims = tensor.numpy(), tensor.dims
+        else:
+            continue
+        for index in np.argwhere(host):
+            if seq is None or _seq_of(index, dims) == seq:
+                rest = int(host.sum()) - 1
+                more = f" and {rest} more" if rest and seq is None else ""
+                return f"{place_words(dims, index) or 'the sequence'} ended{more}{made.where()}"
+    return ""
+
+
+def label(asked: Asked, label: str | int, rank: int | None = None, seq: int | None = None) -> str:
+    """A label was chosen; by the hypothesis of this rank (0: the best one), in this sequence. What has ended chooses none."""
+    step: Any = None
+    before: np.ndarray | None = None
+    for made in asked.made:
+        if made.kind != "beams":
+            continue
+        chosen = _Chosen(made.values, made.ended, before if made.key and made.key == step else None)
+        step, before = made.key, chosen.ended_before
+        index = chosen.index_of(label)
+        for place in np.argwhere((chosen.tokens == index) & chosen.goes_on):
+            at, hypothesis = int(place[0]), int(place[1])
+            of = int((chosen.scores[at] > chosen.scores[at, hypothesis]).sum())
+            if (rank is None or of == rank) and (seq is None or at == seq):
+                return f"{chosen.text_of(index)} was chosen{made.where()}, sequence {at}, rank {of}"
+    return ""
+
+
+class _Chosen:
+    """The labels that one choice has let go on, {sequence, hypothesis}.
+
+    Args:
+        ended: What had ended before the step.
+        before: The same for the hypotheses that this choice continues, where it is not the first one of its step.
+    """
+
+    def __init__(self, values: Mapping[str, Any], ended: Any, before: np.ndarray | None):
+        tokens, scores, parents = values["tokens"], values["scores"], values["parents"]
+        self._labels, size = tokens.sparse_dim, tokens.dims[-1].extent
+        rows = lambda tensor: tensor.numpy().reshape(-1, size)  # noqa: E731
+        self.tokens, self.scores = rows(tokens), rows(scores)
+        of, batch = parents.sparse_dim, parents.dims[:-1]
+        if before is None and ended is not None:
+            host, dims = ended
+            known = (*batch, of) if of in dims else batch
+            if set(dims) <= set(known):
+                shape = [dim.extent for dim in known]
+                before = np.broadcast_to(align_host(host, dims, known), shape).reshape(len(self.tokens), -1)
+        if before is None:
+            self.ended_before = np.zeros(self.tokens.shape, bool)
+        elif before.shape[1] == 1:
+            self.ended_before = np.broadcast_to(before, self.tokens.shape)
+        else:
+            self.ended_before = np.take_along_axis(before, rows(parents), 1)
+        self.goes_on = ~self.ended_before & (self.scores > -np.inf)
+
+    def index_of(self, label: str | int) -> int:
+        """The index of a label.
+
+        Raises:
+            Missing: If there is none.
+        """
+        vocab: Sequence[Any] = getattr(self._labels, "vocab", None) or ()
+        if isinstance(label, str):
+            found = [index for index, text in enumerate(vocab) if text == label]
+            if found:
+                return found[0]
+            texts = f"{len(vocab)} labels, as {', '.join(map(repr, list(vocab)[:6]))}" if vocab else "none has a text"
+            raise Missing(f"no label {label!r} here ({texts})")
+        if self._labels is not None and not 0 <= label < self._labels.extent:
+            raise Missing(f"no label {label} here (they are 0 to {self._labels.extent - 1})")
+        return int(label)
+
+    def text_of(self, index: int) -> str:
+        vocab = getattr(self._labels, "vocab", None)
+        return f"label {index}" if not vocab else f'label "{vocab[index]}"'
+
+
+def entropy(asked: Asked, path: str | None = None) -> tuple[Named, ...]:
+    """The entropies of the rows of attention weights, in nats, without rows of padding and of what has ended."""
+    fits = path_filter(path)
+    found = [made for made in asked.made if made.kind == "attention"]
+    out = tuple(_entropy_of(made) for made in found if fits(made.path, made.module))
+    if found and not out:
+        raise Missing(f'no attention "{path}" here (there is {", ".join(sorted({made.path for made in found}))})')
+    return out
+
+
+def _entropy_of(made: Made) -> Named:
+    weights, axis = made.values["weights"], made.values["axis"]
+    over = [axis] if isinstance(axis, Dim) else list(axis)
+    numbers = _not_ended(Numbers.of(weights), made)
+    host = numbers.host.astype(np.float64)
+    with np.errstate(all="ignore"):
+        terms = np.where(host == 0, 0.0, -host * np.log(host))
+    each = Numbers(terms, numbers.dims, numbers.real).sum(axis=over)
+    return Named(each, f"entropy of {made.path}" if made.path else "entropy", made.where().split(' of "')[0])
+
+
+def _seq_of(index: Any, dims: Sequence[Dim]) -> int:
+    """The number of a sequence: its place in the dims that are no beam, one after the other."""
+    batch = [(int(at), dim.extent) for at, dim in zip(index, dims) if dim.kind != "beam"]
+    return int(sum(at * math.prod(size for _, size in batch[axis + 1 :]) for axis, (at, _) in enumerate(batch)))
+
+
+CONDITIONS: dict[str, tuple[Callable[..., str], frozenset[str], tuple[str, ...]]] = {
+    "nan": (nan, frozenset(["states", "attention", "outputs", ANY]), ()),
+    "inf": (inf, frozenset(["states", "attention", "outputs", ANY]), ()),
+    "not_finite": (not_finite, frozenset(["states", "attention", "outputs", ANY]), ()),
+    "ended": (ended, frozenset([ENDED, "beams"]), ("seq",)),
+    "label": (label, frozenset(["beams"]), ("label", "rank", "seq")),
+}
+"""name: the function, the kinds of events that it needs, its arguments"""
+
+
+def value_of(asked: Asked, name: str) -> Any:
+    """The state, as numbers, or the number given to `rf.gate`, of a name; None if there is none.
+
+    Raises:
+        MissingKeyError: If it is the end of several paths.
+    """
+    given = asked.at.values.get(name)
+    if isinstance(given, (int, float)):
+        return given
+    states = asked.at.states
+    return states[name].numbers() if any(is_end_of(name, path) for path in states) else None
