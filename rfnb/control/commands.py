@@ -168,6 +168,10 @@ def _is_int(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
+def _is_place(value: Any) -> bool:
+    return isinstance(value, str) or _is_int(value, 0) or (isinstance(value, list) and all(map(_is_place, value)))
+
+
 INDEX = Field("a whole number from 0", lambda value: _is_int(value, 0))
 COUNT = Field("a whole number from 1", lambda value: _is_int(value, 1))
 TEXT = Field("a text", lambda value: isinstance(value, str))
@@ -180,6 +184,16 @@ RATE = Field(
 CONDITION = Field(
     "a condition in words, or the number of a step", lambda value: isinstance(value, str) or _is_int(value, 0)
 )
+ENTRIES = Field(
+    "entries by names of dims: an index, a list of them, or a text",
+    lambda value: isinstance(value, dict) and all(_is_place(at) for at in value.values()),
+)
+VALUE = Field(
+    "a number, a text, or a list of them",
+    lambda value: isinstance(value, list) and bool(value) or isinstance(value, (bool, int, float, str)),
+)
+NUMBER = Field("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool))
+HOW = Field('"zero", "scale", "noise" or "paste"', lambda value: value in ("zero", "scale", "noise", "paste"))
 CHANGES = Field("a list of commands", lambda value: isinstance(value, list))
 
 
@@ -242,6 +256,78 @@ def force(at: Position, label: str | int, hypothesis: int, seq: int, only: bool)
 def ban(at: Position, label: str | int, hypothesis: int | None, seq: int) -> None:
     """Ban a label, as `run.at.ban` does."""
     at.ban(label, hypothesis=hypothesis, seq=seq)
+
+
+@change(
+    state=TEXT,
+    entries=ENTRIES.or_else({}),
+    value=VALUE.or_else(None),
+    how=HOW.or_else(None),
+    amount=NUMBER.or_else(None),
+    seed=INDEX.or_else(0),
+    of=ENTRIES.or_else({}),
+)
+def set_(
+    at: Position,
+    state: str,
+    entries: Mapping[str, Any],
+    value: Any,
+    how: str | None,
+    amount: float | None,
+    seed: int,
+    of: Mapping[str, Any],
+) -> None:
+    """Change entries of a state: to a value, or as `how` says with an `amount`; pasted `of` other entries of it."""
+    if (value is None) == (how is None):
+        raise _Wrong('Command "set" needs a "value", or says "how"; not both.')
+    if (amount is None) == (how in ("scale", "noise")):
+        raise _Wrong('Command "set" has an "amount" for "scale" and "noise", and for nothing else.')
+    found = at.states[state]
+    if how == "scale":
+        assert amount is not None
+        found.scale(amount, entries)
+    elif how == "noise":
+        assert amount is not None
+        found.add_noise(amount, entries, seed=seed)
+    elif how == "paste":
+        found.paste(of=of, to=entries)
+    else:
+        found[entries] = found.zero if how == "zero" else value
+
+
+@change(
+    path=TEXT,
+    entries=ENTRIES.or_else({}),
+    row=VALUE.or_else(None),
+    sharpen=NUMBER.or_else(None),
+    focus=LABEL.or_else(None),
+    uniform=FLAG.or_else(False),
+    steps=COUNT.or_else(1),
+    lasting=FLAG.or_else(False),
+)
+def attention(
+    at: Position,
+    path: str,
+    entries: Mapping[str, Any],
+    row: Any,
+    sharpen: float | None,
+    focus: str | int | None,
+    uniform: bool,
+    steps: int,
+    lasting: bool,
+) -> None:
+    """Change rows of attention weights in the next steps, or in all (`lasting`), as `run.at.attention` does."""
+    if sum([row is not None, sharpen is not None, focus is not None, uniform]) != 1:
+        raise _Wrong('Command "attention" needs one of "row", "sharpen", "focus" and "uniform".')
+    rows = at.attention[path].during(None if lasting else steps)
+    if row is not None:
+        rows[entries] = row
+    elif sharpen is not None:
+        rows.sharpen(sharpen, entries)
+    elif focus is not None:
+        rows.focus(focus, entries)
+    else:
+        rows.uniform(entries)
 
 
 @command(

@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, type_error
+from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
 HYPOTHESIS = "hypothesis"
@@ -75,11 +76,11 @@ class Chosen:
     def of(self, host: np.ndarray) -> np.ndarray:
         """The chosen entries of an array over the dims, and further axes behind them."""
         found: np.ndarray = host[self._mesh]
-        return found.reshape(*self.shape, *host.shape[len(self._all) :])
+        return found.reshape((*self.shape, *host.shape[len(self._all) :]))
 
     def put(self, host: np.ndarray, value: np.ndarray) -> None:
         """Put values over `dims` into an array over all dims, and further axes behind them."""
-        host[self._mesh] = value.reshape(*self._full, *host.shape[len(self._all) :])
+        host[self._mesh] = value.reshape((*self._full, *host.shape[len(self._all) :]))
 
     def mask(self) -> np.ndarray:
         """The entries that are chosen, bool over all dims."""
@@ -143,3 +144,13 @@ def index_of(text: str, dim: Dim, what: str) -> int:
         [("labels", dim.short_repr()), ("texts", near)],
         "A label is given by its text, if it is the only one with it, or by its index.",
     )
+
+
+def under_names(value: Tensor, like: Sequence[Dim]) -> Tensor:
+    """A Tensor whose dims are those of another run, under the dims of the same names."""
+    if set(value.dims) <= set(like):
+        return value
+    names = {dim.name: dim for dim in like}
+    dims = [names.get(dim.name, dim) for dim in value.dims]
+    same = all(old.extent == new.extent for old, new in zip(value.dims, dims)) and len(set(dims)) == len(dims)
+    return value._like(value._raw, tuple(dims)) if same else value

@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 from rfnb.control.attention_edits import Known
 from rfnb.control.attention_rows import RowEdit
-from rfnb.control.changes import entries_words, value_words
 from rfnb.control.position_attention import PositionAttention
-from rfnb.control.state_value import StateValue
+from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import missing_key_error, runtime_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
@@ -159,7 +158,7 @@ class PositionStates(Mapping[str, StateValue]):
 
     def __getitem__(self, path: str) -> StateValue:
         full, _, _, tensor = self._find(path)
-        return StateValue(full, tensor, lambda entries, value: self._put(full, entries, value))
+        return StateValue(full, tensor, lambda make, words: self._put(full, make, words))
 
     def __setitem__(self, path: str, value: Any) -> None:
         self[path][...] = value
@@ -175,23 +174,16 @@ class PositionStates(Mapping[str, StateValue]):
             )
         return (found[0], *tensors[found[0]])
 
-    def _put(self, path: str, entries: Any, value: Any) -> None:
-        if isinstance(entries, Mapping):  # by name: the same step of another run has dims of its own
-            entries = {key if isinstance(key, str) else key.name: at for key, at in entries.items()}
-        if isinstance(value, StateValue):
-            said, value = f"the values of state {value.name}", value.tensor
-        else:
-            said = value_words(value)
-
+    def _put(self, path: str, make: Make, words: str) -> None:
         def edit(at: Position) -> str:
-            full, name, place, tensor = at.states._find(path)
-            new = at.states[full].changed(entries, _under(value, tensor))
+            full, name, place, _ = at.states._find(path)
+            new = make(at.states[full])
             count = iter(range(place + 1))
             held = at._held
             held.edit(
                 name, map_nested(lambda leaf: new if next(count, None) == place else leaf, held.states_now()[name])
             )
-            return f"{entries_words(full, entries)} set to {said}"
+            return words
 
         self._position.do(edit)
 
@@ -204,13 +196,3 @@ def gone_on(position: Position) -> RuntimeError:
         "A position is looked at and changed while the run stands there.",
         f"branch = run.from_step({position.step})",
     )
-
-
-def _under(value: Any, like: Tensor) -> Any:
-    """A Tensor whose dims are those of another run, under the dims of the same names."""
-    if not isinstance(value, Tensor) or set(value.dims) <= set(like.dims):
-        return value
-    names = {dim.name: dim for dim in like.dims}
-    dims = [names.get(dim.name, dim) for dim in value.dims]
-    same = all(old.extent == new.extent for old, new in zip(value.dims, dims)) and len(set(dims)) == len(dims)
-    return value._like(value._raw, tuple(dims)) if same else value

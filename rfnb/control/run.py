@@ -286,6 +286,14 @@ class Run(NotPicklable):
         """All breakpoints, in order."""
         return tuple(self._breakpoints)
 
+    def force(self, label: Any, **where: Any) -> None:
+        """Let a hypothesis take a label in the next step: `run.at.force`."""
+        self.at.force(label, **where)
+
+    def ban(self, label: Any, **where: Any) -> None:
+        """No hypothesis, or not one, takes a label in the next step: `run.at.ban`."""
+        self.at.ban(label, **where)
+
     # -- what is known of it -----------------------------------------------------------------------------------------------
 
     @property

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from rfnb.control.changes import entries_words, number_words, value_words
+from rfnb.control.entries import Chosen, by_name, index_of, under_names
 from rfnb.control.numbers import Numbers
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, index_error, shape_error, type_error
+from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.where import where
 
-Entries = Mapping["Dim | str", "int | slice"]
+Make = Callable[["StateValue"], Tensor]
+"""gives the next tensor of a state, of which it gets that of its own run"""
+
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38}
 
 
 class StateValue:
@@ -25,13 +31,18 @@ class StateValue:
         h.max() > 5                                           # numbers, as breakpoints want them; padding does not count
         h[{"batch": 0, "hidden": slice(3, 5)}] = 0.0          # some entries, by dim or its name
         h[...] = other                                        # all: a number, an array, a Tensor with these dims or fewer
+        h.scale(0.5, {"batch": 1})
+        h.add_noise(0.1, seed=3)
+        h.paste(of={"batch": 1}, to={"batch": 0})             # from another sequence or hypothesis
+        h.paste(run.look(3)["h"])                             # from another step
+        run.at.states["label"][{"batch": 0}] = "AH"           # labels by text, where they have a vocabulary
 
     Args:
         name: The dotted path of the state.
-        put: Changes entries of the state where it is.
+        put: Changes the state where it is: gets what makes the next tensor, and in words what that does.
     """
 
-    def __init__(self, name: str, tensor: Tensor, put: Callable[[Any, Any], None]):
+    def __init__(self, name: str, tensor: Tensor, put: Callable[[Make, str], None]):
         self.name, self.tensor, self._put = name, tensor, put
 
     def __repr__(self) -> str:
@@ -101,13 +112,65 @@ class StateValue:
     def __ge__(self, other: Any) -> Numbers:
         return self.numbers() >= other
 
+    @property
+    def zero(self) -> float | int | bool:
+        """The zero of its dtype."""
+        return False if self.tensor.dtype == "bool" else 0 if "int" in self.tensor.dtype else 0.0
+
     # -- some of its entries -----------------------------------------------------------------------------------------------
 
     def __getitem__(self, entries: Any) -> np.ndarray:
-        return self.numpy()[self._index(entries)]
+        return self._chosen(entries).of(self.numpy())
 
     def __setitem__(self, entries: Any, value: Any) -> None:
-        self._put(entries, value)
+        entries = by_name(entries, self.dims)
+        said = f"the values of state {value.name}" if isinstance(value, StateValue) else value_words(value)
+        self._do(entries, f"set to {said}", lambda now: now.changed(entries, value))
+
+    def scale(self, factor: float, entries: Any = ...) -> None:
+        """Multiply entries of a float state."""
+        if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not math.isfinite(factor):
+            raise type_error(
+                f'state "{self.name}": scale by {factor!r}.', [("factor", repr(factor))], "A factor is a finite number."
+            )
+        entries = by_name(entries, self.dims)
+        self._do(entries, f"times {number_words(factor)}", lambda now: now._computed(entries, lambda x: x * factor))
+
+    def add_noise(self, std: float, entries: Any = ..., *, seed: int = 0) -> None:
+        """Add normally distributed numbers to entries of a float state; the same for the same seed, whatever else draws numbers."""
+        if isinstance(std, bool) or not isinstance(std, (int, float)) or not 0 <= std < math.inf:
+            raise value_error(
+                f'state "{self.name}": noise of {std!r}.',
+                [("std", repr(std))],
+                "A standard deviation is a number from 0.",
+            )
+        entries = by_name(entries, self.dims)
+
+        def noisy(x: np.ndarray) -> np.ndarray:
+            return x + std * np.random.default_rng(seed).standard_normal(x.shape)
+
+        words = f"with noise of {number_words(std)}, seed {seed}"
+        self._do(entries, words, lambda now: now._computed(entries, noisy))
+
+    def paste(self, source: Any = None, *, of: Any = ..., to: Any = ...) -> None:
+        """Put in entries of another step, sequence or hypothesis.
+
+        Args:
+            source: A StateValue, Tensor or array; by default this state itself, as it is where the change is made.
+            of: The entries of it; of an array it is all of it.
+            to: The entries that get them: their dims have the names and sizes of those of the entries of the source.
+        """
+        if source is not None and not isinstance(source, (StateValue, Tensor)):
+            self[to] = source
+            return
+        tensor = source.tensor if isinstance(source, StateValue) else source
+        of, to = by_name(of, self.dims if tensor is None else tensor.dims), by_name(to, self.dims)
+        name = source.name if isinstance(source, StateValue) else "a tensor" if source is not None else self.name
+        words = f"set to {entries_words(name, of)}" + ("" if source is None else " as it was")
+        self._do(to, words, lambda now: now._pasted(now.tensor if tensor is None else tensor, of, to))
+
+    def _do(self, entries: Any, words: str, make: Make) -> None:
+        self._put(make, f"{entries_words(self.name, entries)} {words}")
 
     def changed(self, entries: Any, value: Any) -> Tensor:
         """The tensor with other values in some entries.
@@ -115,72 +178,97 @@ class StateValue:
         Raises:
             DimError, ShapeError, IndexError, TypeError: If they do not fit.
         """
-        index, old = self._index(entries), self.tensor
-        chosen = np.zeros([dim.extent for dim in self.dims], bool)
-        chosen[index] = True
+        chosen = self._chosen(entries)
+        self._check_some_real(chosen)
         if isinstance(value, StateValue):
             value = value.tensor
-        new = value if isinstance(value, Tensor) else self._filled(index, value, chosen)
+        new = under_names(value, self.dims) if isinstance(value, Tensor) else self._filled(chosen, value)
+        return self._with(chosen, new)
+
+    def _computed(self, entries: Any, fn: Callable[[np.ndarray], np.ndarray]) -> Tensor:
+        """The tensor with something computed from some of its entries."""
+        if "float" not in self.tensor.dtype:
+            raise type_error(
+                f'state "{self.name}": no numbers to compute with.',
+                [("state", f"{shape_of(self.tensor)} {self.tensor.dtype}")],
+                "Labels, flags and counts are set, and neither scaled nor noisy.",
+            )
+        return self.changed(entries, fn(self[entries].astype(np.float64)))
+
+    def _pasted(self, source: Tensor, of: Any, to: Any) -> Tensor:
+        chosen, target = Chosen(self._what, of, source.dims, f"{self._code}.paste(of="), self._chosen(to)
+        wanted = [dim.name for dim in target.dims]
+        names = [dim.name for dim in chosen.dims]
+        sizes = dict(zip(names, chosen.shape))
+        same = sorted(wanted) == sorted(names) and len(set(names)) == len(names)
+        if source.dtype != self.tensor.dtype or not same or [sizes[name] for name in wanted] != list(target.shape):
+            raise dim_error(
+                f'state "{self.name}": what is pasted does not fit.',
+                [
+                    ("entries", f"{_sized(target)} {self.tensor.dtype}"),
+                    ("pasted", f"{_sized(chosen)} {source.dtype}"),
+                ],
+                "Both have dims of the same names and sizes, and the same dtype. A dim that only one of them has is chosen from.",
+            )
+        host = chosen.of(source.numpy())
+        return self.changed(to, host.transpose([names.index(name) for name in wanted]))
+
+    def _with(self, chosen: Chosen, new: Tensor) -> Tensor:
+        """The tensor with the values of another one in the chosen entries."""
         self._check(new)
-        if not chosen.all() or new.dims != old.dims:
-            raw = old.backend.from_numpy(chosen, dtype="bool", device=old.device)
+        old, mask = self.tensor, chosen.mask()
+        if not mask.all() or new.dims != old.dims:
+            raw = old.backend.from_numpy(mask, dtype="bool", device=old.device)
             new = where(new_tensor(raw, self.dims), new, old, allow_broadcast_all_sources=True)
             new = new.copy_transpose(old.dims)
         new.sparse_dim = old.sparse_dim
         return new
 
-    def _index(self, entries: Any) -> tuple[Any, ...]:
-        if entries is Ellipsis:
-            return (slice(None),) * len(self.dims)
-        if not isinstance(entries, Mapping):
-            raise type_error(
-                f'state "{self.name}": which entries?',
-                [("given", repr(entries)), ("dims", dims_text(self.dims))],
-                "An axis has a dim and no number.",
-                f'run.at.states["{self.name}"][{{{", ".join(f"{dim.name!r}: 0" for dim in self.dims)}}}]',
-            )
-        index: list[Any] = [slice(None)] * len(self.dims)
-        for key, at in entries.items():
-            axis = self._axis(key)
-            if not isinstance(at, (slice, list)):
-                size = self.dims[axis].extent
-                if not -size <= int(at) < size:
-                    raise index_error(
-                        f'state "{self.name}": no such entry.',
-                        [("given", f"{self.dims[axis].name}: {at}"), ("dim", self.dims[axis].short_repr())],
-                        f"Entries are 0 to {size - 1}.",
-                    )
-            index[axis] = at
-        return tuple(index)
+    @property
+    def _what(self) -> str:
+        return f'state "{self.name}"'
 
-    def _axis(self, key: Dim | str) -> int:
-        found = [axis for axis, dim in enumerate(self.dims) if dim is key or dim.name == key]
-        if len(found) != 1:
-            raise dim_error(
-                f'state "{self.name}": {"which" if found else "no"} dim {key if isinstance(key, str) else key.short_repr()}?',
+    @property
+    def _code(self) -> str:
+        return f'run.at.states["{self.name}"]'
+
+    def _chosen(self, entries: Any) -> Chosen:
+        return Chosen(self._what, entries, self.dims, self._code)
+
+    def _check_some_real(self, chosen: Chosen) -> None:
+        real = self.numbers().real
+        if real is not None and not chosen.of(real).any():
+            raise index_error(
+                f"{self._what}: these entries are padding.",
                 [("state", shape_of(self.tensor))],
-                "Two of its dims have this name: give the Dim itself." if found else "It has these dims.",
+                "Nothing comes of what is in padding. A sequence has as many frames as it is long.",
             )
-        return found[0]
 
-    def _filled(self, index: tuple[Any, ...], value: Any, chosen: np.ndarray) -> Tensor:
-        """The value in the places of `index`, as a Tensor of all dims."""
-        old, shape = self.tensor, chosen[index].shape
+    def _filled(self, chosen: Chosen, value: Any) -> Tensor:
+        """The value in the chosen places, as a Tensor of all dims."""
+        old = self.tensor
         if hasattr(value, "detach"):
             value = value.detach().cpu().numpy()
-        value = np.asarray(value)
+        value = self._labels(np.asarray(value))
         self._check_kind(value)
         try:
-            value = np.broadcast_to(value, shape)
+            value = np.broadcast_to(value, chosen.shape)
         except ValueError:
             raise shape_error(
                 f'state "{self.name}": the values do not fit.',
-                [("entries", shape), ("values", value.shape)],
+                [("entries", chosen.shape), ("values", value.shape)],
                 "An array has one value for each entry, in the order of the state's dims; a number is for all of them.",
             ) from None
-        host = np.zeros(chosen.shape, value.dtype)
-        host[index] = value
+        host = np.zeros([dim.extent for dim in self.dims], value.dtype)
+        chosen.put(host, value)
         return new_tensor(old.backend.from_numpy(host, dtype=old.dtype, device=old.device), self.dims)
+
+    def _labels(self, value: np.ndarray) -> np.ndarray:
+        """Texts as the labels that they are."""
+        labels = self.tensor.sparse_dim
+        if value.dtype.kind != "U" or labels is None:
+            return value
+        return np.array([index_of(str(text), labels, self._what) for text in value.reshape(-1)]).reshape(value.shape)
 
     def _check_kind(self, value: np.ndarray) -> None:
         whole, dtype = value.dtype.kind in "iub", self.tensor.dtype
@@ -193,6 +281,14 @@ class StateValue:
                 f'state "{self.name}": values of another kind.',
                 [("state", dtype), ("values", value.dtype)],
                 "A state keeps its dtype.",
+            )
+        numbers = value[np.isfinite(value)] if value.dtype.kind == "f" else value
+        least, most = _range_of(dtype)
+        if numbers.size and not least <= numbers.min() <= numbers.max() <= most:
+            raise value_error(
+                f'state "{self.name}": values beyond its range.',
+                [("state", dtype), ("values", f"{numbers.min()} to {numbers.max()}")],
+                f"A {dtype} is {least} to {most}.",
             )
         if self.tensor.sparse_dim is not None and value.size:
             labels = self.tensor.sparse_dim
@@ -211,3 +307,17 @@ class StateValue:
                 [("state", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
                 "A Tensor that is put in has the dims of the state or fewer, and its dtype.",
             )
+
+
+def _range_of(dtype: str) -> tuple[float, float]:
+    if dtype == "bool":
+        return 0, 1
+    if "int" in dtype:
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    most = _LARGEST.get(dtype, math.inf)
+    return -most, most
+
+
+def _sized(chosen: Chosen) -> str:
+    """The dims of what is chosen, with how many are."""
+    return f"[{', '.join(f'{dim.name}={size}' for dim, size in zip(chosen.dims, chosen.shape))}]"

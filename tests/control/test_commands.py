@@ -3,8 +3,10 @@
 import queue
 import threading
 
+import numpy as np
 import pytest
 from asserting import assert_same
+from control.attending import decoding
 from control.held_models import sums
 from waiting import LONG, wait_until
 
@@ -214,3 +216,68 @@ def test_all_commands_on_a_run_that_is_over_answer_and_change_nothing(page):
         page.ask(do)
         assert page.answer().startswith(f"{do}: {page.run.name} is over.")
     assert page.run.state == "done" and page.run.result is not None
+
+
+def test_a_page_changes_a_state(page):
+    before = page.run.at.states["h"]
+    page.ask("step", steps=2)
+    page.answer()
+    assert wait_until(lambda: page.run.state == "paused" and page.run.at.step == 2)
+    now = page.run.at.states["h"].numpy().copy()
+    page.ask("set", state="h", entries={"batch": 1, "feat": [0, 2]}, value=7)
+    page.ask("set", state="h", entries={"batch": 0}, how="zero")
+    page.ask("set", state="h", entries={"batch": 2}, how="scale", amount=2)
+    page.ask("set", state="h", entries={"batch": 1, "feat": 4}, how="paste", of={"batch": 2, "feat": 4})
+    assert [page.answer() for _ in range(4)] == [None] * 4
+    now[1, [0, 2]], now[0], now[2] = 7, 0, now[2] * 2
+    now[1, 4] = now[2, 4]
+    assert page.run.at.states["h"].numpy().tolist() == now.tolist()
+    page.ask("set", state="h", how="noise", amount=0.5, seed=3)
+    assert page.answer() is None
+    assert page.run.changes[-1].words == "state h with noise of 0.5, seed 3" and before.name == "h"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, 'Command "set" needs a "value", or says "how"; not both.'),
+        ({"value": 1, "how": "zero"}, 'Command "set" needs a "value", or says "how"; not both.'),
+        ({"how": "scale"}, 'Command "set" has an "amount" for "scale" and "noise", and for nothing else.'),
+        ({"how": "zero", "amount": 1}, 'Command "set" has an "amount" for "scale" and "noise", and for nothing else.'),
+        ({"how": "double"}, 'Command "set": "how" is \'double\'. It is "zero", "scale", "noise" or "paste".'),
+        (
+            {"value": 1, "entries": {"batch": -1}},
+            'Command "set": "entries" is {\'batch\': -1}. It is entries by names of dims: an index, a list of them, or a text.',
+        ),
+        (
+            {"value": 1, "entries": {"batch": 3}},
+            'state "h": no such entry.\n  given  batch: 3\n  dim    batch=3\nEntries are 0 to 2.',
+        ),
+    ],
+)
+def test_a_bad_change_of_a_page_is_a_sentence(page, fields, said):
+    page.ask("set", state="h", **fields)
+    assert page.answer() == said
+    assert page.run.changes == ()
+
+
+def test_a_page_changes_rows_of_attention():
+    run = rf.run(decoding(), paused=True)
+    assert run.wait(LONG)
+    page = Page(run)
+    page.ask("attention", path="att", entries={"batch": 0}, row=[1, 2, 3, 4, 0, 0])
+    page.ask("attention", path="att", entries={"batch": 1, "heads": [0, 2]}, focus=2, steps=2)
+    page.ask("attention", path="att", entries={"batch": 1, "heads": 1}, uniform=True, lasting=True)
+    assert [page.answer() for _ in range(3)] == [None] * 3
+    page.ask("step", steps=2)
+    assert page.answer() is None and wait_until(lambda: run.state == "paused" and run.at.step == 2)
+    page.ask("attention", path="att", sharpen=0.5)
+    assert page.answer() is None
+    page.ask("attention", path="att", sharpen=0.5, uniform=True)
+    assert page.answer() == 'Command "attention" needs one of "row", "sharpen", "focus" and "uniform".'
+    run.resume()
+    _ = run.result
+    first, second, third, last = (run.trace.attention.steps("att")[step].numpy() for step in (0, 1, 2, 4))
+    assert first[0, :, :4].tolist() == pytest.approx(np.array([[0.1, 0.2, 0.3, 0.4]] * 3), rel=1e-6)
+    assert first[1, [0, 2], 2].tolist() == second[1, [0, 2], 2].tolist() == [1, 1] and third[1, 0, 2] < 1
+    assert last[1, 1].tolist() == [0.25] * 4 + [0, 0] and (second[0].max(-1) < 1).all()

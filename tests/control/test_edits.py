@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
 from asserting import randn
 from control.held_models import BATCH, FEAT, TIME, sums
+from control.plain_search import assert_found, plain_search, searching
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.data.g2p import LABELS as LABELS_OF
 
 LABELS = Dim(4, name="labels")
 
@@ -158,3 +163,239 @@ def test_numbers_of_a_state_leave_padding_out():
     h = run.at.states["h"]
     assert (h.max(), h.min(), h.abs_max(), h.mean(), h.is_finite()) == (6.0, 1.0, 6.0, 3.5, True)
     run.stop()
+
+
+# -- computed from what is there -------------------------------------------------------------------------------------------
+
+
+def test_a_state_is_scaled_in_some_entries(run):
+    run.at.states["h"][...] = np.arange(15.0).reshape(3, 5)
+    run.at.states["h"].scale(-0.5, {"batch": 1, "feat": [0, 3]})
+    expected = np.arange(15.0).reshape(3, 5)
+    expected[1, [0, 3]] *= -0.5
+    np.testing.assert_array_equal(run.at.states["h"].numpy(), expected)
+    assert run.changes[-1].words == "state lstm.h (batch 1, feat 0, 3) times -0.5"
+
+
+def test_noise_is_the_same_for_a_seed_in_each_branch_and_moves_no_generator(run):
+    before, state = run.at.states["h"].numpy().astype(np.float64), rf.get_random_state()
+    run.at.states["h"].add_noise(0.25, {"batch": [0, 2]}, seed=7)
+    expected = before.copy()
+    expected[[0, 2]] += 0.25 * np.random.default_rng(7).standard_normal((2, 5))
+    np.testing.assert_array_equal(run.at.states["h"].numpy(), expected.astype(np.float32))
+    assert rf.get_random_state() == state
+    noisy = run.at.states["h"].numpy().copy()
+    run.step()
+    branch = run.from_step(3)
+    branch.wait()
+    assert branch.drifted is None
+    np.testing.assert_array_equal(branch.at.states["h"].numpy(), run.at.states["h"].numpy())
+    np.testing.assert_array_equal(branch.at.states["h"].numpy()[1:2], noisy[1:2] + 1)
+
+
+def test_what_is_chosen_from_several_dims_is_all_that_lies_where_they_cross(run):
+    run.at.states["h"][{"batch": [0, 2], "feat": [4, 1]}] = [[1.0, 2.0], [3.0, 4.0]]
+    np.testing.assert_array_equal(run.at.states["h"].numpy()[:, [1, 4]], [[2, 1], [2, 2], [4, 3]])
+    np.testing.assert_array_equal(run.at.states["h"][{"feat": [4, 1], "batch": 2}], [3, 4])
+
+
+def test_a_state_is_pasted_from_another_sequence_and_another_step(run):
+    h = run.at.states["h"]
+    h[...] = np.arange(15.0).reshape(3, 5)
+    kept = run.at.states["h"]
+    run.step()
+    run.at.states["h"].paste(of={"batch": 2}, to={"batch": 0})
+    run.at.states["h"].paste(kept, of={"batch": 1, "feat": slice(0, 2)}, to={"batch": 1, "feat": slice(3, 5)})
+    expected = np.arange(15.0).reshape(3, 5) + [[1], [1], [0]]  # the third sequence has ended
+    expected[0] = expected[2]
+    expected[1, 3:] = [5, 6]
+    np.testing.assert_array_equal(run.at.states["h"].numpy(), expected)
+    run.at.states["c"].paste(run.at.states["h"])  # its dims are in another order
+    np.testing.assert_array_equal(run.at.states["c"].numpy(), expected.T)
+    assert [change.words for change in run.changes][1:] == [
+        "state lstm.h (batch 0) set to state lstm.h (batch 2)",
+        "state lstm.h (batch 1, feat from 3 to before 5) set to state lstm.h (batch 1, feat from 0 to before 2) as it was",
+        "state lstm.c set to state lstm.h as it was",
+    ]
+
+
+def test_a_hypothesis_is_pasted_onto_another():
+    words = ["thesis"]
+    run = rf.run(searching(words, 3), paused=True)
+    run.wait()
+    run.step(3)
+    for name in "hc":
+        run.at.states[name].paste(of={"hypothesis": 0}, to={"hypothesis": 2})
+    run.resume()
+
+    def paste(beam):
+        beam[2].h, beam[2].c = beam[0].h, beam[0].c
+
+    assert_found(run.result, 0, plain_search("thesis", 3, most=22, states={3: paste}))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    edits=st.dictionaries(
+        st.integers(0, 4),
+        st.tuples(
+            st.sampled_from(["zero", "scale", "noise", "unit"]), st.sampled_from("hc"), st.integers(0, 1), st.integers(0, 2)
+        ),
+        max_size=3,
+    )
+)  # fmt: skip
+def test_the_search_of_a_whole_model_goes_on_from_the_changed_states(edits):
+    words = ["thesis", "beta"]
+    run = rf.run(searching(words, 3), paused=True)
+    done = [{}, {}]
+
+    def plainly(how, name, hypothesis):
+        def change(beam):
+            one = beam[hypothesis]
+            value = getattr(one, name).clone()
+            if how == "zero":
+                value[:] = 0
+            elif how == "unit":
+                value[4] = 2.5
+            elif how == "scale":
+                value *= -3
+            else:
+                value += torch.from_numpy(0.5 * np.random.default_rng(1).standard_normal(value.shape)).float()
+            setattr(one, name, value)
+
+        return change
+
+    for step, (how, name, seq, hypothesis) in sorted(edits.items()):
+        run.wait()
+        if run.state == "paused" and step > run.at.step:
+            run.step(step - run.at.step)
+        if run.state != "paused":
+            break
+        hypothesis = hypothesis if step else 0
+        entries = {"batch": seq, **({"hypothesis": hypothesis} if step else {})}
+        state = run.at.states[name]
+        if how == "scale":
+            state.scale(-3, entries)
+        elif how == "noise":
+            state.add_noise(0.5, entries, seed=1)
+        else:
+            state[entries if how == "zero" else {**entries, "decoder": 4}] = 0.0 if how == "zero" else 2.5
+        done[seq][step] = plainly(how, name, hypothesis)
+    run.pause()
+    if run.state == "paused":
+        run.resume()
+    for seq, word in enumerate(words):
+        assert_found(run.result, seq, plain_search(word, 3, most=22, states=done[seq]))
+
+
+def test_labels_are_set_by_their_text():
+    run = rf.run(searching(["thesis", "beta"], 3), paused=True)
+    run.wait()
+    run.step(2)
+    run.at.states["label"][{"batch": 1, "hypothesis": [0, 2]}] = ["AH", "B"]
+    assert run.at.states["label"][{"batch": 1}][[0, 2]].tolist() == [LABELS_OF.index("AH"), LABELS_OF.index("B")]
+    with pytest.raises(IndexError) as error:
+        run.at.states["label"][{"batch": 1}] = "XX"
+    assert str(error.value) == (
+        f"state \"label\": no label 'XX'.\n  labels  label={len(LABELS_OF)}\n"
+        f"  texts   {len(LABELS_OF)} labels, as {', '.join(map(repr, LABELS_OF[:6]))}\n"
+        "A label is given by its text, if it is the only one with it, or by its index."
+    )
+    run.stop()
+
+
+REFUSED = {
+    "a factor that is none": (
+        lambda h: h.scale(float("inf")), TypeError,
+        'state "lstm.h": scale by inf.\n  factor  inf\nA factor is a finite number.',
+    ),
+    "a deviation below 0": (
+        lambda h: h.add_noise(-1.0), ValueError,
+        'state "lstm.h": noise of -1.0.\n  std  -1.0\nA standard deviation is a number from 0.',
+    ),
+    "another size": (
+        lambda h: h.paste(of={"batch": 0, "feat": slice(0, 2)}, to={"batch": 1}), rf.DimError,
+        'state "lstm.h": what is pasted does not fit.\n  entries  [feat=5] float32\n  pasted   [feat=2] float32\n'
+        "Both have dims of the same names and sizes, and the same dtype. A dim that only one of them has is chosen from.",
+    ),
+    "another dtype": (
+        lambda h: h.paste(rf.zeros([BATCH, FEAT], dtype="float64")), rf.DimError,
+        'state "lstm.h": what is pasted does not fit.\n  entries  [batch=3, feat=5] float32\n  pasted   [batch=3, feat=5] float64\n'
+        "Both have dims of the same names and sizes, and the same dtype. A dim that only one of them has is chosen from.",
+    ),
+    "an entry of a list": (
+        lambda h: h.__setitem__({"feat": [0, 5]}, 0.0), IndexError,
+        'state "lstm.h": no such entry.\n  given  feat: 5\n  dim    feat=5\nEntries are 0 to 4.',
+    ),
+    "half an entry": (
+        lambda h: h.__setitem__({"feat": 0.5}, 0.0), IndexError,
+        'state "lstm.h": no such entry.\n  given  feat: 0.5\n  dim    feat=5\nEntries are 0 to 4.',
+    ),
+    "beyond the range": (
+        lambda h: h.__setitem__({"feat": 0}, 1e39), ValueError,
+        'state "lstm.h": values beyond its range.\n  state   float32\n  values  1e+39 to 1e+39\n'
+        "A float32 is -3.4028235e+38 to 3.4028235e+38.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_computed_changes_nothing(run, what):
+    change, kind, text = REFUSED[what]
+    before = run.at.states["h"].numpy().copy()
+    with pytest.raises(kind) as error:
+        change(run.at.states["h"])
+    assert str(error.value) == text
+    np.testing.assert_array_equal(run.at.states["h"].numpy(), before)
+    assert run.changes == ()
+
+
+def test_labels_and_flags_are_not_computed_with(run):
+    with pytest.raises(TypeError) as error:
+        run.at.states["label"].scale(2)
+    assert str(error.value) == (
+        'state "label": no numbers to compute with.\n  state  [batch=3] int64\n'
+        "Labels, flags and counts are set, and neither scaled nor noisy."
+    )
+
+
+def test_entries_that_are_padding_are_not_set():
+    lengths = rf.convert_to_tensor(np.array([3, 1, 2], np.int32), dims=[BATCH])
+    inner = Dim(lengths, name="inner")
+
+    def go():
+        loop = rf.Loop(axis=TIME, name="ragged")
+        loop.state.h = rf.zeros([BATCH, inner])
+        for _ in loop:
+            pass
+        return loop.state.h
+
+    run = rf.run(go, paused=True)
+    run.wait()
+    with pytest.raises(IndexError) as error:
+        run.at.states["h"][{"batch": 1, "inner": 1}] = 1.0
+    assert str(error.value) == (
+        'state "h": these entries are padding.\n  state  [batch=3, inner<=3]\n'
+        "Nothing comes of what is in padding. A sequence has as many frames as it is long."
+    )
+    run.at.states["h"][{"inner": 1}] = 1.0  # of two sequences
+    run.stop()
+
+
+def test_a_dim_whose_name_another_one_has_is_given_itself():
+    one, other = Dim(2, name="same"), Dim(3, name="same")
+
+    def go():
+        loop = rf.Loop(axis=TIME, name="twins")
+        loop.state.h = rf.zeros([one, other])
+        for _ in loop:
+            pass
+        return loop.state.h
+
+    run = rf.run(go, paused=True)
+    run.wait()
+    with pytest.raises(rf.DimError, match="which dim same"):
+        run.at.states["h"][{"same": 0}] = 1.0
+    run.at.states["h"][{other: 2}] = 1.0
+    run.resume()
+    assert run.result.numpy().tolist() == [[0, 0, 1], [0, 0, 1]]
