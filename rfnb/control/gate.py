@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from rfnb.control.turns import Turns
 from rfnb.core.errors import runtime_error
 from rfnb.core.pickling import NotPicklable
 
@@ -31,6 +32,7 @@ class Gate(NotPicklable, Generic[P]):
 
     Args:
         leave: Called by the worker before it stands; what it gives is called before it does anything again.
+        turns: Of those of which one at a time makes steps; so it leaves too where others want their turn.
 
     Attributes:
         at: The place where the worker stands; None while it runs.
@@ -40,13 +42,15 @@ class Gate(NotPicklable, Generic[P]):
         worker: The thread that passes.
     """
 
-    def __init__(self, leave: Callable[[], Callable[[], None]] = lambda: lambda: None) -> None:
+    def __init__(
+        self, leave: Callable[[], Callable[[], None]] = lambda: lambda: None, turns: Turns | None = None
+    ) -> None:
         self.at: P | None = None
         self.here: P | None = None
         self.reason = ""
         self.mode = "running"
         self.worker: threading.Thread | None = None
-        self._leave = leave
+        self._leave, self._turns = leave, turns or Turns()
         self._seconds = 0.0
         self._budget: int | None = None  # steps until it pauses by itself
         self._steps = 0  # that it was told to make since it stood
@@ -57,7 +61,9 @@ class Gate(NotPicklable, Generic[P]):
     @property
     def is_open(self) -> bool:
         """Whether the worker passes without a look at anything; what is asked for meanwhile counts at its next step."""
-        return self.mode == "running" and self._budget is None and not self._seconds and not self._asked
+        return (
+            self.mode == "running" and self._budget is None and not (self._seconds or self._asked or self._turns.queue)
+        )
 
     @property
     def is_worker(self) -> bool:
@@ -99,7 +105,7 @@ class Gate(NotPicklable, Generic[P]):
                     self._pause(why)
                 elif self._budget == 0 and is_step:
                     self._pause("1 step was made" if self._steps == 1 else f"{self._steps} steps were made")
-        again: Callable[[], None] | None = None
+        again: Callable[[], None] | None = self._leave() if self._turns.queue else None
         stood, self.here = False, at
         try:
             while True:
@@ -237,12 +243,12 @@ class Gate(NotPicklable, Generic[P]):
 
     def until_standing(self, timeout: float | None = None) -> bool:
         """Wait until the worker stands at the gate or is done; False: `timeout` seconds were not enough."""
-        with self._changed:
+        with self._turns.aside(), self._changed:
             return self._changed.wait_for(lambda: self.mode == "over" or self.at is not None, timeout)
 
     def until_over(self, timeout: float | None = None) -> bool:
         """Wait until the worker is done; False: `timeout` seconds were not enough."""
-        with self._changed:
+        with self._turns.aside(), self._changed:
             return self._changed.wait_for(lambda: self.mode == "over", timeout)
 
     def ask(self, fn: Callable[[], Any]) -> Future[Any]:

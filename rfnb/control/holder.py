@@ -15,6 +15,7 @@ from rfnb.control.kept import Kept
 from rfnb.control.made import Heard, Made
 from rfnb.control.places import Places, numbers
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
+from rfnb.control.steps import Steps
 from rfnb.core.errors import index_error
 from rfnb.rec import running
 from rfnb.rec.hold import Hold
@@ -46,17 +47,19 @@ class Trunk:
         end: The first tick that is its own.
     """
 
-    def __init__(self, steps: Sequence[tuple[str, int]], kept: Kept, end: int):
-        self._steps, self._kept, self.end = list(steps[: end + 1]), kept, end
+    def __init__(self, steps: Steps, kept: Kept, end: int):
+        self._steps, self.kept, self.end = steps, kept, end
+
+    def step(self, tick: int) -> tuple[str, int]:
+        """(path of the loop, step) of a tick."""
+        return self._steps[tick]
 
     def difference(self, tick: int, at: Position, held: Held) -> str | None:
         """The first thing that is not as it was, before any change, in words; None: none is known."""
-        if tick > self.end:
-            return None
         if (at.path, at.step) != self._steps[tick]:
             path, step = self._steps[tick]
             return f'step {step} of "{path}" came here, now it is step {at.step} of "{at.path}"'
-        state = self._kept.difference(tick, held.states_now())
+        state = self.kept.difference(tick, held.states_now())
         return None if state is None else f'state "{state}" is another one before step {at.step} of "{at.path}"'
 
 
@@ -84,10 +87,11 @@ class Holder(Hold):
         breakpoints: Breakpoints,
         changes: dict[int, list[Change]],
         trunk: Trunk | None = None,
+        kept: Kept | None = None,
     ):
         self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
-        self.steps: list[tuple[str, int]] = []
-        self.kept = Kept()
+        self.steps = Steps()
+        self.kept = kept or Kept(trunk=None if trunk is None else (trunk.kept, trunk.end))
         self.changed: list[Changed] = []
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
@@ -187,7 +191,7 @@ class Holder(Hold):
         """
         tick = len(self.steps)
         self.places.note(entry)
-        self.steps.append((path, index))
+        self.steps.append(path, index)
         self.kept.add(tick, held.states_now())
         watched = self._breakpoints or self.heard.kinds
         if self._gate.is_open and not (self._trunk or watched or self._refused or tick in self._changes):
@@ -200,7 +204,11 @@ class Holder(Hold):
             found = self._trunk.difference(tick, at, held)
             if found is not None:
                 self._trunk, self.drifted = None, found
+                self.kept.leave_trunk(tick)
+                self.kept.add(tick, held.states_now())
                 why = f"this is not what the run it branches from did: {found}. Something outside of its loops has changed"
+            elif tick == self._trunk.end:
+                self._trunk = None
         try:
             for change in self._changes.get(tick, ()):
                 self._repeat(change, at)
@@ -259,8 +267,17 @@ class Holder(Hold):
         if tick >= self._own:
             self.changed.append(Changed(tick, path, step, words))
 
-    def tick_of(self, step: int, path: str | None, nth: int | None) -> int:
-        """The tick of a step that the run has begun; arguments as in `Run.from_step`.
+    def ended(self) -> None:
+        """The function has a result: no step comes any more."""
+        if self._trunk is not None:
+            path, step = self._trunk.step(self._trunk.end)
+            self._trunk, self.drifted = (
+                None,
+                f'it was over after {len(self.steps)} steps, before step {step} of "{path}"',
+            )
+
+    def tick_of(self, what: str, step: int, path: str | None, nth: int | None) -> int:
+        """The tick of a step that the run has begun, for `what`; arguments as in `Run.from_step`.
 
         Raises:
             IndexError: If there is none, or several.
@@ -280,12 +297,12 @@ class Holder(Hold):
             f"{loop} (0 to {max(i for p, i in steps if p == loop)})" for loop in dict.fromkeys(p for p, _ in steps)
         )
         raise index_error(
-            f"from_step: {'several steps' if found else 'no step'} {step}{f' of {path}' if path else ''}.",
+            f"{what}: {'several steps' if found else 'no step'} {step}{f' of {path}' if path else ''}.",
             [("loops", loops or "none so far")],
             "Several loops have one, or one has run several times. Say which."
             if found
             else "The run has these steps so far.",
-            f'run.from_step({step}, path="{steps[found[-1]][0]}", nth={self.places[found[-1]].nth})' if found else None,
+            f'run.{what}({step}, path="{steps[found[-1]][0]}", nth={self.places[found[-1]].nth})' if found else None,
         )
 
     def take_refused(self) -> str | None:

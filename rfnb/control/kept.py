@@ -10,61 +10,136 @@ import numpy as np
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves
-from rfnb.trace.event import bytes_of, keep
+from rfnb.trace.event import EVENT_COST, bytes_of, keep
 
 LIMIT = 64 << 20
 """bytes: of the states that a run keeps"""
+
+States = dict[str, Any]
+"""Tensors, and plain numbers and texts, by dotted path"""
+
+_SHOWN = Tensor, int, float, str
 
 
 class Kept(NotPicklable):
     """States by tick. When there are too many, every second one goes, and from then on only so many are taken.
 
     Args:
-        limit: bytes.
+        limit: bytes; default: `LIMIT`.
+        trunk: Of a branch: what the run that it is made of keeps, and the first tick that is its own.
     """
 
-    def __init__(self, limit: int = LIMIT):
-        self._limit, self._bytes, self._stride = limit, 0, 1
-        self._states: dict[int, tuple[dict[str, Any], int]] = {}
+    def __init__(self, limit: int | None = None, trunk: tuple[Kept, int] | None = None):
+        self._limit, self._bytes, self._stride = LIMIT if limit is None else limit, 0, 1
+        self._trunk = None if trunk is None else trunk[0]
+        self._begin = self._next = 0 if trunk is None else trunk[1]  # nothing before it is kept here
+        self._states: dict[int, tuple[States, int]] = {}
+        self._again: dict[int, States] = {}
 
     def add(self, tick: int, roots: Mapping[str, Any]) -> None:
         """The states before a step; kept without copy, since what an op gives is not changed in place."""
-        if tick % self._stride:
+        if tick < self._next:
             return
-        tensors = {}
-        for name, root in roots.items():
-            if root.__class__ is Tensor:
-                tensors[name] = keep(root)
-            else:
-                tensors.update((path, keep(leaf)) for path, leaf in leaves(root, name) if isinstance(leaf, Tensor))
-        size = bytes_of(tensors)
-        self._states[tick] = tensors, size
+        states = taken(roots)
+        size = bytes_of(states) + EVENT_COST
+        self._states[tick] = states, size
         self._bytes += size
         while self._bytes > self._limit and len(self._states) > 1:
             self._stride *= 2
             for other in [other for other in self._states if other % self._stride]:
                 self._bytes -= self._states.pop(other)[1]
+        self._next = tick - tick % self._stride + self._stride
+
+    def leave_trunk(self, tick: int) -> None:
+        """From this tick on nothing is as in the trunk."""
+        if tick < self._begin:
+            self._begin = self._next = tick
+
+    @property
+    def begin(self) -> int:
+        """The first tick that is not one of the trunk; 0 without one."""
+        return self._begin
+
+    @property
+    def num_bytes(self) -> int:
+        """bytes: of all states that are kept here, with what each takes besides its values."""
+        return self._bytes
 
     def ticks(self) -> list[int]:
         """The ticks that are kept, in order."""
-        return list(self._states)
+        before = [] if self._trunk is None else [tick for tick in self._trunk.ticks() if tick < self._begin]
+        return before + sorted(self._states)
 
-    def at(self, tick: int) -> dict[str, Tensor] | None:
+    def at(self, tick: int) -> States | None:
         """The states before a step, by dotted path; None: they were not kept."""
         found = self._states.get(tick)
-        return None if found is None else found[0]
+        if found is not None:
+            return found[0]
+        if self._trunk is not None and tick < self._begin:
+            return self._trunk.at(tick)
+        return self._again.get(tick)
+
+    # -- made again --------------------------------------------------------------------------------------------------------
+
+    def around(self, tick: int, steps: int) -> range:
+        """The ticks that are worth to be kept where those around one are made again, of so many that were begun."""
+        size = self._bytes // max(len(self._states), 1)
+        count = max(1, min(self._stride, self._limit // 4 // max(size, EVENT_COST)))
+        start = tick - tick % count
+        return range(start, min(start + count, steps))
+
+    def put(self, states: dict[int, States]) -> None:
+        """States that were made again; those that were put here before go."""
+        self._again = states
 
     def difference(self, tick: int, roots: Mapping[str, Any]) -> str | None:
         """The first state that is another one than that which was kept here; None: there is none, or nothing was kept."""
         before = self.at(tick)
         if before is None:
             return None
-        now = {path: leaf for path, leaf in leaves(dict(roots)) if isinstance(leaf, Tensor)}
+        now = parts_of(roots)
         if before.keys() != now.keys():
             return ", ".join(sorted(before.keys() ^ now.keys()))
-        for path, value in now.items():
-            a, b = before[path].numpy(), value.numpy()
-            if a.shape != b.shape or a.dtype != b.dtype or a.tobytes() != b.tobytes():
-                if a.shape != b.shape or not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
-                    return path
-        return None
+        return next((path for path, value in now.items() if not _same(before[path], value)), None)
+
+
+class KeptSpan(Kept):
+    """The states of some ticks.
+
+    Args:
+        span: These.
+    """
+
+    def __init__(self, span: range):
+        super().__init__()
+        self.states: dict[int, States] = {}
+        self._span = span
+
+    def add(self, tick: int, roots: Mapping[str, Any]) -> None:
+        if tick in self._span:
+            self.states[tick] = taken(roots)
+
+
+def taken(roots: Mapping[str, Any]) -> States:
+    """All that is kept of states."""
+    return {path: keep(leaf) for path, leaf in parts_of(roots).items()}
+
+
+def parts_of(roots: Mapping[str, Any]) -> States:
+    """The Tensors in states, and plain numbers and texts, by dotted path."""
+    parts: States = {}
+    for name, root in roots.items():
+        if root.__class__ is Tensor:  # the usual case
+            parts[name] = root
+        else:
+            parts.update((path, leaf) for path, leaf in leaves(root, name) if isinstance(leaf, _SHOWN))
+    return parts
+
+
+def _same(before: Any, now: Any) -> bool:
+    if not isinstance(before, Tensor) or not isinstance(now, Tensor):
+        return type(before) is type(now) and (before == now or before != before and now != now)
+    a, b = before.numpy(), now.numpy()
+    if a.shape != b.shape or before.dtype != now.dtype:
+        return False
+    return a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")

@@ -12,6 +12,7 @@ from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import missing_key_error, runtime_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.rec.decisions import Decided
 from rfnb.rec.nested import leaves, map_nested
 
@@ -137,6 +138,11 @@ class PositionStates(Mapping[str, StateValue]):
 
     def __init__(self, position: Position):
         self._position = position
+
+    def __repr__(self) -> str:
+        at = self._position
+        states = ", ".join(f"{path} {shape_of(leaf)} {leaf.dtype}" for path, (_, _, leaf) in self._tensors().items())
+        return f'<states before step {at.step} of "{at.path}": {states or "none"}>'
 
     def _tensors(self) -> dict[str, tuple[str, int, Tensor]]:
         if self._position.is_left:

@@ -26,19 +26,24 @@ from contextlib import AbstractContextManager, nullcontext
 from numbers import Real
 from os import PathLike
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from rfnb.backends import registry
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
 from rfnb.control.gate import Gate, Stopped
+from rfnb.control.generators import Generators
 from rfnb.control.holder import Holder, Trunk
+from rfnb.control.kept import Kept, KeptSpan, States
+from rfnb.control.look import looked_at, not_made_again
 from rfnb.control.places import Place
-from rfnb.control.position import Change, Position
+from rfnb.control.position import Change, Position, PositionStates
 from rfnb.control.tree import free_name, runs_of, tree_of
+from rfnb.control.turns import Turn, Turns
 from rfnb.core.errors import message, missing_key_error, runtime_error, type_error, value_error
 from rfnb.core.pickling import NotPicklable
-from rfnb.ops.random_state import get_random_state, own_step_seeds, put_back
+from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by, holding, let_go
+from rfnb.trace.probe import stop_hearing
 from rfnb.trace.record import record as recorded
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Changed, Left, Tree
@@ -79,17 +84,6 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     os.register_at_fork(after_in_child=_in_fork)
 
 
-def own_numbers() -> Callable[[], None]:
-    """Remember the random numbers that come next in a run; gives what lets them come, whatever others have drawn meanwhile."""
-    state = get_random_state()
-
-    def again() -> None:
-        if get_random_state() != state:
-            put_back(state)
-
-    return again
-
-
 class RunStopped(RuntimeError):
     """A run was stopped before it had a result."""
 
@@ -112,6 +106,8 @@ class Run(NotPicklable):
         name: str | None = None,
         trunk: Trunk | None = None,
         record: bool | Mapping[str, Any] = True,
+        kept: Kept | None = None,
+        turns: Turns | None = None,
     ):
         self.name = name or f"run {next(_numbers)}"
         self.parent: Run | None = None
@@ -120,12 +116,14 @@ class Run(NotPicklable):
         self.trace: Trace | None = None
         self._record = record
         self._fn, self._args, self._kwargs = fn, args, dict(kwargs)
-        self._gate: Gate[Position] = Gate(own_numbers)
+        self._turns = turns or Turns()
+        self._turn = Turn(self._turns, lambda: self._gate.mode == "stopping")
+        self._gate: Gate[Position] = Gate(self._turn.leave, self._turns)
         self._breakpoints = Breakpoints()
         self._changes: dict[int, list[Change]] = {}
-        self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk)
+        self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk, kept)
         self._before: tuple[Changed, ...] = ()
-        self._random: dict[str, bytes] | None = None
+        self._numbers: Generators | None = None  # that it begins with
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
         self._result: Any = None
@@ -162,11 +160,12 @@ class Run(NotPicklable):
 
     def _with_its_numbers(self, begun: threading.Event) -> Any:
         """The result of the function, with the random numbers of the begin where it is a branch."""
-        before, again = get_random_state(), self._random
-        if again is None:
-            self._random = before
-        else:
-            put_back(again)
+        if self._numbers is not None:
+            begun.set()  # it may have to wait for its turn
+        numbers = self._turn.begin(self._numbers)
+        if numbers is None:
+            raise Stopped
+        self._numbers = numbers
         begun.set()
         try:
             with held_by(self._holder):
@@ -175,11 +174,11 @@ class Run(NotPicklable):
                     result.close()
                     raise _no_call("coroutine", self._fn)
                 self._holder.after_all()
+                self._holder.ended()
             return result
         finally:
             self._holder.close()
-            if again is not None:  # others go on with the numbers they would have had
-                put_back(before)
+            self._turn.end()
 
     # -- what it does ------------------------------------------------------------------------------------------------------
 
@@ -316,8 +315,8 @@ class Run(NotPicklable):
 
     @property
     def steps(self) -> Sequence[tuple[str, int]]:
-        """(path of the loop, step) of all steps that it has begun, in order."""
-        return tuple(self._holder.steps)
+        """(path of the loop, step) of all steps that it has begun, in order; it grows while the run goes on."""
+        return self._holder.steps
 
     @property
     def changes(self) -> Sequence[Changed]:
@@ -420,6 +419,54 @@ class Run(NotPicklable):
 
     # -- other ways --------------------------------------------------------------------------------------------------------
 
+    def look(self, step: int, *, path: str | None = None, nth: int | None = None) -> PositionStates:
+        """The states before a step that it has begun, by name, before any change; they are read, and not changed.
+
+        Most are kept. The others are made again: the function runs once more up to there, as for a branch, and nobody hears it. A run
+        that is running meanwhile takes turns with that.
+
+        Args:
+            step, path, nth: As in `from_step`.
+
+        Raises:
+            IndexError: If it has not come so far, or there are several such steps.
+            RuntimeError: If they were not kept, and the function does not do the same once more.
+        """
+        tick = self._holder.tick_of("look", step, path, nth)
+        return looked_at(*self._holder.steps[tick], tick, self._states_at(tick))
+
+    def _states_at(self, tick: int) -> States:
+        kept, steps = self._holder.kept, self._holder.steps
+        found = kept.at(tick)
+        if found is not None:
+            return found
+        if self.parent is not None and tick < kept.begin:
+            return self.parent._states_at(tick)
+        span = kept.around(tick, len(steps))
+        # up to where it shows whether it was the same
+        end = next((each for each in kept.ticks() if each >= span[-1]), span[-1])
+        quiet = self._once_more(f"{self.name} again", end, False, KeptSpan(span))
+        quiet._changes[end] = [lambda at: quiet._gate.stop()]
+        context, modes = self._begins
+        context = context.copy()
+        context.run(stop_hearing)
+        quiet._start(context, modes)
+        quiet._gate.until_standing()
+        quiet.stop()
+        made = cast(KeptSpan, quiet._holder.kept).states
+        if quiet.drifted or tick not in made:
+            raise not_made_again(*steps[tick], quiet.drifted or f"{type(quiet._error).__name__}: {quiet._error}")
+        kept.put(made)
+        return made[tick]
+
+    def _once_more(self, name: str | None, end: int, record: bool | Mapping[str, Any], kept: Kept | None = None) -> Run:
+        """A run of the same function, with all that was changed in this one before a tick."""
+        trunk = Trunk(self._holder.steps, self._holder.kept, end)
+        other = Run(self._fn, self._args, self._kwargs, name, trunk, record, kept, self._turns)
+        other._numbers = self._numbers
+        other._changes.update({at: list(done) for at, done in self._changes.items() if at < end})
+        return other
+
     def from_step(
         self,
         step: int,
@@ -452,12 +499,10 @@ class Run(NotPicklable):
                 "It gets the position before the step.",
                 f'run.from_step({step}, lambda at: at.force("AH"))',
             )
-        tick = self._holder.tick_of(step, path, nth)
-        trunk = Trunk(self._holder.steps, self._holder.kept, tick)
-        branch = Run(self._fn, self._args, self._kwargs, name, trunk, self._record)
-        branch.parent, branch.left, branch._random = self, Left(tick, *self._holder.steps[tick]), self._random
+        tick = self._holder.tick_of("from_step", step, path, nth)
+        branch = self._once_more(name, tick, self._record)
+        branch.parent, branch.left = self, Left(tick, *self._holder.steps[tick])
         branch._before = tuple(change for change in self.changes if change.tick < tick)
-        branch._changes.update({at: list(done) for at, done in self._changes.items() if at < tick})
         if change is not None:
             branch._changes[tick] = [change]
         if paused or (paused is None and change is None):

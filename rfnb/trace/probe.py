@@ -241,6 +241,11 @@ def held_back() -> Iterator[list[Offer]]:
         _listeners.set(before)
 
 
+def stop_hearing() -> None:
+    """Nobody hears the probes of this context from here on."""
+    _listeners.set(())
+
+
 def offer_again(offers: list[Offer]) -> None:
     """Offer what was held back, at the place where it was offered first."""
     for offer in offers:

@@ -1,9 +1,13 @@
 """Branches: the same once more up to a step, and what is not the same is said."""
 
+import random
+import threading
+
 import numpy as np
 import pytest
 from asserting import assert_same
 from control.held_models import BATCH, FEAT, TIME, plain_sums, sums
+from waiting import LONG
 
 import rfnb as rf
 
@@ -148,3 +152,94 @@ def test_a_step_that_is_not_there_is_named_with_those_that_are():
     branch = run.from_step(2, lambda at: at.states["h"].__setitem__(..., 0.0), path="sums", nth=1)
     np.testing.assert_allclose(branch.result[1].numpy(), plain_sums({2: lambda h: h.fill(0.0)}), rtol=1e-6, atol=1e-6)
     assert branch.steps == run.steps
+
+
+def draws_from_all():
+    """A loop that draws from each generator there is."""
+    loop = rf.Loop(axis=TIME, name="noisy")
+    loop.state.h = rf.random_normal([BATCH, FEAT])
+    for _ in loop:
+        loop.state.h = loop.state.h + rf.random_normal([BATCH, FEAT]) + float(np.random.normal()) + random.random()
+    return loop.state.h
+
+
+def test_a_paused_run_keeps_its_random_numbers_whoever_draws_meanwhile():
+    np.random.seed(3)
+    random.seed(4)
+    states = rf.get_random_state(), np.random.get_state(), random.getstate()
+    expected = draws_from_all().numpy()
+    rf.set_random_state(states[0])
+    np.random.set_state(states[1])
+    random.setstate(states[2])
+    run = rf.run(draws_from_all, paused=True)
+    run.step(2)
+    early, late = run.from_step(1), run.from_step(2, paused=False)
+    np.testing.assert_array_equal(late.result.numpy(), expected)
+    early.wait()
+    rf.random_normal([FEAT]), np.random.normal(), random.random()
+    run.step(2)
+    early.step()
+    run.resume()
+    np.testing.assert_array_equal(run.result.numpy(), expected)
+    early.resume()
+    np.testing.assert_array_equal(early.result.numpy(), expected)
+
+
+def test_branches_that_run_at_once_draw_their_own_numbers():
+    run = rf.run(noisy)
+    expected = run.result.numpy()
+    branches = [run.from_step(step, paused=False) for step in (0, 2, 4, 6, 3)]
+    more = [branch.from_step(0, paused=False) for branch in branches if branch.wait()]
+    for branch in (*branches, *more):
+        np.testing.assert_array_equal(branch.result.numpy(), expected)
+        assert branch.drifted is None
+
+
+def test_who_waits_in_a_run_for_a_branch_of_it_lets_it_run():
+    run = rf.run(noisy, paused=True)
+    found = []
+
+    def condition(at):
+        if at.step == 3:
+            found.append(run.from_step(2, lambda at: None).result)
+
+    run.break_when(condition)
+    run.resume()
+    np.testing.assert_array_equal(found[0].numpy() if run.wait() and found else None, run.result.numpy())
+
+
+def test_a_run_that_waits_for_its_turn_can_be_stopped():
+    inside, go_on = threading.Event(), threading.Event()
+
+    def waits():
+        loop = rf.Loop(axis=TIME, name="waits")
+        for _ in loop:
+            inside.set()
+            go_on.wait(LONG)
+
+    run = rf.run(waits)
+    assert inside.wait(LONG)
+    branch = run.from_step(0)
+    branch.stop(LONG)
+    assert branch.state == "stopped"
+    go_on.set()
+    run.wait()
+    assert run.state == "done"
+
+
+def test_a_branch_that_ends_before_its_step_says_so():
+    steps = [6]
+
+    def counts():
+        loop = rf.Loop(axis=rf.Dim(steps[0]), name="counts")
+        loop.state.h = rf.zeros([FEAT])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+        return loop.state.h
+
+    run = rf.run(counts)
+    _ = run.result
+    steps[0] = 3
+    branch = run.from_step(5)
+    assert branch.result.numpy().max() == 3.0
+    assert branch.drifted == 'it was over after 3 steps, before step 5 of "counts"'

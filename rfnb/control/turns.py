@@ -1,0 +1,116 @@
+"""Turns: of a run and its branches one at a time makes steps, each with its own random numbers.
+
+The generators of random numbers are one for all threads. A run that waits, or lets another one make steps, takes its numbers with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rfnb.control.generators import Generators, generators_now, set_generators
+from rfnb.core.pickling import NotPicklable
+
+_SECONDS = 0.05  # after which who waits looks again whether it is to stop
+
+
+class Turns(NotPicklable):
+    """The turns of the runs of a tree.
+
+    Attributes:
+        queue: Those that wait for theirs, in order.
+        owner: The run whose turn it is; None: nobody's.
+    """
+
+    def __init__(self) -> None:
+        self.queue: deque[Turn] = deque()
+        self.owner: Turn | None = None
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let others have their turn while this thread, if it is that of a run, waits in a with-block for them."""
+        turn = self.owner
+        again = turn.leave() if turn is not None and turn.is_of_this_thread else None
+        try:
+            yield
+        finally:
+            if again is not None:
+                again()
+
+
+class Turn(NotPicklable):
+    """The turn of one run, and its random numbers.
+
+    Args:
+        turns: Of its tree.
+        is_over: Whether it does not wait for its turn any longer.
+    """
+
+    def __init__(self, turns: Turns, is_over: Callable[[], bool]):
+        self._turns, self._is_over = turns, is_over
+        self._thread: threading.Thread | None = None
+        self._others: Generators | None = None
+
+    @property
+    def is_of_this_thread(self) -> bool:
+        """Whether the run is that of this thread."""
+        return self._thread is threading.current_thread()
+
+    def begin(self, numbers: Generators | None) -> Generators | None:
+        """Wait for the first turn, with these random numbers, and let others have theirs afterwards; None: with those that come next.
+        Gives the numbers that it begins with; None: it is over."""
+        self._thread = threading.current_thread()
+        if not self._taken():
+            return None
+        now = generators_now()
+        if numbers is None:
+            return now
+        self._others = now
+        set_generators(numbers)
+        return numbers
+
+    def leave(self) -> Callable[[], None]:
+        """Let others have their turn; gives what waits until it is that of this run again, and lets its numbers come."""
+        if self._turns.owner is not self:
+            return lambda: None
+        mine = generators_now()
+        if self._others is not None:
+            set_generators(self._others)
+        self._given()
+
+        def again() -> None:
+            if self._taken():
+                if self._others is not None:
+                    self._others = generators_now()
+                set_generators(mine)
+
+        return again
+
+    def end(self) -> None:
+        """The run is over."""
+        if self._turns.owner is self:
+            if self._others is not None:  # they go on with the numbers they would have had
+                set_generators(self._others)
+            self._given()
+
+    def _taken(self) -> bool:
+        turns = self._turns
+        with turns.changed:
+            if turns.owner is None and not turns.queue:
+                turns.owner = self
+                return True
+            turns.queue.append(self)
+            while turns.owner is not self and not self._is_over():
+                turns.changed.wait(_SECONDS)
+            if turns.owner is not self:
+                turns.queue.remove(self)
+            return turns.owner is self
+
+    def _given(self) -> None:
+        turns = self._turns
+        with turns.changed:
+            turns.owner = turns.queue.popleft() if turns.queue else None
+            turns.changed.notify_all()

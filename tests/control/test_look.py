@@ -1,0 +1,200 @@
+"""The states before steps that were made: kept, or made again, and the same either way."""
+
+import numpy as np
+import pytest
+from control.held_models import BATCH, FEAT, TIME, sums
+from control.noisy_models import KINDS, noisy, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rfnb as rf
+from rfnb.control import kept
+
+TINY = 3000  # bytes: two or three steps
+
+
+def numbers(states):
+    return {name: value.numpy().copy() for name, value in states.items()}
+
+
+def assert_same_states(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name])
+
+
+def stepwise(run):
+    """The states before each step, as the run stands there."""
+    found = []
+    while run.wait() and run.state == "paused":
+        found.append(numbers(run.at.states))
+        run.step()
+    return found
+
+
+def by_tick(run, tick):
+    """What `look` gives for a tick."""
+    path, step = run.steps[tick]
+    nth = sum(1 for each in run.steps[:tick] if each == (path, step))
+    return run.look(step, path=path, nth=nth)
+
+
+@pytest.mark.parametrize("limit", [TINY, 1 << 20])
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_before_any_step_are_those_that_were_there(kind, limit, monkeypatch):
+    monkeypatch.setattr(kept, "LIMIT", limit)
+    run = rf.run(noisy(kind), paused=True)
+    there = stepwise(run)
+    assert len(there) == len(run.steps) > 3
+    random = rf.get_random_state()
+    for tick in [*reversed(range(len(there))), *range(len(there))]:
+        assert_same_states(numbers(by_tick(run, tick)), there[tick])
+    assert rf.get_random_state() == random
+    if limit == TINY:
+        assert len(run._holder.kept.ticks()) < len(there)  # so that some were made again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_back_changes_nothing_of_a_paused_run(kind, monkeypatch):
+    monkeypatch.setattr(kept, "LIMIT", TINY)
+    fn, state = noisy(kind), rf.get_random_state()
+    expected = fn()
+    rf.set_random_state(state)
+    run = rf.run(fn, paused=True)
+    run.step(3)
+    events = len(run.trace.events)
+    for tick in (1, 0, 2, 3):
+        by_tick(run, tick)
+    assert len(run.trace.events) == events and run.branches == [] and run.state == "paused"
+    run.resume()
+    assert same(run.result, expected)
+
+
+def test_a_look_back_at_a_run_that_runs_waits_between_two_of_its_steps(monkeypatch):
+    monkeypatch.setattr(kept, "LIMIT", TINY)
+    fn, state = noisy("for", lengths=(200, 150)), rf.get_random_state()
+    expected = fn()
+    rf.set_random_state(state)
+    run = rf.run(fn, paused=True)
+    first = numbers(run.step(4).at.states)
+    run.resume()
+    for _ in range(3):
+        assert_same_states(numbers(run.look(4)), first)
+    assert same(run.result, expected)
+    assert_same_states(numbers(run.look(4)), first)
+
+
+def test_states_are_those_before_what_was_changed_there(monkeypatch):
+    monkeypatch.setattr(kept, "LIMIT", TINY)
+    run = rf.run(sums(), paused=True)
+    run.step(2)
+    before = numbers(run.at.states)
+    run.at.states["h"][...] = 7.0
+    run.step()
+    after = numbers(run.at.states)
+    run.resume()
+    _ = run.result
+    for _ in range(2):
+        assert_same_states(numbers(run.look(2)), before)
+        assert_same_states(numbers(run.look(3)), after)
+
+
+def test_a_branch_looks_back_into_its_trunk(monkeypatch):
+    monkeypatch.setattr(kept, "LIMIT", TINY)
+    run = rf.run(noisy("for"), paused=True)
+    there = stepwise(run)
+    branch = run.from_step(2, lambda at: at.states["h"].__setitem__(..., 1.0))
+    _ = branch.result
+    own = branch._holder.kept
+    for tick in (0, 1, 2):
+        assert_same_states(numbers(branch.look(tick)), there[tick])
+    assert not np.array_equal(branch.look(3)["h"].numpy(), there[3]["h"])
+    assert min(own._states) >= 2  # the trunk is kept once
+
+
+def test_nobody_hears_how_states_are_made_again(monkeypatch):
+    monkeypatch.setattr(kept, "LIMIT", TINY)
+    with rf.record() as trace:
+        run = rf.run(noisy("choice for"))
+        _ = run.result
+        events = len(trace.events)
+        for tick in range(len(run.steps)):
+            by_tick(run, tick)
+        assert len(trace.events) == events > 0
+
+
+def test_what_was_is_read_and_not_changed():
+    run = rf.run(sums(), name="sums")
+    _ = run.result
+    states = run.look(3)
+    assert repr(states) == '<states before step 3 of "sums": h [batch=3, feat=5] float32>'
+    assert list(states) == ["h"] and states["h"].dims == (BATCH, FEAT)
+    with pytest.raises(ValueError) as error:
+        states["h"][...] = 0.0
+    assert str(error.value) == (
+        'look: state "h" is that of a step that was made.\n'
+        "  step  3\n"
+        "What was is not changed. From there the run goes on another way as a branch:\n"
+        "    branch = run.from_step(3)"
+    )
+    with pytest.raises(IndexError) as error:
+        run.look(9)
+    assert str(error.value) == "look: no step 9.\n  loops  sums (0 to 6)\nThe run has these steps so far."
+
+
+def test_states_that_cannot_be_made_again_are_not_made_up(monkeypatch):
+    monkeypatch.setattr(kept, "LIMIT", TINY)
+    log = []
+
+    def grows():
+        loop = rf.Loop(axis=TIME, name="grows")
+        loop.state.h = rf.zeros([BATCH, FEAT])
+        for _ in loop:
+            log.append(1)
+            loop.state.h = loop.state.h + float(len(log))
+        return loop.state.h
+
+    run = rf.run(grows)
+    result = run.result.numpy().copy()
+    gone = next(tick for tick in range(7) if run._holder.kept.at(tick) is None)
+    with pytest.raises(RuntimeError) as error:
+        run.look(gone)
+    first = next(tick for tick in run._holder.kept.ticks() if tick)
+    assert str(error.value) == (
+        f'look: the states before step {gone} of "grows" are gone.\n'
+        f'  because  state "h" is another one before step {first} of "grows"\n'
+        "They were not kept, so the function has run again, and did something else. A step that was kept can be looked at."
+    )
+    np.testing.assert_array_equal(run.result.numpy(), result)
+    assert run.look(first)["h"].numpy().any()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=3).map(tuple),
+    seed=st.integers(0, 5),
+    limit=st.sampled_from([1, TINY, 20_000, 1 << 20]),
+    data=st.data(),
+)
+def test_an_unchanged_branch_gives_the_same_numbers(kind, lengths, seed, limit, data):
+    fn, before = noisy(kind, lengths=lengths, seed=seed), kept.LIMIT
+    kept.LIMIT = limit
+    try:
+        run = rf.run(fn)
+        expected = run.result
+        tick = data.draw(st.integers(0, len(run.steps) - 1))
+        path, step = run.steps[tick]
+        nth = sum(1 for each in run.steps[:tick] if each == (path, step))
+        branch = run.from_step(step, path=path, nth=nth)
+        branch.wait()
+        assert (branch.state, branch.drifted, branch.reason) == (
+            "paused",
+            None,
+            f"here it leaves {run.name}",
+        )
+        assert_same_states(numbers(branch.at.states), numbers(by_tick(run, tick)))
+        branch.resume()
+        assert same(branch.result, expected)
+    finally:
+        kept.LIMIT = before
