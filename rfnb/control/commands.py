@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from rfnb.control.position import Position
 from rfnb.control.run import Run
+from rfnb.core.tensor import Tensor
 
 Answer = Callable[[str | None], None]
 
@@ -194,6 +195,7 @@ VALUE = Field(
 )
 NUMBER = Field("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool))
 HOW = Field('"zero", "scale", "noise" or "paste"', lambda value: value in ("zero", "scale", "noise", "paste"))
+SOURCE = Field("a state that was recorded", lambda value: isinstance(value, Tensor))
 CHANGES = Field("a list of commands", lambda value: isinstance(value, list))
 
 
@@ -266,6 +268,7 @@ def ban(at: Position, label: str | int, hypothesis: int | None, seq: int) -> Non
     amount=NUMBER.or_else(None),
     seed=INDEX.or_else(0),
     of=ENTRIES.or_else({}),
+    source=SOURCE.or_else(None),
 )
 def set_(
     at: Position,
@@ -276,8 +279,9 @@ def set_(
     amount: float | None,
     seed: int,
     of: Mapping[str, Any],
+    source: Tensor | None,
 ) -> None:
-    """Change entries of a state: to a value, or as `how` says with an `amount`; pasted `of` other entries of it."""
+    """Change entries of a state: to a value, or as `how` says with an `amount`; pasted `of` other entries of it, or of a `source`."""
     if (value is None) == (how is None):
         raise _Wrong('Command "set" needs a "value", or says "how"; not both.')
     if (amount is None) == (how in ("scale", "noise")):
@@ -290,7 +294,7 @@ def set_(
         assert amount is not None
         found.add_noise(amount, entries, seed=seed)
     elif how == "paste":
-        found.paste(of=of, to=entries)
+        found.paste(source, of=of, to=entries)
     else:
         found[entries] = found.zero if how == "zero" else value
 
@@ -369,3 +373,48 @@ def branch(
     new._gate.on_change(tell)
     tell()
     return Asked(done, new)
+
+
+@command(step=INDEX, path=TEXT, nth=INDEX, then=CHANGES)
+def edit(run: Run, step: int, path: str, nth: int, then: list[Any]) -> Asked:
+    """Do the commands of `then` before a step: here if the run stands before it, else in a branch from there.
+
+    The branch waits there if the run waits, else it runs on. If one of them cannot be done, nothing is left of it. A "set" of how
+    "paste" may have a `from` {path, nth, step} besides: the entries `of` are those before that step.
+    """
+    then = [_with_source(run, one) for one in then]
+    do, at = changes_of(then), run._gate.at
+    if at is None or run._holder.places[at.tick][:3] != (path, nth, step):
+        asked = branch(run, step, path, nth, then, None, run.state == "paused")
+        assert asked is not None and asked.done is not None and asked.branch is not None
+        new = asked.branch
+        asked.done.add_done_callback(lambda done: None if done.exception() is None else _take_back(new))
+        return asked
+
+    def here() -> None:
+        now = _standing(run._gate.at)
+        if now.tick != at.tick:
+            raise _Wrong("The run has gone on meanwhile, and nothing was changed.")
+        do(now)
+
+    return Asked(run._gate.ask(here))
+
+
+def _take_back(branch: Run) -> None:
+    """Make a branch one that there was not."""
+    branch._gate.stop()
+    if branch.parent is not None:
+        branch.parent.branches.remove(branch)
+
+
+def _with_source(run: Run, asked: Any) -> Any:
+    """A command with the recorded state that it pastes from, in the place of where that is."""
+    if not isinstance(asked, Mapping) or "from" not in asked:
+        return asked
+    at, state = asked["from"], str(asked.get("state"))
+    wanted = (at.get("path"), at.get("nth"), at.get("step", 0) - 1) if isinstance(at, Mapping) else None
+    for event in reversed([] if run.trace is None else run.trace.select(kind="states")):
+        place = run.place_of(event.entry)
+        if place is not None and place[:3] == wanted and state in event.values:
+            return {**{name: value for name, value in asked.items() if name != "from"}, "source": event.values[state]}
+    raise _Wrong(f"State {state!r:.60} was not recorded before that step.")

@@ -17,27 +17,28 @@ VOCAB = Dim(7, name="vocab", vocab=["#", "a", "b", "c", "a", "e", "f"])  # two l
 
 
 def search(
-    *, batches: int = 1, beam: int = 3, face: str = "for", steps: int = 5, turns: bool = False
+    *, batches: int = 1, beam: int = 3, face: str = "for", steps: int = 5, turns: bool = False, heads: int = 2
 ) -> Callable[[], Any]:
-    """A search with attention (two heads) over ragged sources, and a state, for several sequences: labels and their lengths.
+    """A search with attention over ragged sources, and a state, for several sequences: labels and their lengths.
 
     Args:
+        heads: Of the attention, 1 or 2.
         turns: Whether the dims of the scores are in another order in each second step.
     """
     rf.set_random_seed(11)
     outer, batch = Dim(2, name="outer"), Dim(3, name="batch")
     dims = [outer, batch] if batches == 2 else [batch]
     source, key, head = ragged([5, 3, 4], batch, "source"), Dim(4, name="key"), Dim(2, name="head")
-    keys = randn(*dims, source, head, key)
-    values = randn(*dims, source, head, key)
-    embed, out = randn(VOCAB, head, key), randn(head, key, VOCAB)
+    inner = [head, key] if heads == 2 else [key]  # of one dim, the view follows the best hypothesis
+    keys, values = randn(*dims, source, *inner), randn(*dims, source, *inner)
+    embed, out = randn(VOCAB, *inner), randn(*inner, VOCAB)
     of_label = np.array([-2.0, 0, 0, 0, 0, 0, 0], "float32")  # so that not all end at once
     rare = rf.convert_to_tensor(of_label, dims=[VOCAB])
 
     def run() -> Any:
         loop = rf.Loop(max_seq_len=steps, name="decode")
         loop.state.label = rf.constant(END, dims=dims, dtype="int64", sparse_dim=VOCAB)
-        loop.state.h = rf.zeros([*dims, head, key])
+        loop.state.h = rf.zeros([*dims, *inner])
         loop.state.deep = {"n": rf.zeros([])}
 
         def body() -> Any:
@@ -45,7 +46,7 @@ def search(
             seen = rf.dot_attention(query, keys, values, key_dim=key, axis=source)
             loop.state.h = rf.tanh(query + seen)
             loop.state.deep = {"n": loop.state.deep["n"] + 1.0}
-            scores = rf.log_softmax(rf.matmul(loop.state.h, out, reduce=[head, key]) + rare, axis=VOCAB)
+            scores = rf.log_softmax(rf.matmul(loop.state.h, out, reduce=inner) + rare, axis=VOCAB)
             if turns and loop.num_steps % 2:
                 scores = scores.copy_transpose(scores.dims[::-1])
             label = rf.choice(scores, axis=VOCAB, beam_size=beam, end_label=END)
