@@ -36,6 +36,9 @@ class PositionAttention(Mapping[str, "Rows"]):
     def __getitem__(self, path: str) -> Rows:
         return Rows(self._position, path)
 
+    def __repr__(self) -> str:
+        return f'<attention before step {self._position.step} of "{self._position.path}": {", ".join(self) or "none so far"}>'
+
 
 class Rows:
     """Rows of the weights that one path makes in the next step, each a distribution over what is attended to.

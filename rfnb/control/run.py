@@ -334,11 +334,13 @@ class Run(NotPicklable):
 
     @property
     def at(self) -> Position:
-        """The place where it stands.
+        """The place where it stands. Told to pause, it is waited for.
 
         Raises:
             RuntimeError: If it does not stand.
         """
+        if self._gate.mode == "paused" and not self._gate.is_worker:
+            self._until_standing()
         at = self._gate.at
         if at is None:
             raise runtime_error(

@@ -32,6 +32,12 @@ def test_a_paused_run_makes_as_many_steps_as_it_is_told(face):
     assert run.state == "done"
 
 
+def test_where_it_was_told_to_pause_is_waited_for():
+    run = rf.run(sums("for"), paused=True)
+    assert run.at.step == 0  # its thread may not have come so far yet
+    run.stop()
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     face=st.sampled_from(FACES),
