@@ -84,11 +84,16 @@ class HeldStep(StepAround):
 
     def states_now(self) -> Mapping[str, Any]:
         """The states before the step."""
-        return self.states.now
+        beside = self._loop.beside
+        return self.states.now if beside is None else {**self.states.now, **beside.now()}
 
     def edit(self, name: str, value: Any) -> None:
         """Another present value of a state."""
-        self.states.edit(name, value)
+        beside = self._loop.beside
+        if beside is not None and name not in self.states.now:
+            beside.edit(name, value)
+        else:
+            self.states.edit(name, value)
 
     def decide(self, decided: Decided) -> str:
         """A decision for the next choice; gives its label in words. What is known of the search says whether it can be done."""

@@ -192,7 +192,7 @@ class Holder(Hold):
         tick = len(self.steps)
         self.places.note(entry)
         self.steps.append(path, index)
-        self.kept.add(tick, held.states_now())
+        self.kept.add(tick, held.states_now)
         watched = self._breakpoints or self.heard.kinds
         if self._gate.is_open and not (self._trunk or watched or self._refused or tick in self._changes):
             return
@@ -205,7 +205,7 @@ class Holder(Hold):
             if found is not None:
                 self._trunk, self.drifted = None, found
                 self.kept.leave_trunk(tick)
-                self.kept.add(tick, held.states_now())
+                self.kept.add(tick, held.states_now)
                 why = f"this is not what the run it branches from did: {found}. Something outside of its loops has changed"
             elif tick == self._trunk.end:
                 self._trunk = None

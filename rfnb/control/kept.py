@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,11 +36,11 @@ class Kept(NotPicklable):
         self._states: dict[int, tuple[States, int]] = {}
         self._again: dict[int, States] = {}
 
-    def add(self, tick: int, roots: Mapping[str, Any]) -> None:
+    def add(self, tick: int, roots: Callable[[], Mapping[str, Any]]) -> None:
         """The states before a step; kept without copy, since what an op gives is not changed in place."""
         if tick < self._next:
             return
-        states = taken(roots)
+        states = taken(roots())
         size = bytes_of(states) + EVENT_COST
         self._states[tick] = states, size
         self._bytes += size
@@ -115,9 +115,9 @@ class KeptSpan(Kept):
         self.states: dict[int, States] = {}
         self._span = span
 
-    def add(self, tick: int, roots: Mapping[str, Any]) -> None:
+    def add(self, tick: int, roots: Callable[[], Mapping[str, Any]]) -> None:
         if tick in self._span:
-            self.states[tick] = taken(roots)
+            self.states[tick] = taken(roots())
 
 
 def taken(roots: Mapping[str, Any]) -> States:

@@ -9,10 +9,10 @@ Nobody has: a loop then looks at a context variable once, and a `scan` and whoev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -61,6 +61,18 @@ class Hold(ABC):
         Args:
             seen: bool, where a query may look besides the padding of `axis`; None: everywhere.
         """
+
+
+class Beside(Protocol):
+    """The values that a function carries from step to step of a loop beside its states; a hold may look at them and change them."""
+
+    def now(self) -> Mapping[str, Any]:
+        """The present values, by name."""
+        ...
+
+    def edit(self, name: str, value: Any) -> None:
+        """Another present value."""
+        ...
 
 
 _current: ContextVar[Hold | None] = ContextVar("rfnb_hold", default=None)

@@ -30,7 +30,7 @@ from rfnb.rec import running
 from rfnb.rec.before import Before, Exit, block_of
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import EndsByCondition, EndsOfAxis
-from rfnb.rec.hold import holding
+from rfnb.rec.hold import Beside, holding
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.loop_step import PlainStep, Step
@@ -67,6 +67,7 @@ class Loop(NotPicklable):
         given_axis: The dim that it runs over, if it was there before.
         step: Where the values of a step come from and where they go (`rfnb/rec/loop_step.py`).
         plan: What `with loop:` has planned; None before.
+        beside: What is carried beside its states; None: nothing, or nobody knows.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Loop(NotPicklable):
         if hold is not None:
             self.step = hold.around(self, self.step)
         self.search: Any = None  # what a choice keeps from step to step
+        self.beside: Beside | None = None
         self._on_commit: list[Callable[[], None]] = []
         self._move_out = optimize_move_layers_out is not False
         self._recorded: _Recorded | None = None

@@ -30,6 +30,7 @@ from rfnb.search.early_stop import RULES, EarlyStop, scores_only_fall
 from rfnb.search.leaving import leaves
 from rfnb.search.progress import Bar, Progress
 from rfnb.search.raw_model import RawModel
+from rfnb.search.raw_states import RawStates
 from rfnb.search.search_state import Search
 from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beams import BeamHistory, Hypothesis
@@ -219,6 +220,8 @@ def beam_search(
             loop.state["model" + key] = initial if initial is not None else {}
         else:
             raw_models[key].state = initial
+    if raw:
+        loop.beside = RawStates(raw_models, loop)
     cover = Coverage(coverage) if coverage else None
     scales = {key: model[2] for key, model in models.items() if key}
     rule = early_stopping if isinstance(early_stopping, str) else "sure"

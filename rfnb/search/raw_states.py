@@ -1,0 +1,96 @@
+"""The states of step functions on raw arrays, for who holds the search: named, with the dims batch, beam, and the rest of each array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rfnb.backends import registry
+from rfnb.core.dim import Dim
+from rfnb.core.errors import dim_error
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
+from rfnb.rec.loop import Loop
+from rfnb.rec.nested import leaves, map_nested, same_structure
+from rfnb.rec.state_changes import changed_structure
+from rfnb.search.raw_model import RawModel
+
+
+class Borrowed(Tensor):
+    """A Tensor in the array of a function of the user's own, which may go on changing it: who keeps it copies it."""
+
+
+class RawStates:
+    """The states of raw models between two steps of their search.
+
+    The state of the model itself is "model", that of a fused one "model" and its name. An array of n rows (batch times hypotheses) has
+    the dims batch and beam; its further axes have dims with the name of the array and the number of the axis, as "h:1" in
+    `{"h": (n, 512)}`. An array without n rows has only such ones. What is no array, or is told how hypotheses go on
+    (`reorder_cache`), is not shown.
+
+    Args:
+        models: By the name that they are fused in under; "": the model itself.
+        loop: Of the search.
+    """
+
+    def __init__(self, models: Mapping[str, RawModel], loop: Loop):
+        self._models, self._loop = models, loop
+        self._dims: dict[tuple[str, int, int], Dim] = {}
+        self._seen: dict[str, tuple[Any, Tensor, Any]] = {}  # the same Tensors as long as the state is the same
+
+    def now(self) -> dict[str, Any]:
+        """The state of each model by its name, with Tensors in place of arrays."""
+        return {"model" + key: self._of(key) for key in self._models}
+
+    def edit(self, name: str, value: Any) -> None:
+        """Another state of a model, of the same structure, dims and dtypes: new arrays take the place of those that differ.
+
+        Raises:
+            ValueError: If the structure is another one.
+            DimError: If an array got other dims or another dtype.
+        """
+        model, before = self._models[name.removeprefix("model")], self._of(name.removeprefix("model"))
+        if not same_structure(before, value):
+            raise changed_structure(f'search: state "{name}"', name, before, value)
+        for (path, old), (_, new) in zip(leaves(before, name), leaves(value, name)):
+            if isinstance(old, Borrowed) and (set(old.dims) != set(new.dims) or old.dtype != new.dtype):
+                raise dim_error(
+                    f'state "{path}": it keeps its dims and dtype.',
+                    [("before", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
+                    "It is an array of the step function, which has always the same axes.",
+                )
+        model.state = map_nested(_raw_of, model.state, before, value)
+
+    def _of(self, key: str) -> Any:
+        state, label = self._models[key].state, self._loop.step.states.now["label"]
+        seen = self._seen.get(key)
+        if seen is not None and seen[0] is state and seen[1] is label:
+            return seen[2]
+        batch = self._models[key].batch
+        rows = batch, *(dim for dim in label.dims if dim is not batch)
+        paths = iter([path for path, _ in leaves(state)])
+        value = map_nested(lambda leaf: self._tensor(leaf, next(paths) or "state", rows), state)
+        self._seen[key] = state, label, value
+        return value
+
+    def _tensor(self, leaf: Any, path: str, rows: tuple[Dim, ...]) -> Any:
+        """An array under its dims; anything else as it is."""
+        if hasattr(leaf, "reorder_cache") or not registry.is_raw_tensor_type(type(leaf)):
+            return leaf
+        backend = registry.get_backend_by_raw_tensor_type(type(leaf))
+        shape, count = tuple(leaf.shape), 1
+        for dim in rows:
+            count *= dim.extent
+        of_rows = bool(shape) and shape[0] == count
+        dims = list(rows) if of_rows else []
+        for axis, size in list(enumerate(shape))[of_rows:]:
+            dims.append(self._dims.setdefault((path, axis, size), Dim(size, name=f"{path}:{axis}")))
+        out = new_tensor(backend.reshape_raw(leaf, [dim.extent for dim in dims]), tuple(dims))
+        out.__class__ = Borrowed
+        return out
+
+
+def _raw_of(raw: Any, before: Any, now: Any) -> Any:
+    if now is before or not isinstance(before, Borrowed):
+        return raw
+    return before.backend.reshape_raw(now.copy_transpose(before.dims)._raw, tuple(raw.shape))
