@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rfnb.core.pickling import NotPicklable
+from rfnb.control.of_run import OfRun
 
 
 class Interrupted(BaseException):
     """Ends a condition. No Exception: the condition does not take it for an error of its own."""
 
 
-class Asking(NotPicklable):
+class Asking(OfRun):
     """Asks one condition after the other, and ends the one that is asked."""
 
     def __init__(self) -> None:

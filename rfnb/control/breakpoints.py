@@ -12,14 +12,14 @@ from rfnb.control.conditions import Asked, Missing
 from rfnb.control.expression import Expression
 from rfnb.control.made import Made
 from rfnb.control.numbers import Numbers
+from rfnb.control.of_run import OfRun
 from rfnb.control.position import Position
 from rfnb.core.errors import type_error
-from rfnb.core.pickling import NotPicklable
 from rfnb.rec.hold import held_by
 from rfnb.trace.match import is_end_of
 
 
-class Breakpoint(NotPicklable):
+class Breakpoint(OfRun):
     """A condition that is asked before each step.
 
     Args:
@@ -83,7 +83,7 @@ class Breakpoint(NotPicklable):
         return why
 
 
-class Breakpoints(NotPicklable):
+class Breakpoints(OfRun):
     """All breakpoints of a run."""
 
     def __init__(self) -> None:

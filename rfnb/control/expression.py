@@ -16,8 +16,8 @@ import numpy as np
 
 from rfnb.control.conditions import CONDITIONS, Asked, Missing, Named, entropy, value_of
 from rfnb.control.numbers import Numbers, place_words
+from rfnb.control.of_run import OfRun
 from rfnb.core.errors import type_error, value_error
-from rfnb.core.pickling import NotPicklable
 
 MOST_CHARACTERS = 300
 MOST_PARTS = 100
@@ -37,7 +37,7 @@ _TRUTHS = ("any", "all", "is_finite")
 _PLACES = ("step", "tick", "loop", "path")
 
 
-class Expression(NotPicklable):
+class Expression(OfRun):
     """A condition made of a text.
 
     Args:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from rfnb.control.of_run import OfRun
 from rfnb.control.turns import Turns
 from rfnb.core.errors import runtime_error
-from rfnb.core.pickling import NotPicklable
 
 P = TypeVar("P")
 
@@ -27,7 +27,7 @@ class Stopped(BaseException):
     """Ends a run that is to stop. No Exception: the code that is run does not take it for an error of its own."""
 
 
-class Gate(NotPicklable, Generic[P]):
+class Gate(OfRun, Generic[P]):
     """Lets a worker pass, or wait.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.pickling import NotPicklable
+from rfnb.control.of_run import OfRun
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves
 from rfnb.trace.event import EVENT_COST, bytes_of, keep
@@ -21,7 +21,7 @@ States = dict[str, Any]
 _SHOWN = Tensor, int, float, str
 
 
-class Kept(NotPicklable):
+class Kept(OfRun):
     """States by tick. When there are too many, every second one goes, and from then on only so many are taken.
 
     Args:

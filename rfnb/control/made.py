@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rfnb.control.of_run import OfRun
 from rfnb.core.dim import Dim
-from rfnb.core.pickling import NotPicklable
 from rfnb.rec import running
 from rfnb.trace.probe import Ear, Place
 
@@ -52,7 +52,7 @@ class Made(NamedTuple):
         return f'{step} of "{self.path}"' if self.path else step
 
 
-class Heard(NotPicklable):
+class Heard(OfRun):
     """Hears it, in the thread of the run."""
 
     def __init__(self) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.control.of_run import OfRun
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, value_error
-from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.rec.selection import align_host
 
 
-class Numbers(NotPicklable):
+class Numbers(OfRun):
     """The entries of a tensor; padding does not count in what is made of them.
 
         h = run.at.states["h"].abs()

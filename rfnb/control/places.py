@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rfnb.core.pickling import NotPicklable
+from rfnb.control.of_run import OfRun
 
 
 class Place(NamedTuple):
@@ -25,7 +25,7 @@ class Place(NamedTuple):
     tick: int
 
 
-class Places(NotPicklable):
+class Places(OfRun):
     """The places of all steps of a run.
 
     Args:

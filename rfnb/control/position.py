@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from rfnb.control.attention_edits import Known
 from rfnb.control.attention_rows import RowEdit
+from rfnb.control.of_run import OfRun
 from rfnb.control.position_attention import PositionAttention
 from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import missing_key_error, runtime_error
-from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.decisions import Decided
@@ -48,7 +48,7 @@ Edit = Callable[["Position"], str]
 """one thing that is done, which gives in words what it did"""
 
 
-class Position(NotPicklable):
+class Position(OfRun):
     """The place before a step of a loop, with its states.
 
     Attributes:

@@ -23,7 +23,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from numbers import Real
+from numbers import Integral, Real
 from os import PathLike
 from types import TracebackType
 from typing import Any, cast
@@ -35,12 +35,12 @@ from rfnb.control.generators import Generators
 from rfnb.control.holder import Holder, Trunk
 from rfnb.control.kept import Kept, KeptSpan, States
 from rfnb.control.look import looked_at, not_made_again
+from rfnb.control.of_run import OfRun
 from rfnb.control.places import Place
 from rfnb.control.position import Change, Position, PositionStates
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
 from rfnb.core.errors import message, missing_key_error, runtime_error, type_error, value_error
-from rfnb.core.pickling import NotPicklable
 from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by, holding, let_go
 from rfnb.trace.probe import stop_hearing
@@ -88,7 +88,7 @@ class RunStopped(RuntimeError):
     """A run was stopped before it had a result."""
 
 
-class Run(NotPicklable):
+class Run(OfRun):
     """A function that runs in a thread of its own, and waits between the steps of its loops when it is told to. Made by `rf.run`.
 
     Attributes:
@@ -712,4 +712,11 @@ def gate(step: int, **values: Any) -> None:
     """
     hold = holding()
     if isinstance(hold, Holder):
+        if isinstance(step, bool) or not isinstance(step, Integral) or step < 0:
+            raise value_error(
+                "gate: no number of a step.",
+                [("step", repr(step))],
+                "Steps are counted from 0.",
+                "rf.gate(step, loss=loss)",
+            )
         hold.step_of_own(step, values)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rfnb.control.generators import Generators, generators_now, set_generators
-from rfnb.core.pickling import NotPicklable
+from rfnb.control.of_run import OfRun
 
 _SECONDS = 0.05  # after which who waits looks again whether it is to stop
 
 
-class Turns(NotPicklable):
+class Turns(OfRun):
     """The turns of the runs of a tree.
 
     Attributes:
@@ -41,7 +41,7 @@ class Turns(NotPicklable):
                 again()
 
 
-class Turn(NotPicklable):
+class Turn(OfRun):
     """The turn of one run, and its random numbers.
 
     Args:

@@ -6,7 +6,7 @@ ever: the same expression of loaded dims is the same dim. `batch_dim` and `singl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -89,10 +89,12 @@ def new_dim(cls: type[Dim]) -> Dim:
 class NotPicklable:
     """The base of what belongs to a loop that runs: its values are of one step, its plan is of this process."""
 
+    _not_pickled: ClassVar[tuple[str, str, str]] = (
+        "A loop",
+        "What it carries and records belongs to its run. Take what comes out of it:",
+        "outputs, last = loop.stack(h), loop.state.h    # `last` after the loop",
+    )
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise type_error(
-            "A loop cannot be pickled or copied.",
-            [("object", type(self).__name__)],
-            "What it carries and records belongs to its run. Take what comes out of it:",
-            "outputs, last = loop.stack(h), loop.state.h    # `last` after the loop",
-        )
+        what, rule, fix = self._not_pickled
+        raise type_error(f"{what} cannot be pickled or copied.", [("object", type(self).__name__)], rule, fix)
