@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.control.entries import Chosen, index_of
+from rfnb.control.entries import Chosen
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.rec.selection import align_host
+from rfnb.search.labels import text_index
 
 
 class RowEdit(NamedTuple):
@@ -156,7 +157,7 @@ def _by_dims(edit: RowEdit, value: Tensor, chosen: Chosen, axis: Dim) -> np.ndar
 def _position(edit: RowEdit, axis: Dim) -> int:
     at = edit.value
     if isinstance(at, str):
-        return index_of(at, axis, edit.what)
+        return text_index(at, axis, edit.what)
     if not 0 <= at < axis.extent:
         raise index_error(
             f"{edit.what}: no position {at}.",

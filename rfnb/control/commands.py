@@ -178,6 +178,10 @@ COUNT = Field("a whole number from 1", lambda value: _is_int(value, 1))
 TEXT = Field("a text", lambda value: isinstance(value, str))
 FLAG = Field("true or false", lambda value: isinstance(value, bool))
 LABEL = Field("a label: its text or index", lambda value: isinstance(value, str) or _is_int(value, 0))
+LABELS = Field("a label, its text or index, or a list of them", lambda value: _is_place(value) and value != [])
+HYPOTHESIS = Field(
+    "a place in the beam, or the labels so far", lambda value: isinstance(value, str) or _is_int(value, 0)
+)
 RATE = Field(
     "a number from 0",
     lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf,
@@ -248,14 +252,20 @@ def unbreak(run: Run, number: int) -> None:
     raise _Wrong(f"There is no breakpoint {number}.")
 
 
-@change(label=LABEL, hypothesis=INDEX.or_else(0), seq=INDEX.or_else(0), only=FLAG.or_else(False))
-def force(at: Position, label: str | int, hypothesis: int, seq: int, only: bool) -> None:
-    """Force a label, as `run.at.force` does."""
-    at.force(label, hypothesis=hypothesis, seq=seq, only=only)
+@change(
+    label=LABELS,
+    then=LABELS.or_else([]),
+    hypothesis=HYPOTHESIS.or_else(0),
+    seq=INDEX.or_else(0),
+    only=FLAG.or_else(False),
+)
+def force(at: Position, label: Any, then: Any, hypothesis: str | int, seq: int, only: bool) -> None:
+    """Force a label, as `run.at.force` does; `then` others in the steps after."""
+    at.force(label, *(then if isinstance(then, list) else [then]), hypothesis=hypothesis, seq=seq, only=only)
 
 
-@change(label=LABEL, hypothesis=INDEX.or_else(None), seq=INDEX.or_else(0))
-def ban(at: Position, label: str | int, hypothesis: int | None, seq: int) -> None:
+@change(label=LABELS, hypothesis=HYPOTHESIS.or_else(None), seq=INDEX.or_else(0))
+def ban(at: Position, label: Any, hypothesis: str | int | None, seq: int) -> None:
     """Ban a label, as `run.at.ban` does."""
     at.ban(label, hypothesis=hypothesis, seq=seq)
 

@@ -12,6 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
+from rfnb.search.labels import text_index
 
 HYPOTHESIS = "hypothesis"
 """stands for the dim over hypotheses, whatever its name"""
@@ -109,14 +110,14 @@ class Chosen:
             if all(part is None or isinstance(part, (int, np.integer)) for part in (at.start, at.stop, at.step)):
                 return np.arange(size)[at]
         elif isinstance(at, str):
-            return index_of(at, dim, self._what)
+            return text_index(at, dim, self._what)
         elif isinstance(at, (list, tuple, range, np.ndarray)):
             return np.asarray([self._one(dim, each) for each in at], np.int64)
         return self._one(dim, at)
 
     def _one(self, dim: Dim, at: Any) -> int:
         if isinstance(at, str):
-            return index_of(at, dim, self._what)
+            return text_index(at, dim, self._what)
         size = dim.extent
         whole = isinstance(at, (int, np.integer)) and not isinstance(at, (bool, np.bool_))
         if not whole or not -size <= at < size:
@@ -126,24 +127,6 @@ class Chosen:
                 f"Entries are 0 to {size - 1}." if size else "It has no entries.",
             )
         return int(at) % size
-
-
-def index_of(text: str, dim: Dim, what: str) -> int:
-    """The index of a text in the vocabulary of a dim.
-
-    Raises:
-        IndexError: If there is none, or several.
-    """
-    vocab = getattr(dim, "vocab", None)
-    found = [index for index, each in enumerate(vocab or ()) if each == text]
-    if len(found) == 1:
-        return found[0]
-    near = f"{len(vocab)} labels, as {', '.join(map(repr, list(vocab)[:6]))}" if vocab else "none has a text"
-    raise index_error(
-        f"{what}: {f'{len(found)} labels' if found else 'no label'} {text!r}.",
-        [("labels", dim.short_repr()), ("texts", near)],
-        "A label is given by its text, if it is the only one with it, or by its index.",
-    )
 
 
 def under_names(value: Tensor, like: Sequence[Dim]) -> Tensor:

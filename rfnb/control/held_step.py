@@ -12,7 +12,7 @@ from rfnb.rec import running
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop_step import Step, StepAround
 from rfnb.rec.while_loop import check_state
-from rfnb.search.forced import check
+from rfnb.search.forced import check, resolved
 from rfnb.trace.probe import listening, trace_context
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class HeldStep(StepAround):
         super().__init__(inner)
         self._loop, self._holder = loop, holder
         self._decisions: list[Decided] = []
+        self._next: list[Decided] = []  # of the step after
         self._is_held = True
         self._begun = 0
         self._path, self._index = loop.name, -1
@@ -43,7 +44,7 @@ class HeldStep(StepAround):
         return self._decisions
 
     def begin(self, index: int) -> None:
-        self._decisions, self._begun = [], self._begun + 1
+        self._decisions, self._next, self._begun = self._next, [], self._begun + 1
         if not index:
             self._is_held = self._holder.holds_here()
         if self._is_held:
@@ -95,8 +96,8 @@ class HeldStep(StepAround):
         else:
             self.states.edit(name, value)
 
-    def decide(self, decided: Decided) -> str:
-        """A decision for the next choice; gives its label in words. What is known of the search says whether it can be done."""
+    def decide(self, decided: Sequence[Decided]) -> str:
+        """Decisions for the next choice; gives their labels in words. What is known of the search says whether they can be done."""
         search = self._loop.search
         last, labels = search.last if search is not None else None, None
         first = search.links[0].last if search is not None and search.links else None  # of several choices of a step
@@ -104,9 +105,24 @@ class HeldStep(StepAround):
             host = self._loop.ended_before()
             ended = None if host is None else (host, self._loop.end_dims)
             labels = first.tokens.sparse_dim
-            check(decided, labels, search.batch_dims(), last.carried, ended)
-        self._decisions.append(decided)
-        return label_words(decided.label, labels)
+            for one in decided:
+                check(resolved(one, labels, self._loop), labels, search.batch_dims(), last.carried, ended)
+        self._decisions += decided
+        then = "".join(f", then {label_words(label, labels)}" for label in decided[0].then)
+        return " and ".join(label_words(one.label, labels) for one in decided) + then
+
+    def decide_next(self, decided: Decided) -> None:
+        search = self._loop.search
+        if len(search.links) > 1:
+            self.refuse(
+                value_error(
+                    f"{decided.kind}: nothing but the first label.",
+                    [("then", repr(decided.label))],
+                    "A step chooses several times in this search: what comes of a label after the first choice is another one.",
+                )
+            )
+        else:
+            self._next.append(decided)
 
     def attention_known(self) -> Mapping[str, Known]:
         """The paths that have attended so far."""
@@ -143,9 +159,9 @@ class HeldValues:
             f"loop.state.{name} = ...",
         )
 
-    def decide(self, decided: Decided) -> str:
+    def decide(self, decided: Sequence[Decided]) -> str:
         """Refused."""
-        raise nothing_chooses(decided)
+        raise nothing_chooses(decided[0])
 
     def attention_known(self) -> Mapping[str, Known]:
         """The paths that have attended so far."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from rfnb.control.position import Position, PositionStates
@@ -34,7 +34,7 @@ class HeldPast:
             f"branch = run.from_step({self._step})",
         )
 
-    def decide(self, decided: Decided) -> NoReturn:
+    def decide(self, decided: Sequence[Decided]) -> NoReturn:
         """Nobody asks: `look` gives states alone."""
         raise AssertionError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from rfnb.control.attention_edits import Known
@@ -10,7 +10,7 @@ from rfnb.control.attention_rows import RowEdit
 from rfnb.control.of_run import OfRun
 from rfnb.control.position_attention import PositionAttention
 from rfnb.control.state_value import Make, StateValue
-from rfnb.core.errors import missing_key_error, runtime_error
+from rfnb.core.errors import missing_key_error, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.decisions import Decided
@@ -28,8 +28,8 @@ class Held(Protocol):
         """Another present value of a state; called by the run's own thread."""
         ...
 
-    def decide(self, decided: Decided) -> str:
-        """A decision for the next choice; called by the run's own thread. Gives the label in words."""
+    def decide(self, decided: Sequence[Decided]) -> str:
+        """Decisions for the next choice, all or none; called by the run's own thread. Gives the labels in words."""
         ...
 
     def attention_known(self) -> Mapping[str, Known]:
@@ -104,30 +104,40 @@ class Position(OfRun):
             raise gone_on(self)
         self._done(self, edit, edit(self))
 
-    def force(self, label: Any, *, hypothesis: int = 0, seq: int = 0, only: bool = False) -> None:
+    def force(self, label: Any, *then: Any, hypothesis: Any = 0, seq: int = 0, only: bool = False) -> None:
         """Let a hypothesis take a label in this step, whatever its rank: it goes on in place of the last one that would.
 
         Args:
-            label: Its index, or its text where the labels have a vocabulary.
-            hypothesis: Its place in the beam before this step, best first.
+            label: Its index, or its text where the labels have a vocabulary. A list: each of these labels, in a hypothesis of its own.
+            *then: Labels of the same hypothesis in the steps after, one in each; also as one text with spaces, "AH L".
+            hypothesis: Its place in the beam before this step, best first; or its labels so far, as a text ("AH L") or a list.
             seq: The sequence, where there are several.
-            only: Nothing else of this sequence goes on.
+            only: Nothing else of this sequence goes on, in none of these steps.
 
         Raises:
-            ValueError, IndexError: If there is no such label, hypothesis or sequence.
+            ValueError, IndexError: If there is no such label, hypothesis or sequence; then nothing is forced.
         """
+        labels = list(label) if isinstance(label, list) else [label]
+        if not labels or (len(labels) > 1 and then):
+            raise value_error(
+                "force: which labels?",
+                [("label", repr(label)), ("then", ", ".join(map(repr, then)) or "none")],
+                "One or several labels of this step; or one, and those of the steps after.",
+                'run.at.force("AH", "L")',
+            )
 
         def edit(at: Position) -> str:
-            text = at._held.decide(Decided("force", label, hypothesis, seq, only))
+            text = at._held.decide([Decided("force", each, hypothesis, seq, only, then) for each in labels])
             return f"forced {text} for hypothesis {hypothesis} of sequence {seq}{', and nothing else' if only else ''}"
 
         self.do(edit)
 
-    def ban(self, label: Any, *, hypothesis: int | None = None, seq: int = 0) -> None:
-        """No hypothesis takes a label in this step, or not the one that is given; arguments as in `force`."""
+    def ban(self, label: Any, *, hypothesis: Any = None, seq: int = 0) -> None:
+        """No hypothesis takes a label (none of a list) in this step, or not the one that is given; arguments as in `force`."""
+        labels = list(label) if isinstance(label, list) else [label]
 
         def edit(at: Position) -> str:
-            text = at._held.decide(Decided("ban", label, hypothesis, seq))
+            text = at._held.decide([Decided("ban", each, hypothesis, seq) for each in labels]) if labels else "nothing"
             return f"banned {text} for {'all hypotheses' if hypothesis is None else f'hypothesis {hypothesis}'} of sequence {seq}"
 
         self.do(edit)

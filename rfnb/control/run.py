@@ -285,9 +285,9 @@ class Run(OfRun):
         """All breakpoints, in order."""
         return tuple(self._breakpoints)
 
-    def force(self, label: Any, **where: Any) -> None:
+    def force(self, label: Any, *then: Any, **where: Any) -> None:
         """Let a hypothesis take a label in the next step: `run.at.force`."""
-        self.at.force(label, **where)
+        self.at.force(label, *then, **where)
 
     def ban(self, label: Any, **where: Any) -> None:
         """No hypothesis, or not one, takes a label in the next step: `run.at.ban`."""

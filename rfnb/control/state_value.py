@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.changes import entries_words, number_words, value_words
-from rfnb.control.entries import Chosen, by_name, index_of, under_names
+from rfnb.control.entries import Chosen, by_name, under_names
 from rfnb.control.numbers import Numbers
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.where import where
+from rfnb.search.labels import text_index
 
 Make = Callable[["StateValue"], Tensor]
 """gives the next tensor of a state, of which it gets that of its own run"""
@@ -268,7 +269,7 @@ class StateValue:
         labels = self.tensor.sparse_dim
         if value.dtype.kind != "U" or labels is None:
             return value
-        return np.array([index_of(str(text), labels, self._what) for text in value.reshape(-1)]).reshape(value.shape)
+        return np.array([text_index(str(text), labels, self._what) for text in value.reshape(-1)]).reshape(value.shape)
 
     def _check_kind(self, value: np.ndarray) -> None:
         whole, dtype = value.dtype.kind in "iub", self.tensor.dtype

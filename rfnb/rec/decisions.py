@@ -11,13 +11,15 @@ class Decided(NamedTuple):
     Attributes:
         kind: "force": it is kept, whatever its rank; "ban": it is not kept.
         label: Index, or text.
-        hypothesis: Place in the beam before the choice; None, of a ban: any.
+        hypothesis: Place in the beam before the choice, or its labels so far, as text or one by one; None, of a ban: any.
         seq: The sequence.
         only: Nothing else of the sequence goes on.
+        then: Labels that the hypothesis takes in the steps after, one in each.
     """
 
     kind: str
     label: Any
-    hypothesis: int | None
+    hypothesis: Any
     seq: int
     only: bool = False
+    then: tuple[Any, ...] = ()

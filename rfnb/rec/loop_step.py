@@ -59,6 +59,10 @@ class Step(NotPicklable):
         """One of the decisions cannot be done, and is left out."""
         raise error
 
+    def decide_next(self, decided: Decided) -> None:
+        """A decision for the choice of the next step, which comes of one for this step."""
+        raise AssertionError("who has decisions for a step has them for the next one too")
+
     @abstractmethod
     def begin(self, index: int) -> None:
         """Step `index` begins."""
@@ -232,6 +236,9 @@ class StepAround(Step):
 
     def refuse(self, error: Exception) -> None:
         self.inner.refuse(error)
+
+    def decide_next(self, decided: Decided) -> None:
+        self.inner.decide_next(decided)
 
     def begin(self, index: int) -> None:
         self.inner.begin(index)

@@ -17,7 +17,7 @@ from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, note_written
-from rfnb.search.forced import banned, decisions_for, forced, refuse_all
+from rfnb.search.forced import banned, decisions_for, followed, forced
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.options import Options
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
@@ -37,8 +37,12 @@ from rfnb.search.search_state import Link, Search, on_backend, place_of
 from rfnb.trace.beam_fields import Outcome
 
 
-def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
-    """The labels of the hypotheses that go on, {batch, beam}."""
+def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options, *, is_decided: bool = True) -> Tensor:
+    """The labels of the hypotheses that go on, {batch, beam}.
+
+    Args:
+        is_decided: Whether decisions from outside are about these labels.
+    """
     search = Search.of(loop)
     link = search.next_link(loop)
     _check_size(link, options.beam_size, loop)
@@ -85,17 +89,22 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
     # Of several choices of a step they are for the first one.
-    decisions = _decisions(loop, search, flat, ended) if loop.step.decisions and not link.position else ()
-    if decisions:
+    decisions: Sequence[Decided] = ()
+    if is_decided and loop.step.decisions and not link.position:
+        decisions = decisions_for(loop, flat, ended, options.beam_size)
         flat = banned(flat, decisions)
     if search.leave:
-        ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place_of(loop))
+        ranked, told = rank_unfinished(
+            flat, options.beam_size, options.end_label, search, total, place_of(loop), decisions
+        )
     else:
         ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
         if not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
+        if decisions:
+            ranked = told = forced(flat, ranked, decisions)
     if decisions:
-        ranked = told = forced(flat, ranked, decisions)
+        followed(loop, flat, ranked, decisions)
     if options.adds_log_probs:
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
     labels = follow(search, link, flat, ranked)
@@ -108,13 +117,6 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         else:
             tell_with_left(loop, link, flat, told, parts, options)
     return labels
-
-
-def _decisions(loop: Loop, search: Search, flat: Flat, ended: Any) -> Sequence[Decided]:
-    if search.leave:
-        refuse_all(loop, "What ends leaves the beam in it")
-        return ()
-    return decisions_for(loop, flat, ended)
 
 
 def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:

@@ -14,51 +14,36 @@ from rfnb.core.errors import index_error, value_error
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
+from rfnb.search.labels import hypothesis_index, label_index, spelled
 from rfnb.search.rank import Flat, Ranked, take
 
 Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
 
 
-def label_index(decided: Decided, axis: Dim) -> int:
-    """The index of a label, given as index or text.
+def resolved(decided: Decided, axis: Dim, loop: Loop) -> Decided:
+    """The same with indices for a label and a hypothesis that are given by their texts.
 
     Raises:
-        IndexError: If there is none.
+        IndexError, ValueError: If there are none.
     """
-    label, size = decided.label, axis.extent
-    vocab = getattr(axis, "vocab", None)
-    if isinstance(label, str):
-        found = [index for index, text in enumerate(vocab or ()) if text == label]
-        if len(found) == 1:
-            return found[0]
-        near = f"{len(vocab)} labels, as {', '.join(map(repr, list(vocab)[:6]))}" if vocab else "none has a text"
-        raise index_error(
-            f"{decided.kind}: no label {label!r}." if not found else f"{decided.kind}: {len(found)} labels {label!r}.",
-            [("labels", axis.short_repr()), ("texts", near)],
-            "A label is given by its text, if it is the only one with it, or by its index.",
-            f"run.at.{decided.kind}(0)",
-        )
-    if not 0 <= int(label) < size:
-        raise index_error(
-            f"{decided.kind}: no label {label}.",
-            [("labels", axis.short_repr())],
-            f"Labels are 0 to {size - 1}.",
-        )
-    return int(label)
+    decided = spelled(decided, axis)
+    then = tuple(label_index(decided._replace(label=label), axis) for label in decided.then)
+    hypothesis = hypothesis_index(decided, loop)
+    return decided._replace(label=label_index(decided, axis), hypothesis=hypothesis, then=then)
 
 
 def check(decided: Decided, axis: Dim, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
     """Whether it can be done.
 
     Args:
+        decided: As `resolved` gives it.
         batch, beam: What the choice is over; None: one hypothesis.
         ended: What has ended before it, and the dims of that; None: nothing.
 
     Raises:
-        IndexError: If there is no such label, sequence or hypothesis.
+        IndexError: If there is no such sequence or hypothesis.
         ValueError: If the hypothesis has ended.
     """
-    label_index(decided, axis)
     seqs, hypotheses = math.prod(dim.extent for dim in batch), 1 if beam is None else beam.extent
     for what, given, size in (("seq", decided.seq, seqs), ("hypothesis", decided.hypothesis, hypotheses)):
         if given is not None and not 0 <= given < size:
@@ -91,17 +76,65 @@ def refuse_all(loop: Loop, why: str) -> None:
         )
 
 
-def decisions_for(loop: Loop, flat: Flat, ended: Ended) -> list[Decided]:
-    """The decisions for this step that can be done; the loop's step is told of the others."""
-    found = []
-    for one in loop.step.decisions:
+def decisions_for(loop: Loop, flat: Flat, ended: Ended, count: int) -> list[Decided]:
+    """The decisions for this step that can be done; the loop's step is told of the others.
+
+    Args:
+        count: How many hypotheses go on.
+    """
+    found: list[Decided] = []
+    host = flat.backend.raw_to_numpy(flat.raw)
+    scores = host.reshape(-1, host.shape[-1])
+    for given in loop.step.decisions:
         try:
+            one = resolved(given, flat.axis, loop)
             check(one, flat.axis, flat.rest, flat.in_dim, ended)
+            if one.kind == "force":
+                others = {_place(each, flat) for each in found if each.kind == "force" and each.seq == one.seq}
+                _check_forced(one, scores[one.seq, _place(one, flat)], len(others | {_place(one, flat)}), count)
         except (IndexError, ValueError) as error:
             loop.step.refuse(error)
         else:
             found.append(one)
     return found
+
+
+def _check_forced(one: Decided, score: float, number: int, count: int) -> None:
+    if score == -np.inf:
+        raise value_error(
+            "force: this label cannot come here.",
+            [("label", one.label), ("hypothesis", one.hypothesis), ("seq", one.seq)],
+            "Its probability is 0: the model, or an option of the search, does not allow it.",
+        )
+    if number > count:
+        raise value_error(
+            "force: more than go on.",
+            [("forced", number), ("beam", count)],
+            "What is forced takes a place in the beam each.",
+        )
+
+
+def followed(loop: Loop, flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> None:
+    """Let what was forced go on as it was asked for in the next step."""
+    index = None
+    for one in decisions:
+        if one.kind == "force" and one.then:
+            if index is None:
+                host = flat.backend.raw_to_numpy(ranked.index)
+                index = host.reshape(-1, host.shape[-1])
+            slots = np.flatnonzero(index[one.seq] == _place(one, flat))
+            if not slots.size:
+                loop.step.refuse(_has_left(one))
+                continue
+            loop.step.decide_next(one._replace(label=one.then[0], then=one.then[1:], hypothesis=int(slots[0])))
+
+
+def _has_left(one: Decided) -> ValueError:
+    return value_error(
+        "force: this hypothesis has left the beam.",
+        [("label", one.label), ("then", ", ".join(map(str, one.then)))],
+        "It has ended, and takes no further label.",
+    )
 
 
 def banned(flat: Flat, decisions: Sequence[Decided]) -> Flat:

@@ -11,15 +11,17 @@ documented of `generate` of `transformers`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
+from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
+from rfnb.search.forced import forced
 from rfnb.search.options import Options
 from rfnb.search.rank import Flat, Ranked
 from rfnb.search.report import Parts, Seen, num_candidates, tell
@@ -46,9 +48,18 @@ def leaves(ended: str, options: Mapping[str, Any]) -> bool:
 
 
 def rank_unfinished(
-    flat: Flat, count: int, end_label: int, search: Search, total: Tensor, place: str
+    flat: Flat,
+    count: int,
+    end_label: int,
+    search: Search,
+    total: Tensor,
+    place: str,
+    decisions: Sequence[Decided] = (),
 ) -> tuple[Ranked, Ranked]:
     """The `count` best continuations without an end, and the same followed by what has ended, for `tell_with_left`.
+
+    Args:
+        decisions: From outside. What is forced to end is a result, whatever its rank.
 
     Raises:
         ValueError: For NaN, and if nothing goes on in a sequence in which nothing has ended.
@@ -62,7 +73,12 @@ def rank_unfinished(
     score = backend.raw_to_numpy(rank.take(flat, backend.broadcast_raw(index, shape)))
     # The rank among all continuations, of which only the best `count` without an end are known: no more are needed.
     better = (going.host[..., None, :] > score[..., None]).sum(-1) + (score[..., None, :] > score[..., None]).sum(-1)
-    ended = (better < count) & (score != -np.inf)
+    ended = better < count
+    for one in decisions:
+        if one.kind == "force" and one.label == end_label:
+            ended.reshape(-1, num_hypotheses)[one.seq, one.hypothesis if flat.in_dim is not None else 0] = True
+    ended &= score != -np.inf
+    going = forced(flat, going, [one for one in decisions if one.label != end_label])
     left = search.left = ended.any(-1) if search.left is None else search.left | ended.any(-1)
     rank.check_ranked(
         flat, Ranked(None, None, np.where(left[..., None] & ~np.isnan(going.host), 0, going.host)), total, place

@@ -80,7 +80,7 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
     if search.is_watched():
         shown = (_over_combinations(label, axis, total.dims) for label, axis in zip(labels, axes))
         plain = plain._replace(tokens=tuple(merge_dims(x, dims=parts, out_dim=combination)[0] for x in shown))
-    chosen = choose(loop, merged, combination, plain)
+    chosen = choose(loop, merged, combination, plain, is_decided=False)
     out = _split(chosen, labels, parts, axes, loop)
     for index, limited in enumerate(each):
         if limited.no_repeat_ngram:

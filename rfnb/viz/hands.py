@@ -19,7 +19,6 @@ from rfnb.viz.of_search import Followed
 
 _MOST_LABELS = 2000  # of a vocabulary that a page gets; of a larger one a label is typed in full
 _SEVERAL = "A step chooses from several sources, and no label is forced or banned in it."
-_LEAVES = "What ends leaves the beam of this search, and no label is forced or banned in it."
 
 
 class Hands:
@@ -67,8 +66,8 @@ class Hands:
     def of_search(self, events: Sequence[Event], several: bool) -> dict[str, Any] | None:
         """The `held` of a search, whose rows are its choices."""
         held = self.rows(events)
-        if held is not None and (several or any("left" in event.values for event in events)):
-            held["cannot"] = _SEVERAL if several else _LEAVES
+        if held is not None and several:
+            held["cannot"] = _SEVERAL
         return held
 
     def of_state(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from asserting import assert_same
 from control.attending import decoding
-from control.held_models import sums
+from control.held_models import letters, sums
 from waiting import LONG, wait_until
 
 import rfnb as rf
@@ -183,7 +183,10 @@ def test_a_branch_that_is_stopped_before_its_step_says_so():
         ({"do": "step", "steps": None}, 'Command "step": "steps" is None. It is a whole number from 1.'),
         ({"do": "speed"}, 'Command "speed" needs "value": a number from 0.'),
         ({"do": "speed", "value": float("nan")}, 'Command "speed": "value" is nan. It is a number from 0.'),
-        ({"do": "force", "label": -1}, 'Command "force": "label" is -1. It is a label: its text or index.'),
+        (
+            {"do": "force", "label": -1},
+            'Command "force": "label" is -1. It is a label, its text or index, or a list of them.',
+        ),
         ({"do": "branch", "step": 1, "then": "ban"}, 'Command "branch": "then" is \'ban\'. It is a list of commands.'),
     ],
 )
@@ -281,3 +284,21 @@ def test_a_page_changes_rows_of_attention():
     assert first[0, :, :4].tolist() == pytest.approx(np.array([[0.1, 0.2, 0.3, 0.4]] * 3), rel=1e-6)
     assert first[1, [0, 2], 2].tolist() == second[1, [0, 2], 2].tolist() == [1, 1] and third[1, 0, 2] < 1
     assert last[1, 1].tolist() == [0.25] * 4 + [0, 0] and (second[0].max(-1) < 1).all()
+
+
+def test_a_page_forces_labels_of_several_steps():
+    run = rf.run(letters, paused=True)
+    assert run.wait(LONG)
+    page = Page(run)
+    page.ask("step", steps=2)
+    assert page.answer() is None and wait_until(lambda: run.state == "paused" and run.at.step == 2)
+    page.ask("force", label="a", then=["b"], hypothesis="a b", only=True)
+    page.ask("ban", label=["a", 3], hypothesis=0, seq=1)
+    assert [page.answer() for _ in range(2)] == [None, None]
+    page.ask("force", label=[], seq=1)
+    assert page.answer() == 'Command "force": "label" is []. It is a label, its text or index, or a list of them.'
+    assert [change.words for change in run.changes] == [
+        "forced a, then b for hypothesis a b of sequence 0, and nothing else",
+        "banned a and c for hypothesis 0 of sequence 1",
+    ]
+    run.stop()

@@ -42,14 +42,15 @@ def search(face="for"):
     return run
 
 
-def plain_search(seq, decisions):
+def plain_search(seq, decisions, until=STEPS):
     """The same in plain Python: labels and score of all hypotheses, in the order of the beam.
 
     Args:
         decisions: step -> [(kind, hypothesis, label, only)].
+        until: How many steps.
     """
     beam = [((), 0.0)]
-    for step in range(STEPS):
+    for step in range(until):
         if beam and all(tokens and tokens[-1] == END for tokens, score in beam if score > -np.inf) and step:
             break
         all_scores = np.full((len(beam), 6), -np.inf, np.float32)
@@ -168,24 +169,235 @@ def test_a_decision_that_cannot_be_done_changes_nothing(label, where, text):
     np.testing.assert_array_equal(run.result[0].raw_tensor, plain[0].raw_tensor)
 
 
-def test_what_leaves_the_beam_is_not_forced():
-    table = rf.convert_to_tensor(LOG_PROBS[0, 0], dims=[Dim(6, name="before"), VOCAB])
+def leaving():
+    """A search in which what ends leaves the beam; the same scores in each step."""
+    before = Dim(6, name="before")
+    table = rf.convert_to_tensor(LOG_PROBS[0, 0], dims=[before, VOCAB])
 
     def step(label, state):
-        return rf.gather(table, indices=rf.set_sparse_dim(label, table.dims[0]), axis=table.dims[0]), state
+        return rf.gather(table, indices=rf.set_sparse_dim(label, before), axis=before), state
 
-    def leaving():
-        return rf.beam_search(step, batch=BATCH, max_seq_len=5, beam_size=2, axis=VOCAB, ended="leave").best(0)
+    return rf.beam_search(
+        step, batch=BATCH, max_seq_len=5, beam_size=2, axis=VOCAB, ended="leave", early_stopping=False
+    ).nbest(1)
 
+
+def plain_leaving(decisions):
+    """The scores of all results of `leaving` in plain Python, best first.
+
+    Args:
+        decisions: step -> (kind, hypothesis, label, only).
+    """
+    beam, results = [((), 0.0)], []
+    for step in range(5):
+        scores = np.array([score + LOG_PROBS[0, 0][tokens[-1] if tokens else 0] for tokens, score in beam])
+        kind, hypothesis, label, only = decisions.get(step, (None, 0, 0, False))
+        if kind == "ban":
+            scores[slice(None) if hypothesis is None else hypothesis, label] = -np.inf
+        if only:
+            scores[np.arange(scores.size).reshape(scores.shape) != hypothesis * 6 + label] = -np.inf
+        going = scores.copy()
+        going[:, END] = -np.inf
+        order = list(np.argsort(-going.reshape(-1), kind="stable")[:2])
+        best = going.reshape(-1)[order]
+        for k in range(len(beam)):
+            better = (best > scores[k, END]).sum() + (scores[:, END] > scores[k, END]).sum()
+            if (better < 2 and scores[k, END] > -np.inf) or (kind == "force" and (k, label) == (hypothesis, END)):
+                results.append(scores[k, END])
+        place = hypothesis * 6 + label if kind == "force" and label != END else None
+        if place is not None and place not in order:
+            order[-1] = place
+        beam = [((*beam[at // 6][0], at % 6), float(scores.reshape(-1)[at])) for at in order]
+        beam = [(tokens, score if tokens[-1] != END else -np.inf) for tokens, score in beam]
+    return sorted(results, reverse=True) or sorted((score for _, score in beam), reverse=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    step=st.integers(0, 4),
+    kind=st.sampled_from(["force", "only", "ban"]),
+    hypothesis=st.integers(0, 1),
+    label=st.integers(0, 5),
+)
+def test_where_what_ends_leaves_the_beam_a_decision_gives_what_a_search_with_it_gives(step, kind, hypothesis, label):
+    hypothesis = hypothesis if step else 0
     run = rf.run(leaving, paused=True)
     run.wait()
-    run.step()
-    run.at.force("a")
+    if step:
+        run.step(step)
+    if kind == "ban":
+        run.ban(label, hypothesis=hypothesis, seq=1)
+    else:
+        run.force(label, hypothesis=hypothesis, seq=1, only=kind == "only")
     run.resume()
+    decided = "ban" if kind == "ban" else "force", hypothesis, label, kind == "only"
+    np.testing.assert_allclose([row.score for row in run.result], plain_leaving({step: decided}), rtol=1e-4)
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+@settings(max_examples=15, deadline=None)
+@given(
+    step=st.integers(0, 3), hypothesis=st.integers(0, 2), seq=st.integers(0, 1), only=st.booleans(),
+    labels=st.lists(st.integers(1, 5), min_size=1, max_size=4), as_text=st.booleans(),
+)  # fmt: skip
+def test_labels_of_the_next_steps_follow_the_hypothesis_that_took_the_first(
+    face, step, hypothesis, seq, only, labels, as_text
+):
+    labels = labels[: STEPS - step]
+    run = rf.run(search(face), paused=True)
     run.wait()
+    if step:
+        run.step(step)
+    hypothesis = hypothesis if step else 0
+    so_far = plain_search(seq, {}, until=step)
+    ended = bool(so_far[hypothesis][0]) and so_far[hypothesis][0][-1] == END
+    try:
+        if as_text:
+            run.force(" ".join(VOCAB.vocab[label] for label in labels), hypothesis=hypothesis, seq=seq, only=only)
+        else:
+            run.force(*labels, hypothesis=hypothesis, seq=seq, only=only)
+    except ValueError as error:
+        assert ended and "has ended" in str(error)
+        return
+    run.resume()
+    decisions, tokens = {}, (*so_far[hypothesis][0],)
+    for later, label in enumerate(labels, step):
+        beam = plain_search(seq, decisions, until=later)
+        place = next(index for index, (own, score) in enumerate(beam) if own == tokens and score > -np.inf)
+        decisions[later] = [("force", place, label, only)]
+        tokens = (*tokens, label)
+    _, scores = _result_of(run)
+    np.testing.assert_allclose(scores[seq], [score for _, score in plain_search(seq, decisions)], rtol=1e-4, atol=1e-4)
+    assert not any("could not be done" in change.words for change in run.changes)
+
+
+def test_several_labels_at_once_are_forced_or_banned_or_none_of_them():
+    run = rf.run(search(), paused=True)
+    run.wait()
+    run.step(2)
+    with pytest.raises(IndexError, match="no label 'x'"):
+        run.force(["a", "x"])
+    with pytest.raises(IndexError, match="no label 'x'"):
+        run.ban(["a", "x"])
+    assert run.changes == ()
+    run.force(["a", "e"], hypothesis=1)
+    run.ban(["b", 3], seq=1)
+    run.resume()
+    _, scores = _result_of(run)
+    forced = {2: [("force", 1, 1, False), ("force", 1, 5, False)]}
+    banned = {2: [("ban", None, 2, False), ("ban", None, 3, False)]}
+    for seq, decisions in ((0, forced), (1, banned)):
+        np.testing.assert_allclose(scores[seq], [score for _, score in plain_search(seq, decisions)], rtol=1e-4)
+    assert [change.words for change in run.changes] == [
+        "forced a and e for hypothesis 1 of sequence 0",
+        "banned b and c for all hypotheses of sequence 1",
+    ]
+    with pytest.raises(ValueError) as error:
+        run.from_step(3, lambda at: at.force(["a", "b"], "c")).result
+    assert str(error.value) == (
+        "force: which labels?\n  label  ['a', 'b']\n  then   'c'\n"
+        'One or several labels of this step; or one, and those of the steps after.\n    run.at.force("AH", "L")'
+    )
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_a_hypothesis_is_found_by_its_labels_so_far(face):
+    expected = plain_search(1, {}, until=3)
+    for place, (tokens, _) in enumerate(expected):
+        text = [VOCAB.vocab[label] for label in tokens]
+        for given_ in (" ".join(text), "".join(text), text, list(tokens)):
+            run = rf.run(search(face), paused=True)
+            run.wait()
+            run.step(3)
+            if END in tokens:
+                with pytest.raises(ValueError, match="has ended"):
+                    run.force("e", hypothesis=given_, seq=1)
+                continue
+            run.force("e", hypothesis=given_, seq=1)
+            run.resume()
+            _, scores = _result_of(run)
+            forced = plain_search(1, {3: [("force", place, 5, False)]})
+            np.testing.assert_allclose(scores[1], [score for _, score in forced], rtol=1e-4)
+    run = rf.run(search(face), paused=True)
+    run.wait()
+    run.step(3)
+    with pytest.raises(IndexError) as error:
+        run.force("e", hypothesis="a a", seq=1)
+    rows = "".join(
+        f"  hypothesis {at}  {' '.join(VOCAB.vocab[one] for one in own)}\n" for at, (own, _) in enumerate(expected)
+    )
+    assert str(error.value) == (
+        f"force: no hypothesis 'a a'.\n{rows}"
+        "A hypothesis is given by its place in the beam before the step, or by its labels so far.\n"
+        "    run.at.force('e', hypothesis=0)"
+    )
+
+
+def test_a_hypothesis_that_has_ended_is_found_by_its_labels_up_to_the_end():
+    for step in range(2, STEPS):
+        for seq in range(2):
+            for tokens, _ in plain_search(seq, {}, until=step):
+                if END in tokens:
+                    run = rf.run(search(), paused=True)
+                    run.wait()
+                    run.step(step)
+                    text = " ".join(VOCAB.vocab[label] for label in tokens[: tokens.index(END) + 1])
+                    with pytest.raises(ValueError, match="has ended"):
+                        run.force("a", hypothesis=text, seq=seq)
+                    return
+    raise AssertionError("no hypothesis has ended early")
+
+
+def test_what_cannot_come_is_not_forced():
+    before = Dim(6, name="before")
+    table = rf.convert_to_tensor(LOG_PROBS[0, 0], dims=[before, VOCAB])
+
+    def step(label, state):
+        return rf.gather(table, indices=rf.set_sparse_dim(label, before), axis=before), state
+
+    def go():
+        return rf.beam_search(step, batch=BATCH, max_seq_len=4, beam_size=2, axis=VOCAB, banned=[2]).best(0)
+
+    run = rf.run(go, paused=True)
+    run.wait()
+    run.step()
+    run.force("b")
+    run.step()
+    assert run.reason == (
+        "force: this label cannot come here.\n  label       2\n  hypothesis  0\n  seq         0\n"
+        "Its probability is 0: the model, or an option of the search, does not allow it."
+    )
+    run.force(["a", "c", "d"])
+    run.step()
+    assert (
+        run.reason
+        == "force: more than go on.\n  forced  3\n  beam    2\nWhat is forced takes a place in the beam each."
+    )
+    run.stop()
+
+
+def test_of_several_sources_no_number_is_taken_for_that_of_a_combination():
+    a, b = Dim(3, name="a"), Dim(2, name="b")
+    one = rf.log_softmax(rf.convert_to_tensor(np.array([3, 2, 1], "float32"), dims=[a]), axis=a)
+    two = rf.log_softmax(rf.convert_to_tensor(np.array([0, 3], "float32"), dims=[b]), axis=b)
+
+    def go():
+        loop = rf.Loop(max_seq_len=3, name="pairs")
+        loop.state.n = rf.zeros([])
+        for _ in loop:
+            first, _ = rf.choice([one, two], axis=[a, b], beam_size=2, search=True)
+            loop.state.n = loop.state.n + 1.0
+            loop.end(rf.zeros_like(first) > 0, include_eos=True)
+            labels = loop.stack(first)
+        return rf.get_beam_scores(labels)
+
+    run = rf.run(go, paused=True)
+    run.wait()
+    run.force(3)
+    run.step()
     assert run.reason.startswith("force: not in this search.\n")
     run.resume()
-    assert run.result == leaving()
+    np.testing.assert_array_equal(run.result.numpy(), go().numpy())
 
 
 def test_of_several_choices_of_a_step_the_first_one_is_decided():
