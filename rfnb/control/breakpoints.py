@@ -84,9 +84,14 @@ class Breakpoint(OfRun):
 
 
 class Breakpoints(OfRun):
-    """All breakpoints of a run."""
+    """All breakpoints of a run.
 
-    def __init__(self) -> None:
+    Args:
+        changed: Called when there is one more or less.
+    """
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self._changed = changed
         self.all: tuple[Breakpoint, ...] = ()
         self.asking = Asking()
         self._numbers = itertools.count(1)
@@ -125,11 +130,13 @@ class Breakpoints(OfRun):
                 is_named=text is not None, once=once, at_end=isinstance(condition, str), kinds=kinds,
             )  # fmt: skip
             self.all = (*self.all, point)
+        self._changed()
         return point
 
     def _drop(self, point: Breakpoint) -> None:
         with self._lock:
             self.all = tuple(other for other in self.all if other is not point)
+        self._changed()
 
     def reason(self, at: Position, made: Sequence[Made]) -> str | None:
         """The reasons to pause here, in words; None: there is none."""

@@ -132,7 +132,7 @@ def _understood(asked: Any) -> tuple[_Command, dict[str, Any]]:
             raise _Wrong(f'Command "{name}" has no "{key}". It has: {", ".join(found.fields) or "no fields"}.')
         if value is ...:
             raise _Wrong(f'Command "{name}" needs "{key}": {field.means}.')
-        if key in given and not field.fits(value):
+        if key in given and not field.fits(value) and not (value is None is field.default):
             raise _Wrong(f'Command "{name}": "{key}" is {value!r:.60}. It is {field.means}.')
     return found, fields
 
@@ -222,7 +222,8 @@ def step(run: Run, steps: int) -> None:
 @command()
 def resume(run: Run) -> None:
     """Go on."""
-    run.resume()
+    run._need_on("resume")
+    run._gate.go()
 
 
 @command()

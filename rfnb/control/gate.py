@@ -130,13 +130,13 @@ class Gate(OfRun, Generic[P]):
                     continue
                 if todo is not None:
                     again = self._do(*todo, again)
-                self._tell()
+                self.tell()
         finally:
             with self._changed:
                 self.at = self.here = None
                 self._changed.notify_all()
             if stood:
-                self._tell()
+                self.tell()
         if again is not None:
             again()
 
@@ -185,7 +185,7 @@ class Gate(OfRun, Generic[P]):
         for _, future in asked:
             if future.set_running_or_notify_cancel():
                 future.set_exception(_over())
-        self._tell()
+        self.tell()
 
     def forked(self) -> None:
         """This is another process now, and the worker is none of its threads."""
@@ -195,7 +195,8 @@ class Gate(OfRun, Generic[P]):
     def _pause(self, why: str) -> None:
         self.mode, self.reason, self._budget = "paused", why, None
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Let those know who want to hear of changes."""
         for fn in list(self._told):
             try:
                 fn()
@@ -205,7 +206,7 @@ class Gate(OfRun, Generic[P]):
     # -- for others --------------------------------------------------------------------------------------------------------
 
     def on_change(self, fn: Callable[[], None]) -> Callable[[], None]:
-        """Call `fn`, mostly in the worker's thread, when the worker has come to stand, goes on or is done; gives what ends that."""
+        """Call `fn`, in any thread, when something has changed or was asked for; gives what ends that. It must not wait."""
         self._told.append(fn)
 
         def forget() -> None:
@@ -220,6 +221,7 @@ class Gate(OfRun, Generic[P]):
             if self.mode == "running":
                 self._pause(why)
                 self._changed.notify_all()
+        self.tell()
 
     def go(self, steps: int | None = None) -> None:
         """The worker goes on: for so many steps, with those that it was told to make and has not; None: until something stops it."""
@@ -240,6 +242,7 @@ class Gate(OfRun, Generic[P]):
             if self.mode != "over":
                 self.mode, self.at = "stopping", None
                 self._changed.notify_all()
+        self.tell()
 
     def until_standing(self, timeout: float | None = None) -> bool:
         """Wait until the worker stands at the gate or is done; False: `timeout` seconds were not enough."""

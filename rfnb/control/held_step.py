@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rfnb.control.made import Ended
 from rfnb.core.dim import Dim
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
     from rfnb.control.attention_rows import RowEdit
     from rfnb.control.holder import Holder
     from rfnb.rec.loop import Loop
+
+
+class Length(NamedTuple):
+    """The number of steps that a loop makes, as far as that is known when it begins.
+
+    Attributes:
+        steps: All, or the most; None: it is not known.
+        exact: Whether it makes all of them.
+        axis: The name of the dim that it runs over.
+    """
+
+    steps: int | None
+    exact: bool
+    axis: str
 
 
 class HeldStep(StepAround):
@@ -51,11 +65,19 @@ class HeldStep(StepAround):
             self._wait(index)
         super().begin(index)
 
+    def _length(self) -> Length:
+        axis, most = self._loop.given_axis, self._loop.max_seq_len
+        if axis is not None:
+            return Length(axis.extent, True, axis.name)
+        return Length(most if isinstance(most, int) else None, False, self._loop.axis.name)
+
     def _wait(self, index: int) -> None:
         holder, loop = self._holder, self._loop
         if holder.attention:
             holder.attention.step_over(self)
         self._path, self._index = ".".join(running.names()), index
+        if not index:
+            holder.lengths[self._path] = self._length()
         if holder.heard.kinds:
             holder.heard.note_ended(loop, self._path, index - 1)
         entry = trace_context.place.entry if listening() else 0

@@ -10,7 +10,7 @@ from rfnb.control.attention_edits import AttentionEdits
 from rfnb.control.breakpoints import Breakpoints
 from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
-from rfnb.control.held_step import HeldEnd, HeldState, HeldStep, HeldValues
+from rfnb.control.held_step import HeldEnd, HeldState, HeldStep, HeldValues, Length
 from rfnb.control.kept import Kept
 from rfnb.control.made import Heard, Made
 from rfnb.control.places import Places, numbers
@@ -72,6 +72,7 @@ class Holder(Hold):
 
     Attributes:
         steps: (path, step) of each tick so far.
+        lengths: By path of a loop, how many steps it makes.
         kept: The states before them.
         attention: What is done with attention weights.
         changed: What was changed, in words; of a branch, what was from its own beginning on.
@@ -91,6 +92,7 @@ class Holder(Hold):
     ):
         self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
         self.steps = Steps()
+        self.lengths: dict[str, Length] = {}
         self.kept = kept or Kept(trunk=None if trunk is None else (trunk.kept, trunk.end))
         self.changed: list[Changed] = []
         self.drifted: str | None = None

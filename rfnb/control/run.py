@@ -30,6 +30,7 @@ from typing import Any, cast
 
 from rfnb.backends import registry
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
+from rfnb.control.counted import Counted
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.generators import Generators
 from rfnb.control.holder import Holder, Trunk
@@ -93,8 +94,11 @@ class Run(OfRun):
 
     Attributes:
         name: No other one of the same tree of branches has it.
+        number: Of all runs, from 1.
         parent, left: The run that this one is a branch of, and the step from which it goes its own way.
         branches: The runs made of this one.
+        counted: How far its loops have come.
+        told: How many times code has told it to pause, to step, to go on or to stop.
         trace: What it offers, recorded while it runs; None if it records nothing.
     """
 
@@ -109,7 +113,8 @@ class Run(OfRun):
         kept: Kept | None = None,
         turns: Turns | None = None,
     ):
-        self.name = name or f"run {next(_numbers)}"
+        self.number = next(_numbers)
+        self.name = name or f"run {self.number}"
         self.parent: Run | None = None
         self.left: Left | None = None
         self.branches: list[Run] = []
@@ -119,9 +124,11 @@ class Run(OfRun):
         self._turns = turns or Turns()
         self._turn = Turn(self._turns, lambda: self._gate.mode == "stopping")
         self._gate: Gate[Position] = Gate(self._turn.leave, self._turns)
-        self._breakpoints = Breakpoints()
+        self._breakpoints = Breakpoints(self._gate.tell)
         self._changes: dict[int, list[Change]] = {}
         self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk, kept)
+        self.told = 0
+        self.counted = Counted(self._holder.steps)
         self._before: tuple[Changed, ...] = ()
         self._numbers: Generators | None = None  # that it begins with
         self._error: BaseException | None = None
@@ -190,6 +197,7 @@ class Run(OfRun):
             TimeoutError: If it cannot be ended. The run pauses when it does.
         """
         limit = _limit("pause", timeout)
+        self.told += 1
         self._gate.pause("it was told to")
         self._end_condition("pause", limit, self._gate.until_standing)
         return self._arrived(limit)
@@ -207,12 +215,14 @@ class Run(OfRun):
                 f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
             )
         self._need_on("step")
+        self.told += 1
         self._gate.go(steps)
         return self._arrived(limit)
 
     def resume(self) -> Run:
         """Let it go on, until a breakpoint or its end."""
         self._need_on("resume")
+        self.told += 1
         self._gate.go()
         return self
 
@@ -224,6 +234,7 @@ class Run(OfRun):
             TimeoutError: If it cannot be ended. The run ends when it does.
         """
         limit = _limit("stop", timeout)
+        self.told += 1
         self._gate.stop()
         self._end_condition("stop", limit, self._gate.until_over)
         if not self._gate.is_worker:
@@ -261,6 +272,7 @@ class Run(OfRun):
                 "speed: no number of steps per second.", [("speed", repr(steps_per_second))], "0 is as fast as it can."
             )
         self._gate.seconds = 1 / steps_per_second if steps_per_second else 0.0
+        self._gate.tell()
 
     def break_when(
         self, condition: Any, text: str | None = None, *, path: str | None = None, once: bool = False
@@ -512,7 +524,9 @@ class Run(OfRun):
         with _naming:
             branch.name = free_name(branch.name, (run.name for run in runs_of(self.root)))
             self.branches.append(branch)
-        return branch._start(*self._begins)
+        branch._start(*self._begins)
+        self._gate.tell()
+        return branch
 
     @property
     def parent_step(self) -> tuple[str, int] | None:

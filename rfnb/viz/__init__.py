@@ -22,7 +22,8 @@ _bind_errors()
 _load_folders()
 
 __all__ = [
-    "Spec", "View", "attention", "beams", "curves", "dims", "distribution", "flow", "options", "plan", "save_html", "show", "states",
+    "Spec", "View", "attention", "beams", "control", "curves", "dims", "distribution", "flow", "options", "plan", "save_html", "show",
+    "states",
 ]  # fmt: skip
 
 
@@ -51,6 +52,13 @@ def states(tracks: Any, **options: Any) -> View:
 def beams(history: Any = None, **options: Any) -> View:
     """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams/spec.py`."""
     return _view("beams", history, options)
+
+
+def control(run: Any, *, budget: int | None = None) -> View:
+    """The buttons of a run of `rf.run` alone; `rf.show(run)` has what it records below them."""
+    from rfnb.viz.control.live import RunView
+
+    return RunView(run, budget=budget, alone=True).view
 
 
 def distribution(scores: Any, reference: Any = None, **options: Any) -> View:

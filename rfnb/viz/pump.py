@@ -29,17 +29,20 @@ class Pump:
         self._working = threading.RLock()  # one job at a time: jobs for the same view must not overtake each other
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
+        self._idle = False  # it waits for a job, and not for its time
         self._ending: list[Any] = []  # keys whose last job waits
         self._warned = False
 
     def put(self, key: Any, job: Callable[[], None]) -> None:
-        """Do `job` soon; a job that still waits under the same key is dropped."""
+        """Do `job` soon, at once after a time without jobs; a job that still waits under the same key is dropped."""
         with self._lock:
             if key not in self._ending:
                 self._put(key, job)
 
     def _put(self, key: Any, job: Callable[[], None]) -> None:
         self._box[key] = job
+        if self._idle:
+            self._wake.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, daemon=True, name="rfnb-pump")
             self._thread.start()
@@ -86,14 +89,19 @@ class Pump:
                 job()
 
     def _main(self) -> None:
-        idle = 0.0
         while True:
-            began = time.perf_counter()
             with self._lock:
                 keys = list(self._box)
-                if not keys and idle > 2:
-                    self._thread = None
-                    return
+                self._idle = not keys
+            if not keys and not self._wake.wait(2.0):
+                with self._lock:
+                    if not self._box:
+                        self._thread = None
+                        return
+            if not keys:
+                self._wake.clear()
+                continue
+            began = time.perf_counter()
             for key in keys:
                 try:
                     self.flush(key)
@@ -103,9 +111,7 @@ class Pump:
                         warnings.warn(f"rfnb: a live view could not be drawn: {type(e).__name__}: {e}", stacklevel=1)
             took = time.perf_counter() - began
             # Large states: at most a quarter of the time goes into drawing.
-            wait = max(self._interval - took, 3 * took if keys else 0.0, 0.01)
-            idle = 0.0 if keys else idle + wait
-            self._wake.wait(wait)
+            self._wake.wait(max(self._interval - took, 3 * took, 0.01))
             self._wake.clear()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from rfnb.control.run import Run
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.viz.kinds import html_of, spec_of
@@ -24,9 +25,17 @@ _STYLES = {
 
 
 def bind() -> None:
-    """Give Tensor and Dim their `_repr_html_`."""
+    """Give Tensor and Dim their `_repr_html_`, and a Run its view."""
     setattr(Tensor, "_repr_html_", _safe(_of_tensor))  # noqa: B010 (mypy does not take an assignment)
     setattr(Dim, "_repr_html_", _safe(_of_dim))  # noqa: B010
+    setattr(Run, "_ipython_display_", _display_run)  # noqa: B010
+
+
+def _display_run(run: Run) -> None:
+    """Display a run that is the last line of a cell: by HTML alone it could not be held."""
+    from rfnb.viz.control.live import display_run
+
+    display_run(run)
 
 
 def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -4,6 +4,7 @@ rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Mo
 rf.show(trace)                # all that a recording has
 rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
 rf.show(history), rf.show(view), rf.show(spec)
+rf.show(run)                  # a run of `rf.run`: its buttons, and all that it records
 rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rfnb.control.run import Run
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
@@ -29,7 +31,7 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
     """Display the view of a value, and return it.
 
     Args:
-        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` gives, a recorded Loop, a list or dict of Tensors and
+        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` gives, a recorded Loop, a Run, a list or dict of Tensors and
             Dims, a plain array (with `names`), a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
@@ -57,6 +59,10 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         follow = not value.closed if live is None else live and not value.closed
         view = View(of_trace.spec(value, live=follow, **options))
         return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
+    if isinstance(value, Run):
+        from rfnb.viz.control.live import RunView
+
+        return RunView(value, **options).view
     if isinstance(value, (Loop, LoopPlan)):
         return View(spec_of("plan", value, **options))
     if isinstance(value, (BeamHistory, SearchResult)):

@@ -23,6 +23,8 @@ from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec
 from rfnb.viz.visible import safe
 
+Send = Callable[[dict[str, Any]], None]
+
 
 class View:
     """A picture of a value.
@@ -32,15 +34,19 @@ class View:
         budget: Bytes that it may take in a saved notebook, up to 2 MB; what is too large is thinned in the page, and the page says
             so. Default: `rf.viz.options.budget`, else 250 kB, 500 kB for several views in one.
 
+        hear: Gets what a page says, beside its questions for values, and a function that answers; must not wait.
+
     Raises:
         ValueError: If the spec's kind is not known, or the budget is none.
     """
 
-    def __init__(self, spec: Spec, *, budget: int | None = None):
+    def __init__(
+        self, spec: Spec, *, budget: int | None = None, hear: Callable[[dict[str, Any], Send], None] | None = None
+    ):
         check_kind(spec.kind)
         self._spec = spec
         self._budget = checked(budget)
-        self._source = Source()
+        self._source, self._given_hear = Source(), hear
         self._widget: Any = None
         self._handle: Any = None  # of the stored output
         self._frozen = False
@@ -117,6 +123,24 @@ class View:
         if self._handle is not None:
             display.republish(self._handle, self._repr_mimebundle_())
 
+    def draw(self, spec: Spec) -> None:
+        """Draw another spec in the same place, here and now; what the notebook stores stays."""
+        self._spec = spec
+        self._send()
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Send a message to the pages that show it, if there are any."""
+        if self._widget is not None:
+            self._widget.send(message)
+
+    def _hear(self, content: dict[str, Any], send: Callable[..., None]) -> None:
+        """Answer what a page says, in the thread that hears it."""
+        if content.get("rfnb") == "exact":
+            message, parts = self._source.answer(content)
+            send(message, buffers=parts)
+        elif self._given_hear is not None:
+            self._given_hear(content, send)
+
     def follow(self, trace: Any, make: Callable[[bool], Spec]) -> View:
         """Draw what a running recording has, until it ends.
 
@@ -125,11 +149,7 @@ class View:
             make: Gives the spec; its argument says whether more may come. Runs in the pump's thread, never in the model's loop.
         """
 
-        def refresh() -> None:
-            self._spec = make(True)
-            self._send()
-
-        trace.subscribe(lambda event: pump.put(self, refresh))
+        trace.subscribe(lambda event: pump.put(self, lambda: self.draw(make(True))))
         trace.on_close(lambda *_: self.update(make(False)))
         return self
 
@@ -203,7 +223,7 @@ class View:
         except ImportError:  # no anywidget: the HTML is there
             return {}
         if self._widget is None:
-            self._widget = widget.make_widget(self._page()[1], self._source.answer)
+            self._widget = widget.make_widget(self._page()[1], self._hear)
         return widget.view_data(self._widget)
 
     def _ipython_display_(self) -> None:

@@ -43,27 +43,34 @@ class ViewWidget(anywidget.AnyWidget):
 _carrier: Carrier | None = None
 
 
-Answer = Callable[[Any], "tuple[dict[str, Any], list[bytes]]"]
+_NOBODY = {  # to a page whose view is gone: no values, and why nothing is done
+    "exact": {"rfnb": "exact"},
+    "do": {"rfnb": "did", "said": "Nobody has this run any more."},
+}
+Hear = Callable[[dict[str, Any], Callable[..., None]], None]
 
 
-def make_widget(frame: bytes, answer: Answer) -> ViewWidget:
+def make_widget(frame: bytes, hear: Hear) -> ViewWidget:
     """A widget that shows `frame`; assign `widget.frame` to show another.
 
     Args:
-        answer: A bound method: gives the answer to a message of the page, and its buffers. What it is bound to may go away.
+        hear: A bound method: gets a message of a page, and a function that sends another one. What it is bound to may go away.
     """
     global _carrier
     if _carrier is None or _carrier.comm is None:
         _carrier = Carrier()
     widget = ViewWidget(_carrier=_carrier, frame=frame)
     _answer_at_once(widget)
-    source = weakref.WeakMethod(answer)
+    heard = weakref.WeakMethod(hear)
 
     def asked(widget: ViewWidget, content: Any, buffers: Any) -> None:
-        if isinstance(content, dict) and content.get("rfnb") == "exact":
-            now = source()
-            message, parts = now(content) if now else ({"rfnb": "exact", "id": content.get("id")}, [])
-            widget.send(message, buffers=parts)
+        now = heard()
+        if not isinstance(content, dict):
+            return
+        if now is not None:
+            now(content, widget.send)
+        else:
+            widget.send(_NOBODY.get(str(content.get("rfnb")), {}) | {"id": content.get("id")})
 
     widget.on_msg(asked)
     return widget

@@ -2,6 +2,7 @@
 
 import type { ExactOf } from "./exact";
 import type { Frame } from "./frame";
+import type { Held, HeldRun } from "./run";
 import type { Bus } from "./selection";
 import type { Palette } from "./theme";
 
@@ -12,6 +13,8 @@ export interface Context {
   busOf(axis: string): Bus; // the same on another axis
   hasChooser(): boolean; // whether the page around the view lets choose the sequence
   exact: ExactOf; // exact values of blocks that are not, from the kernel
+  held: Held | null; // the run that is shown, whether or not a kernel answers
+  readonly run: HeldRun | null; // the run that is shown, where a kernel holds it and answers; else null (a saved page, a plain trace)
 }
 
 /** A view in the page. A frame of its kind has heads of type H, as Python writes them; what is missing is said in a sentence. */

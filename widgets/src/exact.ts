@@ -14,6 +14,7 @@ export interface Asked {
 export interface Wire {
   send(message: object): void;
   listen(heard: (message: unknown, buffers: DataView[]) => void): () => void;
+  onGone?(gone: () => void): () => void; // the kernel has ended
 }
 
 const PATIENCE = 1000, // ms until "no kernel answers"
@@ -26,7 +27,7 @@ type Done = (values: Float32Array | null) => void;
 /** What a page has asked, and the answers. One per view in the page. */
 export class Exact {
   private version = 0;
-  private count = 0;
+  private count = Math.floor(Math.random() * 2 ** 40); // an answer goes to all pages of a view: each has numbers of its own
   private kept = 0;
   private quietUntil = 0;
   private readonly known = new Map<string, Float32Array>(); // the oldest first

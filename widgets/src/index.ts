@@ -17,6 +17,10 @@ const wireOf = (model: Model): Wire => ({
     model.on("msg:custom", heard);
     return () => model.off("msg:custom", heard);
   },
+  onGone(gone) {
+    model.on("comm_live_update", gone); // of ipywidgets, where the kernel is restarted or ends
+    return () => model.off("comm_live_update", gone);
+  },
 });
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {

@@ -5,8 +5,9 @@ import { attempt, forgive } from "./attempt";
 import { h, on, set } from "./dom";
 import type { ExactOf, Wire } from "./exact";
 import { Exact, NO_KERNEL } from "./exact";
-import type { AnyHead } from "./frame";
+import type { AnyHead, Frame } from "./frame";
 import { unpack } from "./frame";
+import { Held, stateIn } from "./run";
 import type { Bus } from "./selection";
 import { busOf } from "./selection";
 import type { Palette } from "./theme";
@@ -20,7 +21,8 @@ export interface Mounted {
 
 /** Shows packed frames; `wire` leads to the kernel that they come from, if there is one. */
 export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire | null = null): Mounted {
-  const exact = new Exact(wire);
+  const exact = new Exact(wire),
+    run = wire && new Held(wire);
   const root = h("div.rfnb-root", { "data-lm-suppress-shortcuts": "true" });
   // Plain keys belong to the view: with the focus in it, JupyterLab's own would delete the cell (x), or leave it (arrows).
   on(root, "keydown", (event) => {
@@ -28,7 +30,14 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
   });
   el.append(root);
   let shown: Rendered<AnyHead> | null = null;
-  let next: DataView | Uint8Array | null = null;
+  let next: DataView | Uint8Array | null = null,
+    last: Frame | null = null,
+    held = false;
+  run?.listen(() => {
+    if (held === !!run.held) return;
+    held = !held; // hands of views come and go with the kernel
+    if (last && shown) attempt(root, () => shown!.update(last!));
+  });
   let frame = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const draw = () => {
@@ -43,7 +52,9 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
       () => {
         const made = unpack(latest);
         exact.renew(made.head.version ?? 0);
-        shown ??= showIn(root, exact);
+        run?.renew(stateIn(made));
+        shown ??= showIn(root, exact, undefined, run);
+        last = made;
         shown.update(made);
       },
       () => shown?.destroy(),
@@ -63,13 +74,19 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
       clearTimeout(timer);
       shown?.destroy();
       exact.destroy();
+      run?.destroy();
       root.remove();
     },
   };
 }
 
 /** Shows frames of any kind in a root element; another kind replaces the view. */
-export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL, hasChooser = () => false): Rendered<AnyHead> {
+export function showIn(
+  root: HTMLElement,
+  exact: ExactOf = NO_KERNEL,
+  hasChooser = () => false,
+  held: Held | null = null,
+): Rendered<AnyHead> {
   let view: Rendered<AnyHead> | null = null;
   let made = ""; // of what the view is: kind, link and axis
   let ends: (() => void)[] = [];
@@ -120,6 +137,10 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL, hasChooser
             busOf: (other) => heard(busOf(link, other, batch)),
             hasChooser,
             exact,
+            held,
+            get run() {
+              return held?.held ?? null;
+            },
           });
         },
         destroy,

@@ -3,6 +3,7 @@
 import { render as attention } from "./attention/render";
 import { render as beams } from "./beams/render";
 import type { Render } from "./context";
+import { render as control } from "./control/render";
 import { render as curves } from "./curves/render";
 import { render as dims } from "./dims/render";
 import { render as distribution } from "./distribution/render";
@@ -14,6 +15,7 @@ import { render as states } from "./states/render";
 export const views: Record<string, Render<any>> = {
   attention,
   beams,
+  control,
   curves,
   dims,
   distribution,

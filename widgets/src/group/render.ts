@@ -138,7 +138,7 @@ class GroupView implements Rendered<Head> {
     const root = h("section.rfnb-root.rfnb-part"),
       exact = prefixed(this.ctx.exact, () => at.prefix);
     this.body.append(root);
-    const part = { root, at, shown: showIn(root, exact, () => at.linked) };
+    const part = { root, at, shown: showIn(root, exact, () => at.linked, this.ctx.held) };
     this.parts.set(key, part);
     return part;
   }

@@ -1,0 +1,61 @@
+"""The `control` view: a run that is held, with what it does and what can be done with it.
+
+    rf.show(run)
+
+Its head is the state of the run as plain data: `ctx.run.state` in a page. The widget draws it in `widgets/src/control/`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from rfnb.control.run import Run
+from rfnb.control.tree import runs_of
+from rfnb.viz.control.words import counter, state_of, words_of
+from rfnb.viz.spec import Spec
+
+_serial = itertools.count(1)
+OVER = ("done", "failed", "stopped")
+
+
+def spec(run: Run, *, note: str = "") -> Spec:
+    """The spec of a run as it is now.
+
+    Args:
+        note: What the host cannot do, in words.
+    """
+    number = next(_serial)  # before anything is read: what has a higher one is newer
+    state = state_of(run)
+    at, steps = run._gate.at, run._holder.steps
+    here = (at.path, at.step) if at is not None else steps[-1] if steps else None
+    lengths = run._holder.lengths
+    of = None if here is None else lengths.get(here[0])
+    return Spec(
+        "control",
+        {
+            "title": run.name,
+            "live": state not in OVER,
+            "serial": number,
+            "run": run.number,
+            "state": state,
+            "words": words_of(run, state),
+            "counter": counter(here, of),
+            "at": None if here is None else {"path": here[0], "step": here[1], "of": None if of is None else of.steps},
+            "steps": len(steps),
+            "speed": run.speed,
+            "loops": [
+                {"path": path, "last": last, "runs": runs, "axis": lengths[path].axis if path in lengths else ""}
+                for path, (last, runs) in run.counted.loops().items()
+            ],
+            "points": [{"number": p.number, "text": p.text, "hits": p.hits} for p in run.breakpoints],
+            "runs": [_entry(each) for each in runs_of(run.root)],
+            "note": note,
+        },
+    )
+
+
+def _entry(run: Run) -> dict[str, Any]:
+    parent, at = run.parent, run.parent_step
+    from_ = "" if parent is None or at is None else f'from step {at[1]} of "{at[0]}" of {parent.name}'
+    return {"number": run.number, "name": run.name, "from": from_, "state": state_of(run)}

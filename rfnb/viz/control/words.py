@@ -1,0 +1,71 @@
+"""The state of a run in words: the same in a page, in a terminal, and in a notebook that was saved."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rfnb.control.held_step import Length
+from rfnb.control.run import Run
+
+_OURS = str(Path(__file__).parents[2]) + os.sep
+_MOST = 300  # letters of an error
+
+
+def state_of(run: Run) -> str:
+    """The state of a run; besides those of `run.state`: "pausing" and "stopping", before the step that it makes is done."""
+    mode, state = run._gate.mode, run.state
+    if state == "running" and mode in ("paused", "stopping"):
+        return "pausing" if mode == "paused" else mode
+    return state
+
+
+def words_of(run: Run, state: str) -> str:
+    """The state in a sentence. It does not change with each step, so that it can be said aloud."""
+    begun = run._holder.steps
+    steps = count(len(begun), "step")
+    if state == "paused":
+        at, why = run._gate.at, run.reason
+        if at is not None:
+            return _sentence(f'Paused before step {at.step} of "{at.path}"', why)
+        state = "running"
+    if state == "failed":
+        where = f'in step {begun[-1][1]} of "{begun[-1][0]}"' if begun else "before its first step"
+        return _sentence(f"Failed {where}", error_text(run._error, run._traceback))
+    return {
+        "running": "Running.",
+        "pausing": "Pauses when the step that it makes is done.",
+        "stopping": "Stops when the step that it makes is done.",
+        "done": f"Done after {steps}.",
+        "stopped": f"Stopped after {count(max(0, len(begun) - 1), 'step')}, without a result.",
+    }[state]
+
+
+def counter(last: tuple[str, int] | None, of: Length | None) -> str:
+    """The step counter: "step 3 of 14" of the loop that runs; steps count from 0, as in code and in all views."""
+    if last is None:
+        return "no step yet"
+    end = "" if of is None or of.steps is None else f" of {of.steps}" if of.exact else f" of at most {of.steps}"
+    return f"step {last[1]}{end}"
+
+
+def error_text(error: BaseException | None, frames: TracebackType | None) -> str:
+    """An error as a line: what Python says last, and where in the code of who wrote the function."""
+    said = "".join(traceback.format_exception_only(error)).strip() if error is not None else ""
+    said = said if len(said) <= _MOST else said[: _MOST - 1] + "…"
+    summary: Any = traceback.extract_tb(frames)
+    own = [frame for frame in summary if not frame.filename.startswith(_OURS) and "site-packages" not in frame.filename]
+    where = (own or list(summary))[-1:]
+    return said + "".join(f"\nin {frame.name}, line {frame.lineno}: {frame.line or ''}".rstrip(": ") for frame in where)
+
+
+def count(number: int, word: str) -> str:
+    """A number of things."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _sentence(begin: str, why: str) -> str:
+    return f"{begin}: {why}" + ("" if why.endswith((".", "!", "?")) or "\n" in why else ".") if why else f"{begin}."

@@ -1,0 +1,47 @@
+// What can be done with a run, and why not. Pure.
+
+import type { Frame } from "../frame";
+import type { Held, RunState } from "../run";
+
+export type Act = "pause" | "resume" | "step" | "steps" | "stop" | "branch";
+
+/** Why a button does nothing now; "": it does something. */
+export function whyNot(act: Act, { state, title, loops }: RunState): string {
+  const over = ["done", "failed", "stopped"].includes(state);
+  if (act === "branch") return loops.length ? "" : "There is no step yet from which it could go on.";
+  if (over)
+    return `${title} is ${state === "failed" ? "over: it has failed" : state}. From a step it goes on as another run.`;
+  if (state === "stopping") return "It is about to stop.";
+  if (act === "pause" && state !== "running") return "It is paused.";
+  if (act === "resume" && state === "running") return "It is running.";
+  return "";
+}
+
+/** The keys of the toolbar, where the focus is in it and in no field. */
+export const KEYS: Record<string, Act> = { p: "pause", r: "resume", s: "step", n: "steps", x: "stop", b: "branch" };
+
+/** What is said of the kernel, where there is something to say. */
+export function ofKernel(kernel: Held["kernel"] | null, { live }: RunState): string {
+  if (kernel === "gone") return "The kernel has gone, and the run with it. This is what it was.";
+  if (kernel === "late")
+    return "The kernel has not answered yet: a cell holds it up. What was asked for is done when it hears of it.";
+  if (kernel === "silent") return live ? "No kernel answers, so nothing can be asked of the run." : "";
+  return "";
+}
+
+/** The speeds to choose from, steps per second; 0: as fast as it can. */
+export const speeds = (now: number): number[] =>
+  [...new Set([0, 0.5, 1, 2, 5, 10, 50, now])].sort((a, b) => (a || Infinity) - (b || Infinity)).reverse();
+
+export const speedText = (speed: number): string =>
+  speed ? `${Number(speed.toPrecision(3))} ${speed === 1 ? "step" : "steps"} per second` : "full speed";
+
+export const timesText = (hits: number): string => (hits === 1 ? "once" : `${hits} times`);
+
+/** What a frame lacks, in a sentence. */
+export function problem({ head }: Frame<RunState>): string | null {
+  const lists = [head.loops, head.points, head.runs];
+  return typeof head.words === "string" && typeof head.state === "string" && lists.every(Array.isArray)
+    ? null
+    : "This run has no state.";
+}

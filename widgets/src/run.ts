@@ -1,0 +1,143 @@
+// A run that a kernel holds: its state, and what a page asks of it. The other end is rfnb/viz/control/live.py.
+
+import type { Wire } from "./exact";
+import type { AnyHead } from "./frame";
+
+/** The head of a `control` view: the state of a run, by rfnb/viz/control/spec.py. */
+export interface RunState extends AnyHead {
+  serial: number; // the newest state has the largest
+  run: number;
+  state: "running" | "pausing" | "paused" | "stopping" | "done" | "failed" | "stopped";
+  words: string; // the state in a sentence
+  counter: string; // "step 3 of 14"
+  at: { path: string; step: number; of: number | null } | null; // the step that comes next where it is paused, else that is made
+  steps: number; // of all loops, begun
+  speed: number; // steps per second; 0: as fast as it can
+  loops: { path: string; last: number; runs: number; axis: string }[];
+  points: { number: number; text: string; hits: number }[];
+  runs: { number: number; name: string; from: string; state: string }[];
+  note: string; // what the host cannot do
+}
+
+/** A command of rfnb/control/commands.py with its fields. */
+export type Command = { do: string } & Record<string, unknown>;
+
+/** `ctx.run` of a view: a run in a kernel that answers. */
+export interface HeldRun {
+  readonly state: RunState;
+  /** Asks for something; null when it is done, else the sentence that says why not. */
+  do(command: Command): Promise<string | null>;
+  /** Calls `changed` when the state is another one; returns the function that ends that. */
+  listen(changed: () => void): () => void;
+}
+
+const PATIENCE = 2000; // ms until "it has not answered"
+const GONE = "The kernel has gone, and the run with it.";
+
+/** The run of a page, and whether its kernel answers. */
+export class Held implements HeldRun {
+  /** "asked": it may answer, "silent": it has not in a while, so it may not be there, "late": it has before. */
+  kernel: "asked" | "silent" | "answers" | "late" | "gone" = "asked";
+  private now: RunState | null = null;
+  private count = 0;
+  private readonly page = Math.random().toString(36).slice(2); // answers go to all pages
+  private readonly waiting = new Map<string, { done: (said: string | null) => void; timer: unknown }>();
+  private readonly listeners = new Set<() => void>();
+  private readonly ends: (() => void)[];
+
+  constructor(private readonly wire: Wire) {
+    this.ends = [
+      wire.listen((message) => this.heard(message)),
+      wire.onGone?.(() => {
+        this.kernel = "gone"; // until it answers all the same
+        for (const id of [...this.waiting.keys()]) this.settle(id, GONE);
+        this.tell();
+        void this.ask({ do: "look" });
+      }) ?? (() => {}),
+    ];
+  }
+
+  get state(): RunState {
+    return this.now!;
+  }
+
+  /** The run for views; null where nothing can be asked of one. */
+  get held(): HeldRun | null {
+    return this.now && (this.kernel === "answers" || this.kernel === "late") ? this : null;
+  }
+
+  /** The page has a state from its frame; the newest counts. The first one asks whether there is a kernel. */
+  renew(state: RunState | null): void {
+    const first = !this.now;
+    if (!state || (this.now && state.serial <= this.now.serial)) return;
+    this.now = state;
+    if (first) void this.do({ do: "look" });
+    this.tell();
+  }
+
+  do(command: Command): Promise<string | null> {
+    return this.kernel === "gone" ? Promise.resolve(GONE) : this.ask(command);
+  }
+
+  private ask(command: Command): Promise<string | null> {
+    return new Promise((done) => {
+      const id = `${this.page} ${++this.count}`;
+      const timer = setTimeout(() => {
+        if (this.kernel !== "answers" && this.kernel !== "asked") return;
+        this.kernel = this.kernel === "asked" ? "silent" : "late"; // a late answer is heard all the same
+        this.tell();
+      }, PATIENCE);
+      this.waiting.set(id, { done, timer });
+      try {
+        this.wire.send({ rfnb: "do", id, run: this.now?.run, ...command });
+      } catch {
+        this.settle(id, GONE);
+      }
+    });
+  }
+
+  listen(changed: () => void): () => void {
+    this.listeners.add(changed);
+    return () => void this.listeners.delete(changed);
+  }
+
+  destroy(): void {
+    for (const end of this.ends) end();
+    for (const { timer } of this.waiting.values()) clearTimeout(timer as number);
+    this.waiting.clear();
+    this.listeners.clear();
+  }
+
+  private heard(message: unknown): void {
+    const { rfnb, id, said, head } = (message ?? {}) as {
+      rfnb?: string;
+      id?: string;
+      said?: string | null;
+      head?: RunState;
+    };
+    if (rfnb === "run" && head) this.renew(head);
+    if (rfnb !== "did" || !id || !this.waiting.has(id)) return;
+    const before = this.kernel;
+    this.kernel = "answers";
+    this.settle(id, said ?? null);
+    if (before !== "answers") this.tell();
+  }
+
+  private settle(id: string, said: string | null): void {
+    const one = this.waiting.get(id);
+    if (!one) return;
+    clearTimeout(one.timer as number);
+    this.waiting.delete(id);
+    one.done(said);
+  }
+
+  private tell(): void {
+    for (const changed of [...this.listeners]) changed();
+  }
+}
+
+/** The state of the run that a frame is of. */
+export function stateIn(frame: { kind: string; head: AnyHead }): RunState | null {
+  const parts = (frame.head as { parts?: { kind: string; head: AnyHead }[] }).parts ?? [frame];
+  return (parts.find(({ kind }) => kind === "control")?.head as RunState | undefined) ?? null;
+}
