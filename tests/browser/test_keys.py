@@ -38,6 +38,9 @@ layer = rf.Sequential(rf.Linear(key, head), rf.Linear(head, key))
 with rf.record(ops=True) as trace:
     rf.Sequential(layer, layer)(keys)
 rf.viz.flow(trace).show()
+run = rf.run(lambda: [rf.gate(step) for step in range(3)], paused=True)
+run.break_when(2)
+rf.viz.control(run)
 weights = np.full((3, 40, 300), 1 / 300)
 rf.viz.attention(weights, dims=["head", "target", "source"], title="table").show()
 """

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
+from viz.held import held
 from viz.odd_views import all_kinds, encoder_flow, loop, search, weights
 
 import rfnb as rf
@@ -80,6 +81,7 @@ def specs() -> dict[str, Spec]:
         ).spec,
         "plan": view.plan(loop()).spec,
         "flow": encoder_flow(6),
+        "control": held(),
         "group": all_kinds(WORDS[:6], title="A recording")[-1],
     }
 

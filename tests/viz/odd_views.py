@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 from asserting import ragged, randn
+from viz.held import held
 
 import rfnb as rf
 from rfnb import Dim
@@ -108,6 +109,7 @@ def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
         rf.viz.dims(weights(2, 3), names=["a", labels[0]], title=title).spec,
         rf.viz.plan(loop(), title=title).spec,
         chain_flow(labels, title),
+        held(title, labels[0], labels[-1]),
     ]
     from rfnb.viz.group.spec import spec as group
 

@@ -9,6 +9,7 @@ import { busOf } from "../src/selection";
 import { views } from "../src/views";
 import attention from "../../tests/viz/fixtures/attention_small.json";
 import beams from "../../tests/viz/fixtures/beams_small.json";
+import control from "../../tests/viz/fixtures/control_small.json";
 import curves from "../../tests/viz/fixtures/curves_training.json";
 import distribution from "../../tests/viz/fixtures/distribution_small.json";
 import dims from "../../tests/viz/fixtures/dims_several.json";
@@ -18,7 +19,7 @@ import states from "../../tests/viz/fixtures/states_small.json";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
-const FIXTURES: Record<string, unknown> = { attention, beams, curves, dims, distribution, flow, plan, states };
+const FIXTURES: Record<string, unknown> = { attention, beams, control, curves, dims, distribution, flow, plan, states };
 
 /** A frame of each kind; the group has all others as its parts, linked. */
 function frameOf(kind: string, link = "test", more: Partial<AttentionHead> = {}): Frame {
@@ -114,7 +115,7 @@ describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
     shown.update(frameOf(kind));
     expect(root.childElementCount, "the view is there").toBeGreaterThan(0);
     expect(running.observers.size, "it follows the theme or its size").toBeGreaterThan(
-      ["dims", "flow", "plan"].includes(kind) ? -1 : 0,
+      ["control", "dims", "flow", "plan"].includes(kind) ? -1 : 0,
     );
     root.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
     vi.runAllTimers(); // jsdom has one for the focus

@@ -30,7 +30,7 @@ def words_of(run: Run, state: str) -> str:
     if state == "paused":
         at, why = run._gate.at, run.reason
         if at is not None:
-            return _sentence(f'Paused before step {at.step} of "{at.path}"', why)
+            return _sentence(f"Paused {at.words()}", why)
         state = "running"
     if state == "failed":
         where = f'in step {begun[-1][1]} of "{begun[-1][0]}"' if begun else "before its first step"

@@ -31,7 +31,7 @@ export function ofKernel(kernel: Held["kernel"] | null, { live }: RunState): str
 
 /** The speeds to choose from, steps per second; 0: as fast as it can. */
 export const speeds = (now: number): number[] =>
-  [...new Set([0, 0.5, 1, 2, 5, 10, 50, now])].sort((a, b) => (a || Infinity) - (b || Infinity)).reverse();
+  [...new Set([0, 0.5, 1, 2, 5, 10, 50, now])].sort((a, b) => (b || Infinity) - (a || Infinity));
 
 export const speedText = (speed: number): string =>
   speed ? `${Number(speed.toPrecision(3))} ${speed === 1 ? "step" : "steps"} per second` : "full speed";

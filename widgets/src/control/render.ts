@@ -10,9 +10,9 @@ import { KEYS, ofKernel, problem, speeds, speedText, timesText, whyNot } from ".
 
 const GLYPHS: Record<RunState["state"], string> = {
   running: "▶",
-  pausing: "◫",
-  paused: "⏸",
-  stopping: "◫",
+  pausing: "…",
+  paused: "‖",
+  stopping: "…",
   done: "✓",
   failed: "!",
   stopped: "■",

@@ -137,7 +137,9 @@ class GroupView implements Rendered<Head> {
   private open(key: string, at: Part["at"]): Part {
     const root = h("section.rfnb-root.rfnb-part"),
       exact = prefixed(this.ctx.exact, () => at.prefix);
-    this.body.append(root);
+    if (key.startsWith("control "))
+      this.title.before(root); // buttons are above all that they hold
+    else this.body.append(root);
     const part = { root, at, shown: showIn(root, exact, () => at.linked, this.ctx.held) };
     this.parts.set(key, part);
     return part;
