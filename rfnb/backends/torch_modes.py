@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import _push_mode as _push_dispatch_mode
 
 
 class OwnMode(TorchFunctionMode):
@@ -35,12 +38,25 @@ def modes() -> list[Any]:
     return _get_current_function_mode_stack()
 
 
+class _OfThread(threading.local):
+    inference: Any = None  # the mode lasts as long as this is there: until the thread ends
+
+
+_kept = _OfThread()
+
+
 def current_modes() -> Callable[[], None]:
     """See `Backend.current_modes`."""
     gradients, stack = torch.is_grad_enabled(), modes()
+    inference, below = torch.is_inference_mode_enabled(), _get_current_dispatch_mode_stack()
     autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
 
     def again() -> None:
+        if inference and not torch.is_inference_mode_enabled():  # another thread
+            _kept.inference = torch._C._InferenceMode(True)
+        if below and not _get_current_dispatch_mode_stack():
+            for mode in below:
+                _push_dispatch_mode(mode)
         torch._C._set_grad_enabled(gradients)
         for kind, enabled, dtype in autocast:
             torch.set_autocast_enabled(kind, enabled)

@@ -42,6 +42,7 @@ from rfnb.control.position import Change, Position, PositionStates
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
 from rfnb.core.errors import message, missing_key_error, runtime_error, type_error, value_error
+from rfnb.ops.amp import get_amp_policy, set_amp_policy, set_amp_policy_ctx
 from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by, holding, let_go
 from rfnb.trace.probe import stop_hearing
@@ -661,7 +662,21 @@ def run(
     made = Run(fn, args, kwargs, name, record=_options(record))
     if paused:
         made._gate.pause("it was started paused")
-    return made._start(contextvars.copy_context(), registry.selected().current_modes())
+    return made._start(contextvars.copy_context(), _modes_here())
+
+
+def _modes_here() -> Callable[[], None]:
+    """A function that makes current in another thread what is current in this one, besides its context."""
+    policy = get_amp_policy()
+    with set_amp_policy_ctx(None) if policy is not None else nullcontext():  # which has modes of its own
+        modes = registry.selected().current_modes()
+
+    def again() -> None:
+        modes()
+        if policy is not None:
+            set_amp_policy(policy)
+
+    return again
 
 
 def _runs_later(fn: Callable[..., Any]) -> str | None:
