@@ -56,6 +56,19 @@ class Asking(OfRun):
         now = self._now
         return None if now is None else (now[0], time.monotonic() - now[1])
 
+    def interrupt_after(self, seconds: float) -> None:
+        """End what is being asked then and has been for so long, without waiting for it here."""
+
+        def end() -> None:
+            now = self.now()
+            if now is not None and now[1] >= seconds:
+                self.interrupt()
+
+        if self._now is not None:
+            timer = threading.Timer(seconds, end)
+            timer.daemon = True
+            timer.start()
+
     def interrupt(self) -> None:
         """End the condition that is being asked; nothing if none is, or Python cannot."""
         with self._one_at_a_time:

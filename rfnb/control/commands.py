@@ -209,7 +209,7 @@ CHANGES = Field("a list of commands", lambda value: isinstance(value, list))
 @command()
 def pause(run: Run) -> None:
     """Let the run wait before its next step."""
-    run._gate.pause("it was told to")
+    run._mark(lambda: run._gate.pause("it was told to"))
 
 
 @command(steps=COUNT.or_else(1))
@@ -229,7 +229,7 @@ def resume(run: Run) -> None:
 @command()
 def stop(run: Run) -> None:
     """End at the next step."""
-    run._gate.stop()
+    run._mark(run._gate.stop)
 
 
 @command(value=RATE)

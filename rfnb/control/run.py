@@ -568,6 +568,11 @@ class Run(OfRun):
         """
         self.tree().save(path, self.name)
 
+    def _mark(self, mark: Callable[[], None]) -> None:
+        """Let the gate know, and return at once; a condition that goes on being asked is ended after a while."""
+        mark()
+        self._breakpoints.asking.interrupt_after(PATIENCE)
+
     def _end_condition(self, what: str, timeout: float | None, arrived: Callable[[float], bool]) -> None:
         """Wait until the run has arrived or is at work in a step; a condition that it is still asking meanwhile is ended."""
         asking = self._breakpoints.asking

@@ -10,6 +10,7 @@ from control.stops import PATIENCE
 import rfnb as rf
 from rfnb.control import run as run_module
 from rfnb.control.asking import Asking, Interrupted
+from rfnb.control.commands import obey
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +60,14 @@ def test_a_run_is_paused_while_a_condition_does_not_end(condition):
 def test_a_run_is_stopped_while_a_condition_does_not_end():
     run = asks(endless)
     assert run.stop().state == "stopped"
+
+
+@pytest.mark.parametrize(("name", "state"), [("pause", "paused"), ("stop", "stopped")])
+def test_a_command_of_a_page_ends_it_too_and_waits_for_nothing(name, state):
+    run, said = asks(endless), []
+    obey(run, {"do": name}, said.append)
+    assert run.wait(PATIENCE) and run.state == state
+    assert said == [None]
 
 
 def test_what_cannot_be_ended_is_said_and_the_run_arrives_when_it_ends(monkeypatch):
