@@ -238,6 +238,7 @@ from rfnb.trace.file import load_trace
 from rfnb.trace.probe import probe
 from rfnb.trace.record import record
 from rfnb.trace.trace import Trace
+from rfnb.viz.explore.explorer import explore
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
 from rfnb.debugging.debug import Debug, debug
@@ -296,9 +297,9 @@ __all__ = [
     "ctc_no_label_loop_blank_durations_from_path", "ctc_prefix_beam_search", "cum_concat", "cum_concat_initial_state",
     "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff", "dim_match_priority_when_needed", "dot",
     "dot_attention", "dot_attention_weights", "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal",
-    "exp", "expand_dim", "expand_dims", "expand_make_non_empty", "expm1", "fill", "floor", "floor_divide", "full",
-    "gate", "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention",
-    "get_amp_policy", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores",
+    "exp", "expand_dim", "expand_dims", "expand_make_non_empty", "explore", "expm1", "fill", "floor", "floor_divide",
+    "full", "gate", "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu",
+    "generic_attention", "get_amp_policy", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores",
     "get_current_control_flow_ctx", "get_default_array_index_dtype", "get_default_device",
     "get_default_dim_size_device", "get_default_float_dtype", "get_default_int_dtype", "get_random_state",
     "get_raw_tensor_type", "get_run_ctx", "get_run_ctx_step", "get_selected_backend", "get_src_beams",

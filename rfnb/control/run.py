@@ -664,7 +664,7 @@ def run(
             "The loops of what is called here are held by the run around it.",
             "fn(...)",
         )
-    made = Run(fn, args, kwargs, name, record=_options(record))
+    made = Run(fn, args, kwargs, name, record=options_of(record))
     if paused:
         made._gate.pause("it was started paused")
     return made._start(contextvars.copy_context(), _modes_here())
@@ -720,8 +720,12 @@ def _limit(what: str, timeout: Any) -> float | None:
     return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
 
 
-def _options(record: Any) -> bool | Mapping[str, Any]:
-    """The `record` of a run, if `rf.record` has such options."""
+def options_of(record: Any) -> bool | Mapping[str, Any]:
+    """The `record` of a run, if `rf.record` has such options.
+
+    Raises:
+        TypeError: If it has not.
+    """
     if not isinstance(record, bool):
         known = list(inspect.signature(recorded).parameters)
         if not isinstance(record, Mapping) or not set(record) <= set(known):

@@ -219,12 +219,23 @@ class View:
         if self._frozen:
             return {}
         try:
-            from rfnb.viz import widget
+            from rfnb.viz.widget import view_data
+
+            return view_data(self.as_widget())
         except ImportError:  # no anywidget: the HTML is there
             return {}
+
+    def as_widget(self) -> Any:
+        """The widget that shows it, to be put among others of ipywidgets; it follows `update`.
+
+        Raises:
+            ImportError: Without anywidget.
+        """
+        from rfnb.viz.widget import make_widget
+
         if self._widget is None:
-            self._widget = widget.make_widget(self._page()[1], self._hear)
-        return widget.view_data(self._widget)
+            self._widget = make_widget(self._page()[1], self._hear)
+        return self._widget
 
     def _ipython_display_(self) -> None:
         # `rf.show(x)` as the last line of a cell has displayed it already; IPython then wants to display what it returned.

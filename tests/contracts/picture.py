@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
     "torch": (("rfnb/backends/torch*.py", "rfnb/models/*.py", "rfnb/interop/*.py"), False),
     "anywidget": (("rfnb/viz/widget.py",), False),
-    "ipywidgets": (("rfnb/viz/widget.py",), False),
+    "ipywidgets": (("rfnb/viz/widget.py", "rfnb/viz/explore/page.py"), False),
     "IPython": (("rfnb/viz/display.py",), False),
     "matplotlib": (("rfnb/viz/*.py", "rfnb/plot/*.py"), True),
     "graphviz": (("rfnb/viz/*.py",), True),

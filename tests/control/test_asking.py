@@ -115,7 +115,7 @@ def test_an_interrupt_never_comes_after_the_condition_has_ended():
     before = sys.getswitchinterval()
 
     def work():
-        while min(ended.values()) < 500:
+        while min(ended.values()) < 200:
             try:
                 asking.ask("each", lambda: sum(range(ended["own"] % 100)))
             except Interrupted:

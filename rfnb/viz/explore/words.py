@@ -1,0 +1,74 @@
+"""The words of an explorer: its values, what a run has come to, and what an error says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.rec.loop import Loop
+from rfnb.rec.loop_plan import LoopPlan
+from rfnb.search.beam_search import SearchResult
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.trace import Trace
+from rfnb.viz.show import view_of
+from rfnb.viz.spec import Spec
+from rfnb.viz.view import View
+from rfnb.viz.visible import safe
+
+_MOST_LINES, _MOST_CHARACTERS = 30, 4000
+
+
+def values_words(values: Mapping[str, Any]) -> str:
+    """Inputs with their values: 'word = "phonetics", beam_size = 5'."""
+    return ", ".join(f"{name} = {_value(value)}" for name, value in values.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return safe(f'"{value}"')
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(value) if isinstance(value, (int, type(None))) else type(value).__name__
+
+
+def result_spec(result: Any) -> Spec | None:
+    """The spec of a result that has a view; None: it is text."""
+    if isinstance(result, View):
+        return result.spec
+    if isinstance(result, (Spec, Trace, Tensor, Dim, BeamHistory, SearchResult, Loop, LoopPlan)):
+        return view_of(result).spec
+    items = list(result.values()) if isinstance(result, Mapping) else result
+    if isinstance(items, (list, tuple)) and items and all(isinstance(each, (Tensor, Dim)) for each in items):
+        return view_of(list(result) if isinstance(result, tuple) else result).spec
+    return None
+
+
+def result_words(result: Any) -> str:
+    """A result as text: of several things each on a line."""
+    if result is None:
+        return ""
+    if isinstance(result, str):
+        text = result
+    elif isinstance(result, Mapping):
+        text = "\n".join(f"{key}: {value}" for key, value in result.items())
+    elif isinstance(result, (list, tuple)) and not hasattr(result, "_fields"):
+        text = "\n".join(map(str, result))
+    else:
+        text = str(result)
+    return _cut(safe(text))
+
+
+def error_words(error: BaseException) -> str:
+    """An error with its kind, as a traceback ends."""
+    text = str(error)
+    return _cut(safe(f"{type(error).__name__}: {text}" if text else type(error).__name__))
+
+
+def _cut(text: str) -> str:
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"… {len(lines) - _MOST_LINES} more lines"]
+    text = "\n".join(lines)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
