@@ -271,6 +271,18 @@ def ban(at: Position, label: Any, hypothesis: str | int | None, seq: int) -> Non
     at.ban(label, hypothesis=hypothesis, seq=seq)
 
 
+@change(seq=INDEX.or_else(0), hypothesis=HYPOTHESIS.or_else(None))
+def end(at: Position, seq: int, hypothesis: str | int | None) -> None:
+    """Let a sequence or hypothesis end, as `run.at.end` does."""
+    at.end(seq, hypothesis)
+
+
+@change(seq=INDEX.or_else(0), hypothesis=HYPOTHESIS.or_else(None))
+def go_on(at: Position, seq: int, hypothesis: str | int | None) -> None:
+    """Let what has ended go on, as `run.at.go_on` does."""
+    at.go_on(seq, hypothesis)
+
+
 @change(
     state=TEXT,
     entries=ENTRIES.or_else({}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rfnb.control.lengths import change_length
 from rfnb.control.made import Ended
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
@@ -13,6 +14,7 @@ from rfnb.rec.decisions import Decided
 from rfnb.rec.loop_step import Step, StepAround
 from rfnb.rec.while_loop import check_state
 from rfnb.search.forced import check, resolved
+from rfnb.search.labels import hypothesis_index
 from rfnb.trace.probe import listening, trace_context
 
 if TYPE_CHECKING:
@@ -154,6 +156,20 @@ class HeldStep(StepAround):
         """Other attention weights in the next steps."""
         return self._holder.attend(edit, self, steps, is_first=self._begun == 1)
 
+    def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
+        """End a sequence or hypothesis, or let it go on."""
+        loop, search = self._loop, self._loop.search
+        if search is not None and search.leave:
+            raise value_error(
+                f"{kind}: not here.",
+                [("seq", seq), ("hypothesis", hypothesis)],
+                "What ends leaves the beam of this search. Its end label lets a hypothesis end:",
+                "run.force(end_label, hypothesis=0)",
+            )
+        batch = None if search is None or search.last is None else search.batch_dims()
+        place = hypothesis_index(Decided(kind, None, hypothesis, seq), loop)
+        return change_length(kind, loop.ends, batch, seq, place, loop.stacks)
+
 
 class HeldValues:
     """A step of a loop of the user's own: its values can be looked at, and not be changed.
@@ -193,6 +209,14 @@ class HeldValues:
         """Other attention weights in the next steps."""
         return self._holder.attend(edit, self._steps, steps, is_first=self._is_first)
 
+    def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
+        """Refused."""
+        raise value_error(
+            f"{kind}: not here.",
+            [("seq", seq), ("hypothesis", hypothesis)],
+            "This loop ends for all at once, and by its own condition.",
+        )
+
 
 class HeldEnd(HeldValues):
     """The end of a loop: its states can be looked at, and nothing can be changed."""
@@ -204,6 +228,10 @@ class HeldEnd(HeldValues):
     def attend(self, edit: RowEdit, steps: int | None) -> str:
         """Refused."""
         raise _at_the_end("attention")
+
+    def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
+        """Refused."""
+        raise _at_the_end("a length")
 
 
 def _at_the_end(what: str) -> ValueError:
@@ -218,9 +246,9 @@ def _at_the_end(what: str) -> ValueError:
 class HeldState(HeldValues):
     """A step of a function that carries one state, as `scan`."""
 
-    def __init__(self, state: Any, holder: Holder, steps: object, is_first: bool):
+    def __init__(self, state: Any, holder: Holder, steps: object, is_first: bool, ends: Any = None):
         super().__init__({"state": state}, holder, steps, is_first)
-        self.state = state
+        self.state, self._ends = state, ends
 
     def states_now(self) -> Mapping[str, Any]:
         """The only state."""
@@ -230,6 +258,12 @@ class HeldState(HeldValues):
         """Another state for the step, of the same structure, dims and dtypes."""
         check_state("run", self.state, value)
         self.state = value
+
+    def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
+        """End a sequence, or let it go on, if they end one by one."""
+        if self._ends is None:
+            return super().change_length(kind, seq, hypothesis)
+        return change_length(kind, self._ends, None, seq, hypothesis, self._ends.stacks)
 
 
 def label_words(label: Any, labels: Dim | None) -> str:

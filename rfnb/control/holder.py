@@ -111,7 +111,7 @@ class Holder(Hold):
     def around(self, loop: Loop, step: Step) -> Step:
         return HeldStep(step, loop, self) if self.holds_here() else step
 
-    def step_of(self, function: str, index: int, state: Any) -> Any:
+    def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
         if not self.holds_here():
             return state
         if not index:
@@ -119,7 +119,7 @@ class Holder(Hold):
         steps = self._functions[-1]
         if self.attention:
             self.attention.step_over(steps)
-        held = HeldState(state, self, steps, is_first=not index)
+        held = HeldState(state, self, steps, is_first=not index, ends=ends)
         self.before_step(function, function, index, held)
         return held.state
 

@@ -38,6 +38,10 @@ class HeldPast:
         """Nobody asks: `look` gives states alone."""
         raise AssertionError
 
+    def change_length(self, kind: str, seq: int, hypothesis: Any) -> NoReturn:
+        """Nobody asks: `look` gives states alone."""
+        raise AssertionError
+
     def attention_known(self) -> Mapping[str, Any]:
         """Nothing."""
         return {}

@@ -32,6 +32,10 @@ class Held(Protocol):
         """Decisions for the next choice, all or none; called by the run's own thread. Gives the labels in words."""
         ...
 
+    def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
+        """Let a sequence or hypothesis "end", or "go_on"; called by the run's own thread. Says what was done."""
+        ...
+
     def attention_known(self) -> Mapping[str, Known]:
         """The paths that have attended so far in the run."""
         ...
@@ -141,6 +145,25 @@ class Position(OfRun):
             return f"banned {text} for {'all hypotheses' if hypothesis is None else f'hypothesis {hypothesis}'} of sequence {seq}"
 
         self.do(edit)
+
+    def end(self, seq: int = 0, hypothesis: Any = None) -> None:
+        """Let a sequence end before this step, or one of its hypotheses: it keeps its state, and is as long as it is.
+
+        In a search a hypothesis that ends so gets no end label and does not pay for one. In a loop over a ragged dim, which others know
+        the lengths of, only where the loop stacks no values.
+
+        Args:
+            seq: The sequence.
+            hypothesis: Its place in the beam, or its labels so far; None: all.
+
+        Raises:
+            ValueError: Where that is not sound, or it has ended; IndexError: if there is none.
+        """
+        self.do(lambda at: at._held.change_length("end", seq, hypothesis))
+
+    def go_on(self, seq: int = 0, hypothesis: Any = None) -> None:
+        """Let what has ended in the step before, or was ended by `end`, go on; arguments and errors as in `end`."""
+        self.do(lambda at: at._held.change_length("go_on", seq, hypothesis))
 
 
 class PositionStates(Mapping[str, StateValue]):

@@ -306,6 +306,10 @@ class Run(OfRun):
         """No hypothesis, or not one, takes a label in the next step: `run.at.ban`."""
         self.at.ban(label, **where)
 
+    def end(self, seq: int = 0, hypothesis: Any = None) -> None:
+        """Let a sequence or hypothesis end before the next step: `run.at.end`."""
+        self.at.end(seq, hypothesis)
+
     # -- what is known of it -----------------------------------------------------------------------------------------------
 
     @property

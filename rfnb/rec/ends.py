@@ -48,6 +48,28 @@ class Ends:
     def lengths(self) -> np.ndarray | None:
         """The number of steps of each, int32; None before the first step, and in a loop over a given axis."""
 
+    # -- for who holds the loop between two steps --------------------------------------------------------------------------
+
+    @abstractmethod
+    def cannot_change(self, stacks: bool | None) -> str | None:
+        """The reason why no length is changed, in words; None: there is none.
+
+        Args:
+            stacks: Whether the loop collects a value of each step; None: that is not known yet.
+        """
+
+    @abstractmethod
+    def end_now(self, which: np.ndarray) -> None:
+        """End those of `which`, bool over `dims`: they have ended before the step that begins."""
+
+    @abstractmethod
+    def goes_on_from(self, which: np.ndarray) -> bool:
+        """Whether those of `which`, which have ended, can go on with this step: nothing of what they have is missing."""
+
+    @abstractmethod
+    def go_on(self, which: np.ndarray) -> None:
+        """Let those of `which` go on with this step."""
+
 
 class EndsOfAxis(Ends):
     """Ends of the sequences of a given axis.
@@ -63,6 +85,7 @@ class EndsOfAxis(Ends):
         self._ends_at: np.ndarray | None = None
         self._first, self._shortest, self._done = 0, 0, 0
         self._active: list[Tensor | None] | None = None
+        self._counts: np.ndarray | None = None  # the steps that count for each, where that was changed
 
     def begin_step(self, index: int) -> None:
         if index == 0:
@@ -79,6 +102,8 @@ class EndsOfAxis(Ends):
         self._done = index + 1
         if index < self._shortest:
             return None
+        if self._counts is not None:
+            return self._counted(index, like)
         if self._active is None:
             value = like()
             backend, device = (registry.selected(), None) if value is None else (value.backend, value.device)
@@ -117,6 +142,46 @@ class EndsOfAxis(Ends):
     def host(self) -> np.ndarray | None:
         return None if self._ends_at is None else self._done >= self._ends_at
 
+    def cannot_change(self, stacks: bool | None) -> str | None:
+        if self._ends_at is None:
+            return f"The loop runs over {self.axis.short_repr()}, which is as long for all sequences."
+        if stacks is None:
+            return "Before the first step it is not known whether the loop stacks values, which have the lengths of its axis."
+        if stacks:
+            return f"The loop stacks values of its steps over {self.axis.short_repr()}, whose lengths are known to others too."
+        return None
+
+    def end_now(self, which: np.ndarray) -> None:
+        assert self._ends_at is not None
+        self._set(np.where(which, np.minimum(self._ends_at, self._done), self._ends_at))
+
+    def goes_on_from(self, which: np.ndarray) -> bool:
+        return bool((self._own_ends() > self._done)[which].all())
+
+    def go_on(self, which: np.ndarray) -> None:
+        assert self._ends_at is not None
+        self._set(np.where(which, self._own_ends(), self._ends_at))
+
+    def _own_ends(self) -> np.ndarray:
+        assert self.axis.lengths is not None
+        own: np.ndarray = self.axis.lengths + self.past_length
+        return own
+
+    def _set(self, ends_at: np.ndarray) -> None:
+        """The sequences end there, and not where their axis does."""
+        self._ends_at = ends_at
+        self._first = int(ends_at.min(initial=self.axis.extent + 1))
+        self._shortest = self._first - self.past_length
+        self.some = self._done >= self._first
+        self._counts = ends_at - self.past_length
+
+    def _counted(self, index: int, like: Callable[[], Tensor | None]) -> Tensor:
+        """The sequences that a step counts for, where they do not end with their axis."""
+        value = like()
+        backend, device = (registry.selected(), None) if value is None else (value.backend, value.device)
+        assert self._counts is not None
+        return new_tensor(backend.from_numpy(self._counts > index, dtype="bool", device=device), self.dims)
+
     def _measure(self) -> None:
         lengths, self.dims = self.axis.lengths, self.axis.length_dims
         if lengths is None or not self.dims:
@@ -135,7 +200,11 @@ class EndsByCondition(Ends):
 
     def __init__(self) -> None:
         self._lengths: np.ndarray | None = None
+        self._steps = 0  # that are over
         self._num_steps: int | None = None  # of all, until the first one has ended
+
+    def begin_step(self, index: int) -> None:
+        self._steps = index
 
     @property
     def lengths(self) -> np.ndarray | None:
@@ -175,6 +244,22 @@ class EndsByCondition(Ends):
         if counted is None or not _has(counted, False):
             return None
         return new_tensor(cond.backend.from_numpy(counted, dtype="bool", device=cond.device), self.dims)
+
+    def cannot_change(self, stacks: bool | None) -> str | None:
+        return None
+
+    def end_now(self, which: np.ndarray) -> None:
+        assert self.host is not None
+        lengths = self.lengths
+        self.host, self._lengths, self._num_steps, self.some = self.host | which, lengths, None, True
+
+    def goes_on_from(self, which: np.ndarray) -> bool:
+        assert self._lengths is not None
+        return bool((self._lengths[which] == self._steps).all())
+
+    def go_on(self, which: np.ndarray) -> None:
+        assert self.host is not None
+        self.host = self.host & ~which
 
     def set_lengths(self, axis: Dim) -> None:
         """Give the dim of the loop its lengths, when the loop is done."""

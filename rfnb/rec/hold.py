@@ -35,8 +35,12 @@ class Hold(ABC):
         """The step that a new loop has: `step`, or one around it."""
 
     @abstractmethod
-    def step_of(self, function: str, index: int, state: Any) -> Any:
-        """Step `index` of a function that carries one state ("scan", "while_loop") begins; gives the state that it begins with."""
+    def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
+        """Step `index` of a function that carries one state ("scan", "while_loop") begins; gives the state that it begins with.
+
+        Args:
+            ends: What knows which sequences have ended, as `Ends`; None: it ends for all at once.
+        """
 
     @abstractmethod
     def over(self, function: str) -> None:

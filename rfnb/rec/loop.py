@@ -29,7 +29,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.rec import running
 from rfnb.rec.before import Before, Exit, block_of
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
-from rfnb.rec.ends import EndsByCondition, EndsOfAxis
+from rfnb.rec.ends import Ends, EndsByCondition, EndsOfAxis
 from rfnb.rec.hold import Beside, holding
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
@@ -87,7 +87,9 @@ class Loop(NotPicklable):
         self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
         self._index = -1
         self._phase = "before"  # "before", "in", "after"
-        self._ends = EndsByCondition() if axis is None else EndsOfAxis(axis, 0 if include_eos else 1)
+        self._ends: EndsByCondition | EndsOfAxis = (
+            EndsByCondition() if axis is None else EndsOfAxis(axis, 0 if include_eos else 1)
+        )
         self.selections = Selections()
         self._states = States(name, axis, self.selections)
         self._face = LoopState(self._states)
@@ -229,6 +231,16 @@ class Loop(NotPicklable):
         """The hypotheses that have ended after the last finished step, over `end_dims`."""
         self.step.check_known("ended")
         return self._ends.host
+
+    @property
+    def ends(self) -> Ends:
+        """The ends of its sequences or hypotheses."""
+        return self._ends
+
+    @property
+    def stacks(self) -> bool | None:
+        """Whether it collects a value of each step; None before its first step, when that is not known."""
+        return any(not output.last for output in self._outputs.all) if self._index > 0 else None
 
     @property
     def step_lengths(self) -> np.ndarray | None:

@@ -78,7 +78,7 @@ def scan(
         if not steps.begin(x, state):
             break
         if hold is not None:
-            state, held = hold.step_of("scan", steps.index, state), True
+            state, held = hold.step_of("scan", steps.index, state, steps), True
         try:
             with around_step(steps.dims, steps.ended_before):
                 y, new = body(x, state)
@@ -93,6 +93,7 @@ def scan(
         state = new if active is None else where_nested(new, state, condition=active)
         if steps.index == 0 and ys is None:
             template, outputs = y, map_nested(_Output, y)
+        steps.stacks = any(isinstance(leaf, Tensor) for leaf in values_in(y))
         if not agree(_both_tensors, template, y):
             raise _changed_outputs(steps.index, template, y)
         map_nested(_Output.check_and_add if not return_tensor_arrays else _Output.add, outputs, y)
@@ -179,11 +180,13 @@ class _Steps:
         index: The step.
         dims: What they are over.
         ended: Which have ended before it, on the host; None: none.
+        stacks: Whether values of each step are collected; None before the first one.
     """
 
     index = 0
     dims: tuple[Dim, ...] = ()
     ended: np.ndarray | None = None
+    stacks: bool | None = None
 
     def ended_before(self) -> np.ndarray | None:
         """`ended`."""
@@ -197,6 +200,24 @@ class _OverDim(_Steps):
         self._dim, self._ends, self.dims = dim, EndsOfAxis(dim, 0), dim.length_dims
         # A batch of nothing needs no step.
         self._num_steps = dim.extent if all(over.extent for over in self.dims) else 0
+
+    @property
+    def host(self) -> np.ndarray | None:
+        return self._ends.host
+
+    def cannot_change(self, stacks: bool | None) -> str | None:
+        return self._ends.cannot_change(stacks)
+
+    def end_now(self, which: np.ndarray) -> None:
+        self._ends.end_now(which)
+        self.ended = self.host
+
+    def goes_on_from(self, which: np.ndarray) -> bool:
+        return self._ends.goes_on_from(which)
+
+    def go_on(self, which: np.ndarray) -> None:
+        self._ends.go_on(which)
+        self.ended = self.host
 
     def may_go_on(self) -> bool:
         return self.index < self._num_steps
@@ -230,6 +251,25 @@ class _WhileCond(_Steps):
         self._limit = int(limit.numpy().max(initial=0)) if isinstance(limit, Tensor) else limit
         self.dims, self._know_dims = tuple(dims or ()), dims is not None
         self._lengths = np.zeros([dim.extent for dim in self.dims], np.int32)
+
+    @property
+    def host(self) -> np.ndarray | None:
+        if not self._know_dims:
+            return None
+        return np.zeros(self._lengths.shape, bool) if self.ended is None else self.ended
+
+    def cannot_change(self, stacks: bool | None) -> str | None:
+        return None
+
+    def end_now(self, which: np.ndarray) -> None:
+        self.ended = which if self.ended is None else self.ended | which
+
+    def goes_on_from(self, which: np.ndarray) -> bool:
+        return bool((self._lengths[which] == self.index).all())
+
+    def go_on(self, which: np.ndarray) -> None:
+        assert self.ended is not None
+        self.ended = self.ended & ~which
 
     def may_go_on(self) -> bool:
         # A batch of nothing needs no step.

@@ -302,3 +302,29 @@ def test_a_page_forces_labels_of_several_steps():
         "banned a and c for hypothesis 0 of sequence 1",
     ]
     run.stop()
+
+
+def test_a_page_lets_hypotheses_end_and_go_on():
+    run = rf.run(letters, paused=True)
+    assert run.wait(LONG)
+    page = Page(run)
+    page.ask("end")
+    assert page.answer() == (
+        "end: not here.\n  seq         0\n  hypothesis  None\nBefore the first step it is not known what ends."
+    )
+    page.ask("step", steps=2)
+    assert page.answer() is None and wait_until(lambda: run.state == "paused" and run.at.step == 2)
+    page.ask("end", seq=1, hypothesis="a b")
+    page.ask("go_on", seq=1, hypothesis=0)
+    page.ask("end", hypothesis=-1)
+    answers = [page.answer() for _ in range(3)]
+    assert sorted(answers, key=str) == [
+        'Command "end": "hypothesis" is -1. It is a place in the beam, or the labels so far.',
+        None,
+        None,
+    ]
+    assert [change.words for change in run.changes] == [
+        "ended hypothesis 0 of sequence 1",
+        "let hypothesis 0 of sequence 1 go on",
+    ]
+    run.stop()

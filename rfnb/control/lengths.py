@@ -1,0 +1,113 @@
+"""Lengths: a sequence or hypothesis is ended before a step, or goes on although it has ended, as far as that is sound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from rfnb.core.beam_dim import is_beam
+from rfnb.core.dim import Dim
+from rfnb.core.errors import index_error, value_error
+from rfnb.core.tensor_text import dims_text
+
+
+class CanEnd(Protocol):
+    """The ends of a loop, over `dims`: `Ends`, or the steps of a `scan`."""
+
+    dims: tuple[Dim, ...]
+
+    @property
+    def host(self) -> np.ndarray | None:
+        """The ones that have ended, bool over `dims`; None: nothing is known."""
+        ...
+
+    def cannot_change(self, stacks: bool | None) -> str | None:
+        """The reason why no length is changed, in words; None: there is none."""
+        ...
+
+    def end_now(self, which: np.ndarray) -> None:
+        """They have ended before this step."""
+        ...
+
+    def goes_on_from(self, which: np.ndarray) -> bool:
+        """Whether those that have ended can go on with this step."""
+        ...
+
+    def go_on(self, which: np.ndarray) -> None:
+        """They have not ended before this step."""
+        ...
+
+
+def change_length(
+    kind: str, ends: CanEnd, batch: Sequence[Dim] | None, seq: int, hypothesis: int | None, stacks: bool | None
+) -> str:
+    """End a sequence or hypothesis ("end") before this step, or let it "go_on"; gives in words what was done.
+
+    Args:
+        batch: The dims that sequences are numbered over; None: those of the ends.
+        hypothesis: None: all of the sequence.
+        stacks: Whether the loop collects a value of each step; None: that is not known yet.
+
+    Raises:
+        IndexError: If there is no such sequence or hypothesis.
+        ValueError: If that is not sound in this loop, or it is so already.
+    """
+    host = ends.host
+    why = ends.cannot_change(stacks)
+    if why is None and host is None:
+        why = "Before the first step it is not known what ends."
+    if why is not None or host is None:
+        raise value_error(f"{kind}: not here.", [("seq", seq), ("hypothesis", hypothesis)], why or "")
+    which = _which(kind, ends.dims, batch, seq, hypothesis)
+    name = f"sequence {seq}" if hypothesis is None else f"hypothesis {hypothesis} of sequence {seq}"
+    if kind == "end":
+        if not (which & ~host).any():
+            raise value_error(f"end: {name} has ended.", [("seq", seq), ("hypothesis", hypothesis)], "It ends once.")
+        ends.end_now(which)
+        return f"ended {name}"
+    which &= host
+    if not which.any():
+        raise value_error(
+            f"go_on: {name} has not ended.", [("seq", seq), ("hypothesis", hypothesis)], "It goes on by itself."
+        )
+    if not ends.goes_on_from(which):
+        raise value_error(
+            f"go_on: {name} has ended earlier.",
+            [("seq", seq), ("hypothesis", hypothesis)],
+            "What has ended in the step before goes on. Earlier ones lack the steps in between. From its end it goes on as a branch:",
+            f"run.from_step(..., lambda at: at.go_on({seq}))",
+        )
+    ends.go_on(which)
+    return f"let {name} go on"
+
+
+def _which(
+    kind: str, dims: tuple[Dim, ...], batch: Sequence[Dim] | None, seq: int, hypothesis: int | None
+) -> np.ndarray:
+    """The one that is meant, bool over `dims`."""
+    over = [dim for dim in dims if not is_beam(dim)]
+    if batch is not None and set(batch) == set(over):
+        over = list(batch)
+    beams = [dim for dim in dims if is_beam(dim)]
+    sizes = [dim.extent for dim in over]
+    numbers = (
+        ("seq", seq, math.prod(sizes)),
+        ("hypothesis", hypothesis, math.prod(dim.extent for dim in beams)),
+    )
+    for what, given, count in numbers:
+        whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+        if given is not None and not (whole and 0 <= given < count):
+            raise index_error(
+                f"{kind}: no {what} {given!r}.",
+                [("given", repr(given)), ("over", dims_text(dims))],
+                f"They are 0 to {count - 1}.",
+            )
+    places: dict[Dim, Any] = dict(zip(over, np.unravel_index(seq, sizes) if sizes else ()))
+    if hypothesis is not None and beams:
+        places.update(zip(beams, np.unravel_index(hypothesis, [dim.extent for dim in beams])))
+    which = np.zeros([dim.extent for dim in dims], bool)
+    which[tuple(places.get(dim, slice(None)) for dim in dims)] = True
+    return which
