@@ -233,6 +233,7 @@ from rfnb.nn.run.run_ctx import (
 
 # -- To look inside: traces, views, checks -----------------------------------------------------------------------------
 from rfnb.trace.beams import BeamHistory
+from rfnb.trace.compare import compare_runs
 from rfnb.trace.diff import Diff, diff
 from rfnb.trace.file import load_trace
 from rfnb.trace.probe import probe
@@ -291,21 +292,21 @@ __all__ = [
     "audio", "backtrack", "batch_dim", "batch_norm_distributed_default", "beam_search", "beam_search_step",
     "build_dict", "build_from_dict", "calc_conv_out_length", "calc_transposed_conv_out_length", "cast", "ceil",
     "ceil_divide", "character_errors", "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc",
-    "compare", "compare_bc", "compile_loops", "complex_as_real", "concat", "concat_features", "cond", "constant",
-    "control_flow_ctx", "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos",
-    "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
-    "ctc_no_label_loop_blank_durations_from_path", "ctc_prefix_beam_search", "cum_concat", "cum_concat_initial_state",
-    "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff", "dim_match_priority_when_needed", "dot",
-    "dot_attention", "dot_attention_weights", "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal",
-    "exp", "expand_dim", "expand_dims", "expand_make_non_empty", "explore", "expm1", "fill", "floor", "floor_divide",
-    "full", "gate", "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu",
-    "generic_attention", "get_amp_policy", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores",
-    "get_current_control_flow_ctx", "get_default_array_index_dtype", "get_default_device",
-    "get_default_dim_size_device", "get_default_float_dtype", "get_default_int_dtype", "get_random_state",
-    "get_raw_tensor_type", "get_run_ctx", "get_run_ctx_step", "get_selected_backend", "get_src_beams",
-    "get_static_step_based_seed", "get_tensor_consumers", "get_tensor_dependencies", "gradient",
-    "gradient_checkpoint_scope", "greater", "greater_equal", "hf_search_options", "identity",
-    "import_params_hf_llama_att_to_rf_rotary_att", "import_params_hf_llama_decoder_layer_to_rf",
+    "compare", "compare_bc", "compare_runs", "compile_loops", "complex_as_real", "concat", "concat_features", "cond",
+    "constant", "control_flow_ctx", "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device",
+    "cos", "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode",
+    "ctc_loss", "ctc_no_label_loop_blank_durations_from_path", "ctc_prefix_beam_search", "cum_concat",
+    "cum_concat_initial_state", "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff",
+    "dim_match_priority_when_needed", "dot", "dot_attention", "dot_attention_weights", "dropout",
+    "dropout_broadcast_default", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",
+    "expand_make_non_empty", "explore", "expm1", "fill", "floor", "floor_divide", "full", "gate", "gather",
+    "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention", "get_amp_policy",
+    "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores", "get_current_control_flow_ctx",
+    "get_default_array_index_dtype", "get_default_device", "get_default_dim_size_device", "get_default_float_dtype",
+    "get_default_int_dtype", "get_random_state", "get_raw_tensor_type", "get_run_ctx", "get_run_ctx_step",
+    "get_selected_backend", "get_src_beams", "get_static_step_based_seed", "get_tensor_consumers",
+    "get_tensor_dependencies", "gradient", "gradient_checkpoint_scope", "greater", "greater_equal", "hf_search_options",
+    "identity", "import_params_hf_llama_att_to_rf_rotary_att", "import_params_hf_llama_decoder_layer_to_rf",
     "import_params_hf_llama_mlp_to_rf_feed_forward_gated", "import_params_hf_llama_rms_norm_to_rf",
     "import_params_hf_llama_to_rf_transformer_decoder", "init", "init_forward_step_run_ctx", "init_train_step_run_ctx",
     "initial_edit_distance_row", "is_backend_raw_tensor_dim_tag_independent", "is_executing_eagerly", "is_finite",

@@ -31,7 +31,7 @@ const common = {
     ),
   },
 };
-// The folder of each kind; a group has all.
+// The folder of each kind; a group has all, branches too.
 const KINDS = Object.fromEntries(
   ["attention", "beams", "control", "curves", "dims", "distribution", "states"].map((kind) => [kind, kind]),
 );

@@ -8,9 +8,9 @@ from typing import Any
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.nested import leaves
-from rfnb.trace.beams import BeamHistory, Hypothesis
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.outcome import Outcome, best_of, best_so_far
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Outcome
 
 _LONGEST = 500  # letters of a text
 
@@ -21,32 +21,9 @@ def outcome_of(result: Any, trace: Trace) -> Outcome:
     seqs = () if isinstance(history, BeamHistory) else _labels(result)
     scores: tuple[float | None, ...] = ()
     if not seqs:
-        seqs, scores = _best(history if isinstance(history, BeamHistory) else _last_search(trace))
+        best = best_of(history) if isinstance(history, BeamHistory) else best_so_far(trace)
+        seqs, scores = best.seqs, best.scores
     return Outcome(_text(result), seqs, scores, _values(result))
-
-
-def best_so_far(trace: Trace) -> Outcome:
-    """The outcome so far of a run that has no result."""
-    return Outcome("", *_best(_last_search(trace)))
-
-
-def _last_search(trace: Trace) -> BeamHistory | None:
-    paths = list(trace.beams)
-    return trace.beams[paths[-1], -1] if paths else None
-
-
-def _best(history: BeamHistory | None) -> tuple[tuple[tuple[str, ...], ...], tuple[float | None, ...]]:
-    if history is None or not history.num_steps:
-        return (), ()
-    found = [history.nbest(seq)[:1] for seq in range(history.num_seqs)]
-    return (
-        tuple(_without_end(best[0]) if best else () for best in found),
-        tuple(best[0].score if best else None for best in found),
-    )
-
-
-def _without_end(best: Hypothesis) -> tuple[str, ...]:
-    return best.labels[:-1] if best.ended else best.labels
 
 
 def _labels(result: Any) -> tuple[tuple[str, ...], ...]:

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rfnb.control.outcome import best_so_far, outcome_of
+from rfnb.control.outcome import outcome_of
+from rfnb.trace.outcome import best_so_far
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Branch, Left, Tree
 

@@ -3,7 +3,7 @@
     tree = run.tree()
     print(tree)                       # all of them, with what was changed in words
     tree["what if"].trace             # one, by its name
-    rf.compare(tree["main"], tree["what if"])
+    rf.compare_runs(tree["main"], tree["what if"])
 
 It knows of no run and of no model, so that a file can hold it (`Tree.save`, `rf.load_trace(path).tree`).
 """
@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rfnb.core.errors import missing_key_error, value_error
+from rfnb.trace.outcome import Outcome
 from rfnb.trace.trace import Trace
 
 
@@ -49,23 +50,6 @@ class Left(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run.
-
-    Attributes:
-        text: In one line; "" if there is nothing yet.
-        seqs: Of each sequence the labels, if there are any: those that the function gives, else those of the best hypotheses.
-        scores: Of each of them the natural-log probability, where it is known.
-        values: The Tensors among the result, by name.
-    """
-
-    text: str = ""
-    seqs: tuple[tuple[str, ...], ...] = ()
-    scores: tuple[float | None, ...] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Branch:
     """One run of a tree, as it was when the tree was made.
 
@@ -75,10 +59,11 @@ class Branch:
         left: Where it leaves that.
         steps: (path, step) of all steps that were begun, by tick.
         changes: All that was changed in it; also what it has in common with its parent.
-        state: "running", "paused", "done", "failed" or "stopped".
+        state: "running", "paused", "done", "failed", "stopped", or "recorded" for what is a recording and no run.
         reason: Why it is paused, or what it raised.
         outcome: What it has come to.
         trace: What was recorded; empty if nothing was.
+        tree: The tree that it was put in last.
     """
 
     name: str
@@ -90,6 +75,7 @@ class Branch:
     reason: str = ""
     outcome: Outcome = Outcome()
     trace: Trace = field(default_factory=Trace, repr=False, compare=False)
+    tree: Tree | None = field(default=None, repr=False, compare=False)
 
     @property
     def own_changes(self) -> tuple[Changed, ...]:
@@ -127,6 +113,7 @@ class Tree(Mapping[str, Branch]):
                     "A branch has a name of its own, and comes after the one that it is made of.",
                 )
             self._branches[branch.name] = branch
+            object.__setattr__(branch, "tree", self)  # frozen for all others
 
     def __getitem__(self, name: str) -> Branch:
         found = self._branches.get(name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.trace.file_values import Reader, Writer, of_type
+from rfnb.trace.outcome import Outcome
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.tree import Branch, Changed, Left, Tree
 
-_STATES = ("running", "paused", "done", "failed", "stopped")
+_STATES = ("running", "paused", "done", "failed", "stopped", "recorded")
 
 
 def written(tree: Tree, own: str, writer: Writer, described: Any) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rfnb.trace.tree import Branch, Outcome, Tree
+from rfnb.trace.outcome import Outcome
+from rfnb.trace.tree import Branch, Tree
 
 _MOST_SEQS, _MOST_CHANGES, _MOST_TEXT = 4, 8, 200
 
@@ -27,6 +28,8 @@ def _lines(tree: Tree, branch: Branch, first: str, rest: str) -> Iterator[str]:
 
 def story(branch: Branch) -> str:
     """Say where a branch left, how many steps it made, and what it does now."""
+    if branch.state == "recorded":
+        return f"a recording of {len(branch.trace)} events"
     left = "" if branch.left is None else f"leaves {one_line(branch.parent or '')} before {branch.left}; "
     steps = f"{len(branch.steps)} step{'s' * (len(branch.steps) != 1)}"
     reason = f": {one_line(branch.reason)}" if branch.reason else ""

@@ -22,8 +22,8 @@ _bind_errors()
 _load_folders()
 
 __all__ = [
-    "Spec", "View", "attention", "beams", "control", "curves", "dims", "distribution", "flow", "options", "plan", "save_html", "show",
-    "states",
+    "Spec", "View", "attention", "beams", "branches", "control", "curves", "dims", "distribution", "flow", "options", "plan",
+    "save_html", "show", "states",
 ]  # fmt: skip
 
 
@@ -68,6 +68,14 @@ def distribution(scores: Any, reference: Any = None, **options: Any) -> View:
     a plain array), labels (of the vocabulary), lengths, steps, names, top, title, live. See `rfnb/viz/distribution/spec.py`.
     """
     return _view("distribution", scores, {"reference": reference, **options})
+
+
+def branches(tree: Any, **options: Any) -> View:
+    """The view of the runs of a tree, `run.tree()`, or of two runs, `rf.compare_runs(run, branch)`: any two of them beside each other.
+
+    Options: title, pairs (how many can be looked at without a kernel). See `rfnb/viz/branches/spec.py`.
+    """
+    return _view("branches", tree, options)
 
 
 def dims(value: Any, **options: Any) -> View:

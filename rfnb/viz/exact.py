@@ -67,7 +67,7 @@ def _block(spec: Spec, name: str) -> np.ndarray | None:
     """A block of a spec, or one that is made when it is asked for."""
     if name in spec.blocks:
         return spec.blocks[name]
-    if spec.kind == "group":
+    if spec.kind in ("group", "branches"):
         index, _, rest = name.partition("/")
         parts = {str(number): part for number, part in enumerate(spec.head["parts"])}
         if index not in parts:

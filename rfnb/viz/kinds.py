@@ -18,7 +18,19 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import fit
 from rfnb.viz.visible import safe
 
-KINDS = ("attention", "states", "beams", "distribution", "dims", "curves", "plan", "flow", "control", "group")
+KINDS = (
+    "attention",
+    "states",
+    "beams",
+    "distribution",
+    "dims",
+    "curves",
+    "plan",
+    "flow",
+    "branches",
+    "control",
+    "group",
+)
 WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
 
 

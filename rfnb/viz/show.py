@@ -5,6 +5,7 @@ rf.show(trace)                # all that a recording has
 rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
 rf.show(history), rf.show(view), rf.show(spec)
 rf.show(run)                  # a run of `rf.run`: its buttons, and all that it records
+rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them beside each other
 rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
 
@@ -21,7 +22,9 @@ from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.search.beam_search import SearchResult
 from rfnb.trace.beams import BeamHistory
+from rfnb.trace.compare import Comparison
 from rfnb.trace.trace import Trace
+from rfnb.trace.tree import Tree
 from rfnb.viz.kinds import spec_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
@@ -65,6 +68,8 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return RunView(value, **options).view
     if isinstance(value, (Loop, LoopPlan)):
         return View(spec_of("plan", value, **options))
+    if isinstance(value, (Tree, Comparison)):
+        return View(spec_of("branches", value, **options))
     if isinstance(value, (BeamHistory, SearchResult)):
         return View(spec_of("beams", value, **options))
     if hasattr(value, "named_parameters") and not hasattr(value, "module_path"):

@@ -10,7 +10,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import rfnb as rf
-from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.outcome import Outcome
+from rfnb.trace.tree import Branch, Changed, Left, Tree
 
 
 @pytest.fixture
@@ -241,3 +242,36 @@ def test_a_tree_that_does_not_fit_is_named(what, tmp_path, run):
     with pytest.raises(ValueError, match="load_trace: the file is damaged") as error:
         rf.load_trace(path)
     assert "its description does not fit its arrays" in str(error.value)
+
+
+def test_a_run_is_compared_with_its_branch(run, tmp_path):
+    branch = run.find("without c")
+    c = rf.compare_runs(run, branch)
+    assert (c.a.name, c.b.name, c.parted) == ("main", "without c", Left(2, "search", 2))
+    assert [result.edits for result in c.results] == ["=d=", "==="]
+    assert c.diff.first.step == 2
+    assert rf.compare_runs(branch, run).a.name == "without c"
+    run.save(tmp_path / "run.rfnb")
+    tree = rf.load_trace(tmp_path / "run.rfnb").tree
+    assert str(rf.compare_runs(tree["main"], tree["without c"])) == str(c)  # without the model
+
+
+def test_runs_without_a_recording_are_compared_too():
+    run = rf.run(letters, record=False, name="main")
+    _ = run.result
+    branch = run.from_step(2, lambda at: at.ban("c"))
+    _ = branch.result
+    c = rf.compare_runs(run, branch)
+    assert (c.parted, c.first) == (Left(2, "search", 2), "")
+    assert [result.edits for result in c.results] == ["=d=", "==="]
+
+
+def test_steps_before_they_part_are_the_same_and_the_first_that_differs_is_not_before(run):
+    tree = run.tree()
+    for one in tree.values():
+        for other in tree.values():
+            if one.name == other.name:
+                continue
+            c = rf.compare_runs(one, other)
+            steps = [row.step for row in c.diff.rows if row.differs]
+            assert not steps or min(steps) >= c.parted.step

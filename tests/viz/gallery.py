@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from viz.held import held
 from viz.odd_views import all_kinds, encoder_flow, loop, search, weights
+from viz.two_searches import branch_tree
 
 import rfnb as rf
 from rfnb.viz.drawing.img import lighter
@@ -82,6 +83,7 @@ def specs() -> dict[str, Spec]:
         "plan": view.plan(loop()).spec,
         "flow": encoder_flow(6),
         "control": held(),
+        "branches": view.branches(branch_tree(["#", *WORDS[:7]])).spec,
         "group": all_kinds(WORDS[:6], title="A recording")[-1],
     }
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from asserting import ragged, randn
 from viz.held import held
+from viz.two_searches import branch_tree
 
 import rfnb as rf
 from rfnb import Dim
@@ -110,6 +111,7 @@ def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
         rf.viz.plan(loop(), title=title).spec,
         chain_flow(labels, title),
         held(title, labels[0], labels[-1]),
+        rf.viz.branches(branch_tree(labels), title=title).spec,
     ]
     from rfnb.viz.group.spec import spec as group
 

@@ -15,7 +15,7 @@ WIDGETS, STATIC = ROOT / "widgets", ROOT / "rfnb" / "viz" / "static"
 
 @pytest.mark.parametrize("name", ["rfnb.js", "rfnb-static.js"])
 def test_the_bundle_stays_small(name):
-    assert (STATIC / name).stat().st_size <= 200_000
+    assert (STATIC / name).stat().st_size <= 212_000
 
 
 def test_names_that_are_private_to_their_classes_are_short():
@@ -24,9 +24,9 @@ def test_names_that_are_private_to_their_classes_are_short():
     assert "drawLegend" in source and "drawLegend" not in code
 
 
-def test_each_kind_but_a_group_has_a_script_of_its_own_for_stored_outputs():
+def test_each_kind_but_those_that_have_others_has_a_script_of_its_own_for_stored_outputs():
     alone = {kind for kind in KINDS if (STATIC / f"rfnb-static-{kind}.js").is_file()}
-    assert alone == set(KINDS) - {"group"}
+    assert alone == set(KINDS) - {"group", "branches"}
     assert all((STATIC / f"rfnb-static-{kind}.js").stat().st_size < 100_000 for kind in alone)
 
 

@@ -2,6 +2,7 @@
 
 import { render as attention } from "./attention/render";
 import { render as beams } from "./beams/render";
+import { render as branches } from "./branches/render";
 import type { Render } from "./context";
 import { render as control } from "./control/render";
 import { render as curves } from "./curves/render";
@@ -16,6 +17,7 @@ export const views: Record<string, Render<any>> = {
   attention,
   beams,
   control,
+  branches,
   curves,
   dims,
   distribution,

@@ -10,6 +10,7 @@ import { views } from "../src/views";
 import attention from "../../tests/viz/fixtures/attention_small.json";
 import beams from "../../tests/viz/fixtures/beams_small.json";
 import control from "../../tests/viz/fixtures/control_small.json";
+import branches from "../../tests/viz/fixtures/branches_small.json";
 import curves from "../../tests/viz/fixtures/curves_training.json";
 import distribution from "../../tests/viz/fixtures/distribution_small.json";
 import dims from "../../tests/viz/fixtures/dims_several.json";
@@ -19,7 +20,18 @@ import states from "../../tests/viz/fixtures/states_small.json";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
-const FIXTURES: Record<string, unknown> = { attention, beams, control, curves, dims, distribution, flow, plan, states };
+const FIXTURES: Record<string, unknown> = {
+  attention,
+  beams,
+  branches,
+  control,
+  curves,
+  dims,
+  distribution,
+  flow,
+  plan,
+  states,
+};
 
 /** A frame of each kind; the group has all others as its parts, linked. */
 function frameOf(kind: string, link = "test", more: Partial<AttentionHead> = {}): Frame {

@@ -72,7 +72,8 @@ def scale_of(spec: Any, panels: Sequence[Panel]) -> Scale:
     low, high = spec.head.get("range") or _range(panels)
     if low == 0 and 0.2 < high <= 1.001:
         high = 1.0
-    return Scale(low, high if high > low else low + 1, root=low == 0)
+    ramp = "diverging" if spec.head.get("signed") else "sequential"
+    return Scale(low, high if high > low else low + 1, ramp, root=low == 0)
 
 
 def _range(panels: Sequence[Panel]) -> tuple[float, float]:
@@ -115,7 +116,7 @@ def draw_panel(made: Drawing, spec: Any, panel: Panel, place: Place, scale: Scal
         made.add(
             Hatch(place.x, place.y + start * place.pitch_y, edge_x - place.x, (end - start) * place.pitch_y, "missing")
         )
-    draw_matrix(made, values, place, scale)
+    draw_matrix(made, values, place, scale, signed=scale.ramp == "diverging")
     part = panel.values[:, :col_len]
     draw_odd(
         made, part if hidden is None else np.where(hidden, 0, part), place

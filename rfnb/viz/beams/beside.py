@@ -1,14 +1,18 @@
-"""Lines beside the hypotheses in the drawing of a search: the way of the reference, and from what was merged to what has it now."""
+"""Lines beside the hypotheses in the drawing of a search: the way of the reference, from what was merged to what has it now, and where two
+searches part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rfnb.viz.beams.tree import Node, Tree
+from rfnb.viz.beams.tree import Arms, Node, Tree
+from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.shapes import Drawing, Lines, Point, Text, curve
+from rfnb.viz.visible import line
 
+BETWEEN = 40.0  # the room between two searches in one picture, for their names
 _MOST = 400  # lines to what was merged: more would hide the others
 
 
@@ -36,6 +40,20 @@ class Beside:
         made.add(Lines("ink", 1.6, [curve(start(node), end(node), parts) for node in self.reference], (5, 4)))
         x, y = end(self.reference[-1])
         made.add(Text(x, y - above, "R fell here" if self.fell else "R", 9, "warn", bold=True, halo=True))
+
+
+def draw_arms(made: Drawing, arms: Arms, x: float, ys: Sequence[float], half: float) -> None:
+    """Draw where two searches part: a line across the steps, one between A and B, their names on both sides of it."""
+    if arms.split >= len(ys):
+        return
+    middle = ys[arms.split - 1] + half + BETWEEN / 2
+    made.add(
+        Lines("muted", 1.0, [[(x, ys[0] - half), (x, ys[-1] + half)], [(x, middle), (made.width, middle)]], (2, 3))
+    )
+    room = max(60.0, made.width - x - 4)
+    for tag, name, y in (("A", arms.names[0], middle - 8), ("B", arms.names[1], middle + 9)):
+        text = labels.fitted(f"{tag}: {line(name)}", room, 11, bold=True)
+        made.add(Text(made.width - 2, y, text, 11, "ink", "right", bold=True, halo=True))
 
 
 def joins(

@@ -8,13 +8,13 @@ for its edges each place of the beam is a cell: what is drawn is bounded by the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from rfnb.viz.beams.beside import Beside, joins
-from rfnb.viz.beams.text import EMPTY, of_smaller, prefix
+from rfnb.viz.beams.beside import BETWEEN, Beside, draw_arms, joins
+from rfnb.viz.beams.text import EMPTY, apart, of_smaller, prefix
 from rfnb.viz.beams.tree import Cut, Node, Tree, grow, problem
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.paths import paths_of
@@ -91,6 +91,8 @@ def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
     """The picture in words."""
     name = labels.short(seq.get("label", "sequence"), 60)
     words = f"Beam search over {len(tree.nodes)} steps with up to {tree.width} hypotheses, {name}."
+    if tree.arms:
+        words += f" Two searches in one. {apart(tree.arms)}."
     if tree.nbest:
         top = tree.nbest[0]
         text = line(prefix(top.path(), head.get("join", " "))[:_WORDS])
@@ -107,13 +109,13 @@ class _Boxes:
         self.beside = beside
         self.tree, self.best, self.ranks = (
             tree,
-            set(tree.best),
+            tree.won,
             {id(node): rank for rank, node in enumerate(tree.nbest, 1)},
         )
         self.labels = [[labels.short(node.token, _LONGEST) if node else "" for node in row] for row in tree.nodes]
         self.cuts = [[cut for cut in cuts if cut.into is None][:_STUBS] for cuts in tree.cuts]
         self.widths = [max([26.0, *(fonts.width(text, 12) + 18 for text in row if text)]) for row in self.labels]
-        stubs = [[labels.short(cut.token, 10) for cut in cuts] for cuts in self.cuts]
+        stubs = [[" ".join(filter(None, [cut.arm, labels.short(cut.token, 10)])) for cut in cuts] for cuts in self.cuts]
         self.stubs = stubs
         for step, texts in enumerate(stubs):  # a step is as wide as what hangs below it
             self.widths[step] = max([self.widths[step], *(fonts.width(text, 10) + 20 for text in texts)])
@@ -139,9 +141,14 @@ class _Boxes:
         for stubs in self.under:
             self.y.append(down)
             down += _LANE + stubs * _STUB
+            if self.tree.arms and len(self.y) == self.tree.arms.split:
+                down += BETWEEN
         self.root = (_MARGIN - 10, self.y[0])
         made = Drawing(at + _MARGIN / 2, down - _LANE + _PILL + 22)
-        _axis(made, self.x, self.y, self.beside.axis)
+        _axis(made, self.x, self.y, self.beside.axis, self.tree)
+        if self.tree.arms:
+            at = self.tree.arms.at
+            draw_arms(made, self.tree.arms, self.x[at] - self.widths[at] / 2 - gap / 2, self.y, _LANE / 2)
         nodes = [node for row in self.tree.nodes for node in row if node]
         _edges(made, nodes, self.best, self._start, self._end, 5.0)
         joins(made, self.tree, self._after, self._end, 10)
@@ -253,25 +260,39 @@ def _frame(
     """An overview with its axes: the drawing, the x of steps, the y of slots, the height of a slot."""
     lane = min(22.0, max(3.0, _OVERVIEW / lanes))
     xs = [_MARGIN + (step + 0.5) * pitch for step in range(len(tree.nodes))]
-    tokens = [""] * len(tree.nodes)
-    for step, slot in tree.best:
-        node = tree.nodes[step][slot] if step < len(tree.nodes) and slot < len(tree.nodes[step]) else None
-        tokens[step] = labels.short(node.token) if node and node.state != "carried" else " "
-    # Words above the picture only where most of them can be read.
-    axis = labels.columns(tokens, pitch) if tree.best and pitch >= 5 else labels.Axis()
+    arms = tree.arms
+    axis = _words(tree, tree.best, pitch)
+    other = _words(tree, [place for place in arms.best if place[0] >= arms.at], pitch) if arms else labels.Axis()
     top = _AXIS + axis.room + (4 if axis.at else 0)
-    ys = [top + 4 + (slot + 0.5) * lane for slot in range(lanes)]
-    right = xs[-1] + pitch / 2 + max(axis.beside, _MARGIN / 3)
+    between = BETWEEN + other.room if arms else 0.0
+    ys = [top + 4 + (slot + 0.5) * lane + (between if arms and slot >= arms.split else 0) for slot in range(lanes)]
+    right = xs[-1] + pitch / 2 + max(axis.beside, other.beside, _MARGIN / 3)
     made = Drawing(min(width, right), ys[-1] + lane / 2 + 6)
-    _axis(made, xs, ys, axis_name)
+    _axis(made, xs, ys, axis_name, tree)
+    if arms:
+        draw_arms(made, arms, xs[arms.at] - pitch / 2, ys, lane / 2)
+        labels.draw_columns(made, other, _MARGIN, ys[min(arms.split, lanes - 1)] - lane / 2 - 1, pitch, "accent")
     labels.draw_columns(made, axis, _MARGIN, top - 1, pitch, "accent")
     return made, xs, ys, lane
+
+
+def _words(tree: Tree, path: list[tuple[int, int]], pitch: float) -> labels.Axis:
+    """The tokens of a winner above its steps, only where most of them can be read."""
+    tokens = [""] * len(tree.nodes)
+    for step, slot in path:
+        node = tree.nodes[step][slot] if step < len(tree.nodes) and slot < len(tree.nodes[step]) else None
+        if node and node.state != "carried":
+            tokens[step] = labels.short(node.token)
+    if pitch < 5 or not any(tokens):
+        return labels.Axis()
+    axis = labels.columns(tokens, pitch)
+    return replace(axis, at=[(step, text) for step, text in axis.at if tokens[step]])
 
 
 def _dots(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
     made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     half = min(4.5, max(1.0, min(pitch, lane) * 0.28))
-    best, nodes = set(tree.best), [node for row in tree.nodes for node in row if node]
+    best, nodes = tree.won, [node for row in tree.nodes for node in row if node]
     at = lambda node: (xs[node.step], ys[node.slot])  # noqa: E731
     root = (_MARGIN - pitch / 2, ys[0])
     before = lambda node: at(node.parent) if node.parent else root  # noqa: E731
@@ -304,10 +325,15 @@ def _cells(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -
     columns = max(1, min(len(xs), round(len(xs) * pitch)))
     starts = np.arange(columns) * len(xs) // columns
     shades = np.maximum.reduceat(shades, starts, axis=1)
-    made.add(Cells(_MARGIN, ys[0] - lane / 2, len(xs) * pitch, lanes * lane, shades, "faint"))
-    if tree.best:
-        places = np.array([(xs[step], ys[slot]) for step, slot in tree.best if step < len(xs) and slot < lanes])
-        made.add(Lines("accent", 2.2, paths_of(places[:, 0], places[:, 1])))
+    split = tree.arms.split if tree.arms else lanes
+    for first, last in ((0, split), (split, lanes)):
+        if first < last:
+            room = (len(xs) * pitch, (last - first) * lane)
+            made.add(Cells(_MARGIN, ys[first] - lane / 2, *room, shades[first:last], "faint"))
+    for path in (tree.best, tree.arms.best if tree.arms else []):
+        places = np.array([(xs[step], ys[slot]) for step, slot in path if step < len(xs) and slot < lanes])
+        if places.size:
+            made.add(Lines("accent", 2.2, paths_of(places[:, 0], places[:, 1])))
     at = lambda node: (xs[node.step], ys[node.slot])  # noqa: E731
     beside.draw_reference(made, lambda node: at(node.parent or node), at, 6, 1)
     made.notes.append(
@@ -316,7 +342,7 @@ def _cells(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -
     return made
 
 
-def _axis(made: Drawing, xs: list[float], ys: list[float], name: str) -> None:
+def _axis(made: Drawing, xs: list[float], ys: list[float], name: str, tree: Tree) -> None:
     """Numbers of steps above, of slots at the left."""
     pitch = xs[1] - xs[0] if len(xs) > 1 else 40.0
     every = labels.stride(pitch, 32)
@@ -325,4 +351,6 @@ def _axis(made: Drawing, xs: list[float], ys: list[float], name: str) -> None:
         *(Text(xs[step], 8, str(step), 10, "muted", "middle") for step in range(0, len(xs), every) if xs[step] > 40)
     )
     lane = ys[1] - ys[0] if len(ys) > 1 else 40.0
-    made.add(*(Text(4, ys[slot], str(slot), 10, "muted") for slot in range(0, len(ys), labels.stride(lane, 12))))
+    split = tree.arms.split if tree.arms else len(ys)
+    every = labels.stride(lane, 12)
+    made.add(*(Text(4, y, str(slot % split), 10, "muted") for slot, y in enumerate(ys) if slot % split % every == 0))

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.viz.beams.drawing import MOST_SEQS, description, of_tree
 from rfnb.viz.beams.parts import adds_up
-from rfnb.viz.beams.text import EMPTY, prefix, remark, telling
+from rfnb.viz.beams.text import EMPTY, apart, prefix, remark, telling
 from rfnb.viz.beams.tree import Tree, grow, parts_along, problem
 from rfnb.viz.drawing.img import img
 from rfnb.viz.kinds import WIDE
@@ -42,12 +42,14 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         path, note = node.path(), remark(tree, node, bool(head.get("live")))
         line = escape.escape(one_line(prefix(path, join)) or EMPTY)
-        line = f"<b>{line}</b>" if (node.step, node.slot) in tree.best[-1:] else line
+        line = f"<b>{line}</b>" if (node.step, node.slot) in tree.ends else line
         parts = [f"{value:.3f}" for value in parts_along(path)]
-        rows.append([str(rank), f"{node.score:.3f}", *parts, line, note])
+        tag = f"{tree.arms.tag(node) or 'A B'} " if tree.arms else ""
+        rows.append([f"{tag}{rank}", f"{node.score:.3f}", *parts, line, note])
     table = _table(["rank", "score", *map(escape.escape, tree.parts), "text", ""], rows) + _reasons(tree)
     notes = "".join(f"<p>{escape.escape(note)}</p>" for note in picture.notes)
-    return f"<p><b>{caption}</b></p>\n{img(picture)}\n{notes}{table}"
+    arms = f"<p>{escape.escape(apart(tree.arms))}</p>\n" if tree.arms else ""
+    return f"<p><b>{caption}</b></p>\n{arms}{img(picture)}\n{notes}{table}"
 
 
 def _reasons(tree: Tree) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.viz.beams.following import of_winner, words
 from rfnb.viz.beams.parts import adds_up
-from rfnb.viz.beams.tree import Cut, Node, Tree, grow, parts_along, problem, rating
+from rfnb.viz.beams.tree import Arms, Cut, Node, Tree, grow, parts_along, problem, rating
 from rfnb.viz.terminal import WIDTH, aligned, shortened, width_of
 from rfnb.viz.visible import line, visible
 
@@ -55,11 +55,14 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
     exponent = head.get("length_exponent") or 0.0
     tree = grow(seq, length_exponent=exponent, threshold=head.get("threshold"))
     steps = "1 step" if len(tree.nodes) == 1 else f"{len(tree.nodes)} steps"
+    arms = tree.arms
     lines = [
         f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {steps}, up to {tree.width} hypotheses"
     ]
     if not tree.nodes:
         return lines[0] + "\n  nothing yet"
+    if arms:
+        lines.append(f"{apart(arms)}. From there on slots below {arms.split} are A, the others B.")
     reference = seq.get("reference")
     if reference:
         lines += [f"reference: {line(join_labels(reference['labels'], head.get('join', ' ')))}", reference["text"]]
@@ -71,6 +74,17 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
         + [_LEGEND + (f", {seq['blank']} no new label" if seq.get("blank") else "")]
     )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def apart(arms: Arms) -> str:
+    """Say where two searches part, and which is which."""
+    a, b = (line(name) for name in arms.names)
+    where = (
+        f"the same up to step {arms.at - 1}, apart from step {arms.at} on"
+        if arms.at
+        else "apart from the first step on"
+    )
+    return f"A: {a}, B: {b}; {where}"
 
 
 def of_smaller(seq: Mapping[str, Any]) -> list[str]:
@@ -89,7 +103,13 @@ def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str
         rows[0][-2:-2] = [sign + name for sign, name in zip(signs, tree.parts)]
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         path = node.path()
-        row = [str(rank), f"{node.score:.3f}", remark(tree, node, live), line(prefix(path, join)[:_MOST_TEXT]) or EMPTY]
+        tag = f"{tree.arms.tag(node) or 'A B'} " if tree.arms else ""
+        row = [
+            f"{tag}{rank}",
+            f"{node.score:.3f}",
+            remark(tree, node, live),
+            line(prefix(path, join)[:_MOST_TEXT]) or EMPTY,
+        ]
         if exponent:
             row[2:2] = [f"{rating(node, exponent):.3f}"]
         if tree.parts:
@@ -103,7 +123,7 @@ def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str
 
 def remark(tree: Tree, node: Node, live: bool) -> str:
     """The remark on a hypothesis in the n-best list."""
-    won = tree.best and tree.best[-1] == (node.step, node.slot)
+    won = (node.step, node.slot) in tree.ends
     words = ["best so far" if live else "winner"] if won else []
     return ", ".join(words if node.state == "ended" else [*words, "not complete"])
 
@@ -117,14 +137,17 @@ def telling(cuts: Sequence[Cut]) -> list[Cut]:
 def _step_table(tree: Tree, steps: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line per step with as many slots as fit, and below it the best candidates that were cut, and of the winner the best labels."""
     nodes = tree.nodes[:_MAX_STEPS]
-    most, best = max(len(row) for row in nodes), set(tree.best)
+    most, best = max(len(row) for row in nodes), tree.won
+    heads = [f"slot {slot}" for slot in range(most)]
+    if tree.arms:
+        nodes, heads = _in_turn(nodes, tree.arms.split, most)
     rows = [[str(index), *(_cell(node, best) for node in row[:_MAX_SLOTS])] for index, row in enumerate(nodes)]
     slots = min(most, _MAX_SLOTS)
     widths = [max((width_of(row[slot + 1]) for row in rows if slot + 1 < len(row)), default=0) for slot in range(slots)]
     while slots > 1 and 6 + sum(widths[:slots]) + 2 * slots + (7 if slots < most else 0) > WIDTH:
         slots -= 1
     more = [f"(+{most - slots})"] if slots < most else []
-    table = [["step", *(f"slot {slot}" for slot in range(slots)), *more]]
+    table = [["step", *heads[:slots], *more]]
     table += [[*row[: slots + 1], *[""] * (slots + 1 - len(row)), *([""] if more else [])] for row in rows]
     head, *lines = aligned(table, _MOST_CELL)
     out = [head]
@@ -138,6 +161,15 @@ def _step_table(tree: Tree, steps: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(tree.nodes) > _MAX_STEPS:
         out.append(f"... and {len(tree.nodes) - _MAX_STEPS} more steps")
     return out
+
+
+def _in_turn(
+    nodes: Sequence[Sequence[Node | None]], split: int, most: int
+) -> tuple[list[list[Node | None]], list[str]]:
+    """The slots of two searches in turn, the best of both first; and their names."""
+    order = sorted(range(most), key=lambda slot: (slot % split, slot))
+    heads = [f"{'AB'[slot >= split]} {slot % split}" for slot in order]
+    return [[row[slot] if slot < len(row) else None for slot in order] for row in nodes], heads
 
 
 def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:

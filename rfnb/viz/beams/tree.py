@@ -67,6 +67,7 @@ class Cut:
     verdict: str
     why: str | None = None  # if not by its rank
     parts: Sequence[float] = ()
+    arm: str = ""  # where both arms have the same parents: the letter of its own
     margin: float | None = None  # to the last survivor, below 0 if behind; None if that says nothing
     number: int = 0  # in the list of the spec
     into: int | None = None  # the slot of the hypothesis that it became a part of
@@ -82,16 +83,70 @@ class Tree:
     nbest: list[Node]  # complete hypotheses and those still open at the end, best first
     parts: list[str]  # of what the scores are made, if it is more than one log probability
     width: int  # hypotheses in the beam at most, without those that left it
+    arms: Arms | None = None  # of two searches in one
+
+    @property
+    def won(self) -> set[tuple[int, int]]:
+        """The places that a winner came through: of two arms those of both."""
+        return {*self.best, *(self.arms.best if self.arms else ())}
+
+    @property
+    def ends(self) -> list[tuple[int, int]]:
+        """The places where the winners end."""
+        return [path[-1] for path in (self.best, self.arms.best if self.arms else []) if path]
+
+    def rivals(self, node: Node) -> list[Node]:
+        """The hypotheses of its search in its step, itself among them."""
+        arms = self.arms
+        row = [other for other in self.nodes[node.step] if other]
+        return row if arms is None else [other for other in row if arms.arm_of(other) == arms.arm_of(node)]
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Two searches in one (`rfnb/viz/beams/arms.py`): from step `at` on slots below `split` are A, the others B."""
+
+    at: int
+    split: int
+    names: tuple[str, str]
+    last: tuple[int, int]  # the last step of each
+    best: list[tuple[int, int]]  # path of the winner of B; that of A is that of the tree
+
+    @staticmethod
+    def of(seq: dict[str, Any]) -> Arms | None:
+        """The arms of a sequence, if it has any."""
+        told = seq.get("arms")
+        if not told:
+            return None
+        best = [(int(step), int(slot)) for step, slot in told["best"]]
+        return Arms(told["at"], told["split"], tuple(told["names"]), tuple(told["ends"]), best)
+
+    def arm_of(self, node: Node) -> int | None:
+        """The number of the arm that a node is in; None: it is in both."""
+        return None if node.step < self.at else int(node.slot >= self.split)
+
+    def tag(self, node: Node) -> str:
+        """The same as a letter; "" for what is in both."""
+        arm = self.arm_of(node)
+        return "" if arm is None else "AB"[arm]
+
+    def is_last(self, node: Node) -> bool:
+        """Whether the search of this node ends with its step."""
+        arm = self.arm_of(node)
+        return node.step in self.last if arm is None else node.step == self.last[arm]
 
 
 def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float | None = None) -> Tree:
     """The tree of one sequence of a `beams` spec (checked by `problem` before)."""
-    nodes = _link(seq["steps"], seq.get("blank"))
-    _states(nodes, seq["steps"], carries=_carries(seq["steps"], nodes))
-    cuts = _cuts(seq["steps"], nodes, seq.get("blank"), threshold)
+    nodes, arms = _link(seq["steps"], seq.get("blank")), Arms.of(seq)
+    if arms:
+        _told_states(nodes, seq["steps"])
+    else:
+        _states(nodes, seq["steps"], carries=_carries(seq["steps"], nodes))
+    cuts = _cuts(seq["steps"], nodes, seq.get("blank"), threshold, told=arms is not None)
     best = [(int(step), int(slot)) for step, slot in seq.get("best") or []]
     width = max((sum(not (node and node.left) for node in row) for row in nodes), default=0)
-    return Tree(nodes, cuts, best, _nbest(nodes, length_exponent), columns(seq), width)
+    return Tree(nodes, cuts, best, _nbest(nodes, length_exponent, arms), columns(seq), width, arms)
 
 
 def tell(seq: dict[str, Any], tree: Tree) -> dict[str, Any]:
@@ -173,15 +228,24 @@ def _states(nodes: list[list[Node | None]], steps: list[dict[str, Any]], *, carr
                 node.state = "dead"
 
 
+def _told_states(nodes: list[list[Node | None]], steps: list[dict[str, Any]]) -> None:
+    """The states that the spec has: two searches in one have been told theirs."""
+    for row, step in zip(reversed(nodes), reversed(steps)):
+        for node in row:
+            if node:
+                node.last = max((child.last for child in node.children), default=node.step)
+                node.state = step["states"][node.slot] or node.state
+
+
 def rank_of(tree: Tree, node: Node) -> int:
     """The place of a hypothesis in its step by score, from 1."""
-    present = sorted((other for other in tree.nodes[node.step] if other), key=lambda other: (-other.score, other.slot))
+    present = sorted(tree.rivals(node), key=lambda other: (-other.score, other.slot))
     return next(rank for rank, other in enumerate(present, 1) if other is node)
 
 
 def verdict_of(tree: Tree, node: Node) -> str:
     """The fate of a hypothesis in words, as the page says it (`widgets/src/beams/verdict.ts`)."""
-    present = [other for other in tree.nodes[node.step] if other]
+    present = tree.rivals(node)
     rank, behind = rank_of(tree, node), max(other.score for other in present) - node.score
     place = f"rank {rank} of {len(present)}, " + ("the best" if rank == 1 else f"{behind:.2f} nats behind the best")
     following = tree.cuts[node.step + 1] if node.step + 1 < len(tree.cuts) else []
@@ -205,8 +269,18 @@ def verdict_of(tree: Tree, node: Node) -> str:
 
 
 def _cuts(
-    steps: list[dict[str, Any]], nodes: list[list[Node | None]], blank: str | None, threshold: float | None
+    steps: list[dict[str, Any]],
+    nodes: list[list[Node | None]],
+    blank: str | None,
+    threshold: float | None,
+    *,
+    told: bool,
 ) -> list[list[Cut]]:
+    """The candidates that were cut.
+
+    Args:
+        told: What the spec says of each holds: of two searches in one its rank is not that in its step.
+    """
     out, numbers = [], _number_labels(nodes)
     for index, step in enumerate(steps):
         ends = step.get("ends") or [0.0] * len(nodes[index])
@@ -221,13 +295,20 @@ def _cuts(
             before = parent.labels if parent else 0
             labels = before if cut["token"] == blank else numbers.get((before, cut["token"]))
             into = _same_labels(nodes[index], labels) if why == "merged" else None
-            verdict = cut_verdict(cut["score"], rank, kept, why, into=into, threshold=threshold, by_rank=by_rank)
+            verdict = cut.get("verdict") if told else None
+            verdict = verdict or cut_verdict(
+                cut["score"], rank, kept, why, into=into, threshold=threshold, by_rank=by_rank
+            )
             gain = cut["score"] - (parent.score if parent else 0.0)
             margin = cut["score"] - min(kept) if kept and why in (None, "blocked") else None
+            margin, into = (cut.get("margin"), cut.get("into")) if told else (margin, into)
             parts = cut.get("parts", [])
             row.append(
-                Cut(index, cut["token"], cut["score"], parent, gain, rank, verdict, why, parts, margin, number, into)
-            )
+                Cut(
+                    index, cut["token"], cut["score"], parent, gain, rank, verdict, why, parts, cut.get("arm", ""),
+                    margin, number, into,
+                )
+            )  # fmt: skip
         out.append(row)
     return out
 
@@ -293,10 +374,11 @@ def nats(value: float) -> str:
     return f"{value:.5f} nats" if 0 < value < 0.005 else f"{value:.2f} nats"
 
 
-def _nbest(nodes: list[list[Node | None]], length_exponent: float) -> list[Node]:
+def _nbest(nodes: list[list[Node | None]], length_exponent: float, arms: Arms | None) -> list[Node]:
     flat = [node for row in nodes for node in row if node]
     ended = [node for node in flat if node.state == "ended"]
-    open_ = [node for node in (nodes[-1] if nodes else []) if node and node.state == "alive"]
+    last = [node for node in flat if arms.is_last(node)] if arms else nodes[-1] if nodes else []
+    open_ = [node for node in last if node and node.state == "alive"]
     return sorted(ended + open_, key=lambda node: (-rating(node, length_exponent), node.step, node.slot))
 
 
@@ -311,10 +393,26 @@ def problem(head: Any) -> str | None:
             return f"This beam search cannot be drawn: sequence {index} has no list of steps."
         before = None
         for number, step in enumerate(steps):
-            fault = _fault(step, before)
+            fault = _fault(step, before) or _arms_fault(seq.get("arms"), step, len(steps))
             if fault:
                 return f"This beam search cannot be drawn: sequence {index}, step {number}: {fault}."
             before = len(step["tokens"])
+    return None
+
+
+def _arms_fault(arms: Any, step: dict[str, Any], steps: int) -> str | None:
+    """The fault of a sequence that says that it is two searches in one."""
+    if arms is None:
+        return None
+    known = isinstance(arms, dict) and {"at", "split", "names", "ends", "best"} <= arms.keys()
+    if not known or not all(isinstance(arms[name], int) and arms[name] >= 0 for name in ("at", "split")):
+        return "arms have at, split, names, ends and best"
+    if not all(isinstance(arms[name], list) and len(arms[name]) == 2 for name in ("names", "ends")):
+        return "names and ends of arms are one for each of two"
+    if not isinstance(arms["best"], list) or not all(0 <= int(place[0]) < steps for place in arms["best"]):
+        return "the path of the second winner leaves the search"
+    if not isinstance(step.get("states"), list) or len(step["states"]) != len(step["tokens"]):
+        return "a step of two searches has a state for each hypothesis"
     return None
 
 

@@ -23,12 +23,12 @@ def spec(parts: Sequence[Spec], *, title: str = "", live: bool = False, link: st
     return join(head, parts)
 
 
-def join(head: dict[str, Any], parts: Sequence[Spec]) -> Spec:
-    """The spec of a group with these parts, and all else in its head as it is."""
+def join(head: dict[str, Any], parts: Sequence[Spec], kind: str = "group") -> Spec:
+    """The spec of a group, or of another view that has parts, and all else in its head as it is."""
     head = {**head, "parts": [{"kind": part.kind, "head": part.head} for part in parts]}
     blocks = {f"{index}/{name}": block for index, part in enumerate(parts) for name, block in part.blocks.items()}
     codes = {f"{index}/{name}": code for index, part in enumerate(parts) for name, code in part.codes.items()}
-    return Spec("group", head, blocks, codes)
+    return Spec(kind, head, blocks, codes)
 
 
 def parts_of(spec: Any) -> list[Spec]:

@@ -40,7 +40,7 @@ def page_spec(spec: Spec, room: Room) -> Spec:
     """
     if _is_small(spec, room.small):
         return spec
-    if spec.kind == "group":
+    if spec.kind in ("group", "branches"):
         return _group(spec, room)
     if spec.kind in _HEADS:
         return _HEADS[spec.kind](spec, room)
@@ -70,13 +70,13 @@ def _group(spec: Spec, room: Room) -> Spec:
     parts = parts_of(spec)
     raw = [sum(block.nbytes for block in part.blocks.values()) + len(str(part.head)) for part in parts]
     made: dict[int, Spec] = {}
-    left = room.minus(300)
+    left = room.minus(300 if spec.kind == "group" else _size(Spec(spec.kind, {**spec.head, "parts": []})))
     for index in sorted(range(len(parts)), key=raw.__getitem__):
         waiting = len(parts) - len(made)
         share = Room(left.most // waiting, left.easy // waiting)
         made[index] = page_spec(parts[index], share)
         left = left.minus(_size(made[index]))
-    return join(spec.head, [made[index] for index in range(len(parts))])
+    return join(spec.head, [made[index] for index in range(len(parts))], spec.kind)
 
 
 def _attention(spec: Spec, room: Room) -> Spec:
@@ -86,14 +86,18 @@ def _attention(spec: Spec, room: Room) -> Spec:
         values = spec.blocks[entry["block"]]
         lengths = [(head["seqs"][seq]["row_len"], head["seqs"][seq]["col_len"]) for seq in entry["seqs"]]
         factors = square(*values.shape[1:])
-        grids.append(Grid(entry["block"], values, lengths, "sqrt", largest, factors))
+        if head.get("signed"):
+            grids.append(Grid(entry["block"], values, lengths, "linear", extreme, factors))
+        else:
+            grids.append(Grid(entry["block"], values, lengths, "sqrt", largest, factors))
     shown = {grid.name for grid in grids}  # the others, badges and masks, stay as they are
     room = room.minus(_size(Spec("attention", {}, {name: b for name, b in spec.blocks.items() if name not in shown})))
     rung, made = _fit(grids, room, _GLANCE if len(grids) > 1 else _SCREEN)
     focus = next((grid for grid in grids[head.get("focus", 0) :]), None)
     if focus is not None and len(grids) > 1 and rung.cells > 1:
         made[focus.name] = _finer(focus, rung, made, room)
-    words = _words(made, "the largest", "weights", ("rows", "columns"))
+    which = "the weight farthest from 0" if head.get("signed") else "the largest"
+    words = _words(made, which, "weights", ("rows", "columns"))
     return _with(spec, made, {}, words)
 
 

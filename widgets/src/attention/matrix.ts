@@ -37,6 +37,7 @@ export interface Head extends AnyHead {
   heads?: string[];
   slider?: { name: string; labels: string[] };
   range?: [low: number, high: number];
+  signed?: boolean; // a difference: both sides of 0 have a colour of their own
   badges?: string[];
   looks?: string[];
   maps: MapEntry[];

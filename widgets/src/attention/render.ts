@@ -2,7 +2,7 @@
 
 import { image } from "../canvas";
 import type { Table } from "../color";
-import { sequential } from "../color";
+import { diverging, sequential } from "../color";
 import type { Context, Render } from "../context";
 import { button, h, region, select, set, setOptions, slider } from "../dom";
 import { rowOf } from "../exact";
@@ -282,7 +282,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   private get colors(): Table {
-    return sequential(this.ctx.palette().dark);
+    return (this.frame.head.signed ? diverging : sequential)(this.ctx.palette().dark);
   }
 
   protected layout(width: number): Layout {

@@ -81,7 +81,7 @@ export function cells(
   palette: Palette,
 ): void {
   const { x, lanes } = made,
-    pitch = (lanes[1] ?? lanes[0]! + 12) - lanes[0]!,
+    pitch = made.lane,
     half = Math.max(1, pitch * 0.36),
     step = (x[1] ?? x[0]! + 4) - x[0]!;
   const kinds: number[][] = [[], [], [], []]; // of each its places, left and slot

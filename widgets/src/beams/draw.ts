@@ -6,8 +6,8 @@ import { cells, dots, ring, tokens } from "./dots";
 import type { Layout, PlacedNode } from "./layout";
 import { LONGEST_ON_END, nearest } from "./layout";
 import { cutStubs, pill } from "./pills";
-import { circle, edges, haloed, LOST, stroke } from "./strokes";
-import type { Node } from "./tree";
+import { circle, edges, haloed, LOST, set, stroke } from "./strokes";
+import type { Arms, Node } from "./tree";
 
 export interface Scene {
   left: number;
@@ -22,6 +22,7 @@ export interface Scene {
   axis: string; // what the steps are
   reference: { path: Set<Node>; last: Node | null; fell: string } | null; // where it went, and where it fell
   inside: ((node: Node) => boolean) | null; // whether a smaller beam would have kept it; null: nobody asks
+  arms: Arms | undefined; // of two searches in one
   smaller: { lost: Node | null; best: Node[]; words: string } | null; // where that loses the winner, and what it finds
 }
 
@@ -46,6 +47,7 @@ export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene
       line = { color: palette.accent, width: strong(made), dash: [], alpha: 1 };
     stroke(g, made, lost, { ...line, alpha: LOST });
     stroke(g, made, lost.length ? won.filter(({ node }) => scene.inside!(node)) : won, line);
+    if (made.parting) parting(g, made, scene, made.parting, palette);
     if (made.labels) return;
     dots(g, made, nodes, scene, palette);
     dots(g, made, won, scene, palette, true);
@@ -75,6 +77,31 @@ export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene,
     }
   });
   axis(g, made, scene, palette);
+}
+
+/** A line across the steps where two searches part, and one between them with their names on both sides. */
+function parting(
+  g: CanvasRenderingContext2D,
+  made: Layout,
+  { arms, left, width }: Scene,
+  { x, y }: { x: number; y: number },
+  palette: Palette,
+): void {
+  set(g, { color: palette.muted, width: 1, dash: [2, 3], alpha: 1 });
+  g.beginPath();
+  g.moveTo(x, made.axis);
+  g.lineTo(x, made.height);
+  g.moveTo(x, y);
+  g.lineTo(made.width, y);
+  g.stroke();
+  g.setLineDash([]);
+  g.font = `bold 11px ${palette.font}`;
+  g.textAlign = "right";
+  g.textBaseline = "middle";
+  const right = Math.min(made.width, left + width) - 6;
+  arms!.names.forEach((name, arm) =>
+    haloed(g, `${"AB"[arm]}: ${cutTo(name, 40)}`, right, y + (arm ? 10 : -9), palette, palette.ink),
+  );
 }
 
 const strong = (made: Layout): number => (made.labels ? 6 : Math.max(2, made.half * 1.5));
@@ -141,12 +168,13 @@ function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: 
   g.font = `10px ${palette.font}`;
   g.fillStyle = palette.muted;
   g.fillText(scene.axis, 4, AXIS_AT);
-  const pitch = (made.lanes[1] ?? Infinity) - (made.lanes[0] ?? 0);
-  const every = Math.max(1, Math.ceil(12 / pitch));
+  const every = Math.max(1, Math.ceil(12 / made.lane));
   g.fillStyle = palette.paper;
   if (scene.left > 0) g.fillRect(0, made.axis, 26, scene.height); // what has scrolled away does not shine through the slot numbers
   if (scene.top < 8) haloed(g, "slot", 4, made.axis + 6 - scene.top, palette);
-  made.lanes.forEach((y, slot) => {
+  const split = scene.arms?.split ?? Infinity;
+  made.lanes.forEach((y, lane) => {
+    const slot = lane < split ? lane : lane - split;
     if (slot % every === 0 && y - scene.top > made.axis + 4) haloed(g, String(slot), 6, y - scene.top, palette);
   });
 }

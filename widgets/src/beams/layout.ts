@@ -58,10 +58,14 @@ export interface Layout {
   columns: PlacedNode[][]; // of each step what is there; not of cells
   at: (node: Node) => PlacedNode;
   cuts: PlacedCut[][];
+  parting: { x: number; y: number } | null; // where two searches in one part, and the line between them
+  lane: number; // from one slot to the next
   every: number; // each how-many-th step gets its number on the axis
 }
 
 export const PILL_HALF = 11;
+/** Pixels between two searches in one picture, for their names. */
+export const BETWEEN = 40;
 /** Pixels of a step below which no edge and no dot can be told from the next. */
 export const LEAST_PITCH = 6;
 const AXIS = 20,
@@ -95,6 +99,8 @@ export function layout(tree: Tree, options: Options): Layout {
 }
 
 export const shorten = (token: string): string => cutTo(token, LONGEST);
+
+const nameOf = ({ arm, token }: Cut): string => (arm ? `${arm} ` : "") + shorten(token);
 
 /** How far a candidate was from the last survivor, in words: it is no log probability. */
 export function marginOf({ margin }: Cut): string {
@@ -134,10 +140,11 @@ function columnsOf(tree: Tree, { cuts, measure }: Options, margins: boolean): Co
 }
 
 const stubWidth = (cut: Cut, measure: Options["measure"], margins: boolean): number =>
-  measure(shorten(cut.token)) + (margins && cut.margin !== null ? 5 + measure(marginOf(cut)) * 0.8 : 0);
+  measure(nameOf(cut)) + (margins && cut.margin !== null ? 5 + measure(marginOf(cut)) * 0.8 : 0);
 
 function pillLayout(tree: Tree, options: Options, { pills, widths, total, margins }: Columns, lanes: number): Layout {
-  const steps = tree.nodes.length;
+  const steps = tree.nodes.length,
+    { arms } = tree.spec;
   const gap = Math.min(GAP_MAX, Math.max(GAP, GAP + (options.width - MARGIN * 2 - total) / Math.max(steps, 1)));
   const left: number[] = [],
     x: number[] = [];
@@ -166,6 +173,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
   for (let lane = 0; lane < Math.max(lanes, 1); lane++) {
     y.push(down);
     down += LANE + stubs[lane]! * STUB;
+    if (lane + 1 === arms?.split) down += BETWEEN;
   }
   const root = { x: MARGIN - 6, y: y[0]! };
   const ends = (node: Node): number => x[node.step]! + pills[node.step]![node.slot]! / 2;
@@ -187,7 +195,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
       const lane = cut.parent?.slot ?? 0;
       return {
         cut,
-        label: shorten(cut.token),
+        label: nameOf(cut),
         margin: margins ? marginOf(cut) : "",
         x: left[step]! + BESIDE,
         y: y[lane]! + PILL_HALF + 24 + orders[step]![index]! * STUB,
@@ -216,6 +224,8 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
     columns: columnsBy(tree, at),
     at,
     cuts,
+    parting: arms ? { x: left[arms.at]! - gap / 2, y: (y[arms.split] ?? down) - LANE / 2 - BETWEEN / 2 } : null,
+    lane: LANE,
     every: 1,
   };
 }
@@ -240,7 +250,9 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     for (const row of tree.nodes) for (const node of row) if (node) longest = Math.max(longest, measured(node).tall);
   const axis = AXIS + (rail ? Math.ceil(longest) + 8 : 0);
   const x = tree.nodes.map((_, step) => MARGIN + (step + 0.5) * pitch);
-  const y = times(Math.max(lanes, 1), (slot) => axis + 14 + (slot + 0.5) * lane);
+  const { arms } = tree.spec,
+    between = (slot: number) => (arms && slot >= arms.split ? BETWEEN : 0);
+  const y = times(Math.max(lanes, 1), (slot) => axis + 14 + (slot + 0.5) * lane + between(slot));
   const half = Math.min(5, Math.max(0.8, Math.min(pitch, lane) * 0.28));
   const root = { x: MARGIN - Math.min(pitch / 2, 10), y: y[0]! };
   // In the place of its dot a token has the whole pitch but for the edges at both sides; where few have that room, all are dots.
@@ -298,7 +310,7 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     tokens,
     rail,
     width: MARGIN * 2 + steps * pitch,
-    height: axis + 20 + Math.max(lanes, 1) * lane,
+    height: axis + 20 + Math.max(lanes, 1) * lane + between(lanes),
     axis,
     x,
     lanes: y,
@@ -308,6 +320,8 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     columns: cells ? [] : columnsBy(tree, at),
     at,
     cuts,
+    parting: arms ? { x: x[arms.at]! - pitch / 2, y: (y[arms.split] ?? 0) - (lane + BETWEEN) / 2 } : null,
+    lane,
     every: [1, 2, 5, 10, 20, 50, 100, 200, 500].find((every) => every * pitch >= 34) ?? 1000,
   };
 }

@@ -4,8 +4,8 @@ import { h, on, set } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
 import { line } from "../visible";
-import type { Node, Reference } from "./tree";
-import { pathOf, prefix, rating, tokensOf, untold } from "./tree";
+import type { Arms, Node, Reference } from "./tree";
+import { pathOf, prefix, rating, tagOf, tokensOf, untold } from "./tree";
 
 /** A text in parts; `differs`: other than in the hypothesis it is compared with. */
 export interface Run {
@@ -78,7 +78,8 @@ export function showNbest(
   table: HTMLElement,
   nbest: Node[],
   options: {
-    best: [number, number] | undefined;
+    ends: ([number, number] | undefined)[];
+    arms?: Arms | undefined;
     exponent: number;
     reference?: Reference | undefined;
     join: string;
@@ -86,7 +87,7 @@ export function showNbest(
     choose: (node: Node) => void;
   },
 ): void {
-  const { exponent, best } = options;
+  const { exponent, ends } = options;
   const errors = (node: Node): string[] => {
     const edits = options.reference?.aligned[`${node.step},${node.slot}`];
     if (!options.reference) return [];
@@ -103,7 +104,7 @@ export function showNbest(
   const shown = nbest.slice(0, 10);
   const paths = shown.map((node) => pathOf(node));
   const rows = shown.map((node, index) => {
-    const won = best?.[0] === node.step && best?.[1] === node.slot;
+    const won = ends.some((end) => end?.[0] === node.step && end?.[1] === node.slot);
     const whole = line(prefix(paths[index]!, options.join)) || untold(node),
       runs = differing(paths[index]!, paths[index ? 0 : 1], options.join);
     const edits = options.reference?.aligned[`${node.step},${node.slot}`];
@@ -119,7 +120,7 @@ export function showNbest(
     const row = h(
       "tr",
       { "data-won": won, "data-key": `${node.step},${node.slot}` },
-      h("td.rfnb-beams-rank", String(index + 1)),
+      h("td.rfnb-beams-rank", `${tagOf(options.arms, node)}${index + 1}`),
       h("td", fixed(node.score, 3)),
       ...(exponent ? [h("td", fixed(rating(node, exponent), 3))] : []),
       ...errors(node).map((number) => h("td", number)),

@@ -217,7 +217,9 @@ class BeamsView implements Rendered<BeamsHead> {
       ? `Reference (R): ${line(reference.labels.join(this.join))}. ${reference.text}${rank}`
       : "";
     this.referenceNote.hidden = !reference;
-    this.status.textContent = `${steps} · beam ${width}${live ? " · running" : ""}`;
+    const { arms } = this.tree.spec,
+      apart = arms ? ` · A: ${line(arms.names[0]!)}, B: ${line(arms.names[1]!)}, apart from step ${arms.at} on` : "";
+    this.status.textContent = `${steps} · beam ${width}${live ? " · running" : ""}${apart}`;
     const data = { step: nodes.length - 1, beam: width, seq: this.seq };
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
     this.showBeam();
@@ -256,7 +258,8 @@ class BeamsView implements Rendered<BeamsHead> {
     this.legend.textContent = legend(this.tree, this.made, this.scrub === null ? undefined : this.smaller[this.scrub]);
     this.cutButton.hidden = !cuts.some((row) => row.length) || this.made.cells;
     this.zoomButton.textContent = this.made.labels ? "Overview" : "Labels";
-    this.zoomButton.hidden = this.legend.hidden = this.alphaLabel.hidden = !nodes.length;
+    this.zoomButton.hidden = this.legend.hidden = !nodes.length;
+    this.alphaLabel.hidden = !nodes.length || !!this.tree.spec.arms; // one for both would rank what are two lists
     this.fillTable();
     this.rerank();
   }
@@ -272,7 +275,8 @@ class BeamsView implements Rendered<BeamsHead> {
   }
 
   private rerank(): void {
-    const list = nbest(this.tree.nodes, this.exponent);
+    const { arms } = this.tree.spec,
+      list = nbest(this.tree.nodes, this.exponent, arms);
     this.tree.nbest = list;
     this.ranks = new Map(list.slice(0, 99).map((node, index) => [node, index + 1]));
     const [top] = list,
@@ -287,7 +291,8 @@ class BeamsView implements Rendered<BeamsHead> {
     this.alphaNote.textContent = `${where} It ranks anew only what the search has kept; what was cut could not have won.`;
     const { live } = this.head;
     showNbest(this.table, list, {
-      best,
+      ends: [best, arms?.best.at(-1)],
+      arms,
       exponent: this.exponent,
       reference: this.head.seqs[this.seq]?.reference,
       join: this.join,
@@ -445,7 +450,10 @@ class BeamsView implements Rendered<BeamsHead> {
     const rail = path ?? (won ? pathOf(won.node) : []);
     const scene: Scene = {
       ...sight,
-      best: this.tree.best.flatMap(([step, slot]) => this.tree.nodes[step]?.[slot] ?? []),
+      best: [...this.tree.best, ...(seq?.arms?.best ?? [])].flatMap(
+        ([step, slot]) => this.tree.nodes[step]?.[slot] ?? [],
+      ),
+      arms: seq?.arms,
       path: new Set(path),
       cursor: keyOf(pointed),
       ranks,

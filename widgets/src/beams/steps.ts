@@ -5,6 +5,7 @@ import { times } from "../list";
 import { fixed } from "../number";
 import { shorten } from "../labels";
 import type { Cut, Node, Tree } from "./tree";
+import { isWon } from "./tree";
 
 const MOST_STEPS = 200,
   MOST_SLOTS = 16,
@@ -15,17 +16,18 @@ export function showSteps(box: HTMLElement, tree: Tree, axis: string): void {
   const slots = Math.max(0, ...tree.nodes.map((row) => row.length)),
     shown = Math.min(slots, MOST_SLOTS),
     steps = tree.nodes.slice(0, MOST_STEPS);
-  const won = new Set(tree.best.map(([step, slot]) => `${step},${slot}`));
   const left = [
     ...(steps.length < tree.nodes.length ? [`${steps.length} of ${tree.nodes.length} steps`] : []),
     ...(shown < slots ? [`${shown} of ${slots} places`] : []),
   ];
   const body = steps.map((row, step): [string, ...string[]] => [
     String(step),
-    ...times(shown, (slot) => cell(row[slot] ?? null, won.has(`${step},${slot}`))),
+    ...times(shown, (slot) => cell(row[slot] ?? null, tree)),
     bestCut(tree.cuts[step]![0]),
   ]);
-  const places = times(shown, (slot) => `slot ${slot}`);
+  const { arms } = tree.spec,
+    name = (slot: number) => (slot < arms!.split ? `A ${slot}` : `B ${slot - arms!.split}`),
+    places = times(shown, (slot) => (arms ? name(slot) : `slot ${slot}`));
   box.replaceChildren(
     table(["Token, score, slot of the step before", ...left].join("; "), [axis, ...places, "best that was cut"], body),
   );
@@ -33,8 +35,9 @@ export function showSteps(box: HTMLElement, tree: Tree, axis: string): void {
 
 const from = (parent: Node | null): string => (parent ? ` from ${parent.slot}` : "");
 
-function cell(node: Node | null, won: boolean): string {
+function cell(node: Node | null, tree: Tree): string {
   if (!node) return "";
+  const won = isWon(tree, node);
   const fate = {
     alive: "",
     ended: ", complete",

@@ -11,6 +11,15 @@ export interface CutSpec {
   margin?: number;
   verdict?: string;
   into?: number;
+  arm?: string; // where two searches have the same parents: the letter of its own
+}
+/** Two searches in one (rfnb/viz/beams/arms.py): from step `at` on slots below `split` are A, the others B. */
+export interface Arms {
+  at: number;
+  split: number;
+  names: string[];
+  ends: number[]; // the last step of each
+  best: [number, number][]; // the path of the winner of B
 }
 /** `aligned`: by "step,slot" the edits from the reference: "=" the same, "s" another label, "i" one more, "d" one less. */
 export interface Reference {
@@ -32,8 +41,8 @@ export interface StepSpec {
   states?: (State | null)[];
   // Of a page that has not all hypotheses, what follows from all: ranks from 1, of how many, the best score, the last step that each reached.
   ranks?: number[];
-  of?: number;
-  top?: number | null;
+  of?: number | number[]; // of two searches in one, of each
+  top?: number | null | (number | null)[];
   lasts?: number[];
   next?: Record<string, [string, number][]>; // by slot of the step before the best labels and their log probabilities; "all": of all alike
   inside?: number[]; // bit i: whether the smaller beam with this index has it
@@ -56,6 +65,7 @@ export interface SeqSpec {
   reference?: Reference;
   smaller?: Smaller[];
   parts?: string[];
+  arms?: Arms;
 }
 export interface BeamsHead extends AnyHead {
   length_exponent?: number;
@@ -98,6 +108,7 @@ export interface Cut {
   margin: number | null; // to the last survivor, below 0 if behind; null if that says nothing
   written: boolean;
   parts: number[];
+  arm: string;
 }
 /** `parts`: of what the scores are made, if it is more than one log probability; `width`: of the beam, without those that left it. */
 export interface Tree {
@@ -106,6 +117,7 @@ export interface Tree {
   cuts: Cut[][];
   best: [number, number][];
   won: (number | undefined)[]; // by step, the slot of the winner
+  other: (number | undefined)[]; // of two searches in one that of the winner of the second
   nbest: Node[];
   parts: string[];
   width: number;
@@ -117,13 +129,16 @@ export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
     best = seq.best ?? [],
     won: (number | undefined)[] = [];
   for (const [step, slot] of best) won[step] = slot;
+  const other: Tree["other"] = [];
+  for (const [step, slot] of seq.arms?.best ?? []) other[step] = slot;
   return {
     spec: seq,
     nodes,
     cuts: cutCandidates(seq, nodes),
     best,
     won,
-    nbest: nbest(nodes, lengthExponent),
+    other,
+    nbest: nbest(nodes, lengthExponent, seq.arms),
     parts: seq.parts ?? [],
     width: Math.max(0, ...nodes.map((row) => row.filter((node) => !node?.left).length)),
     deepest: nodes.reduce((least, row) => row.reduce((low, node) => Math.min(low, node?.gain ?? 0), least), -0.5),
@@ -134,7 +149,16 @@ export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
 export const childrenOf = ({ nodes }: Tree, node: Node): Node[] =>
   (nodes[node.step + 1] ?? []).filter((child) => child?.parent === node) as Node[];
 
-export const isWon = ({ won }: Tree, { step, slot }: Node): boolean => won[step] === slot;
+export const isWon = ({ won, other }: Tree, { step, slot }: Node): boolean =>
+  won[step] === slot || other[step] === slot;
+
+/** Which of two searches in one a node is of: 0 or 1; -1: it is of both, or there is one alone. */
+export const armOf = (arms: Arms | undefined, { step, slot }: { step: number; slot: number }): number =>
+  arms && step >= arms.at ? Number(slot >= arms.split) : -1;
+
+/** The letter of that, in a list of both. */
+export const tagOf = (arms: Arms | undefined, node: Node): string =>
+  arms ? ["A B ", "A ", "B "][armOf(arms, node) + 1]! : "";
 
 /** The nodes from the first step to this one, without those that only keep their place. */
 export function pathOf(node: Node | null): Node[] {
@@ -161,9 +185,13 @@ export const prefix = (path: Node[], join = " "): string => tokensOf(path).join(
 
 export const isMark = (token: string): boolean => token.length > 2 && token.startsWith("<") && token.endsWith(">");
 
-export function nbest(nodes: (Node | null)[][], lengthExponent: number): Node[] {
+export function nbest(nodes: (Node | null)[][], lengthExponent: number, arms?: Arms): Node[] {
   const ended = nodes.flat().filter((node): node is Node => node?.state === "ended");
-  const open = (nodes[nodes.length - 1] ?? []).filter((node): node is Node => node?.state === "alive");
+  const ends = arms ? [...new Set(arms.ends)] : [nodes.length - 1],
+    isLast = (node: Node) => !arms || node.step < arms.at || arms.ends[armOf(arms, node)] === node.step;
+  const open = ends
+    .flatMap((step) => nodes[step] ?? [])
+    .filter((node): node is Node => node?.state === "alive" && isLast(node));
   const rated = new Map([...ended, ...open].map((node) => [node, rating(node, lengthExponent)]));
   return [...rated.keys()].sort((a, b) => rated.get(b)! - rated.get(a)! || a.step - b.step || a.slot - b.slot);
 }
@@ -171,16 +199,21 @@ export function nbest(nodes: (Node | null)[][], lengthExponent: number): Node[] 
 const NONE: number[] = [];
 
 /** There may be tens of thousands: each is one object, and what is said of it is found when somebody points at it. */
-function link({ steps, blank }: SeqSpec): (Node | null)[][] {
+function link({ steps, blank, arms }: SeqSpec): (Node | null)[][] {
   const rows: (Node | null)[][] = [];
   steps.forEach((spec, step) => {
     const { tokens, scores, parents, states, lasts, left, parts } = spec,
       before = rows[step - 1],
       row: (Node | null)[] = [];
-    let top = -Infinity,
-      total = 0;
-    for (const score of scores) if (score !== null && score > top) top = score;
-    for (const score of scores) if (score !== null) total += Math.exp(score - top);
+    const tops = [-Infinity, -Infinity],
+      totals = [0, 0],
+      of = (slot: number) => Math.max(0, armOf(arms, { step, slot }));
+    scores.forEach((score, slot) => {
+      if (score !== null && score > tops[of(slot)]!) tops[of(slot)] = score;
+    });
+    scores.forEach((score, slot) => {
+      if (score !== null) totals[of(slot)]! += Math.exp(score - tops[of(slot)]!);
+    });
     for (let slot = 0; slot < tokens.length; slot++) {
       const score = scores[slot] ?? null,
         token = tokens[slot]!;
@@ -200,7 +233,7 @@ function link({ steps, blank }: SeqSpec): (Node | null)[][] {
         gain: score - (parent ? parent.score : 0),
         state,
         last: lasts ? lasts[slot]! : step,
-        share: Math.exp(score - top) / total,
+        share: Math.exp(score - tops[of(slot)]!) / totals[of(slot)]!,
         written,
         parts: parts ? parts.map((values) => values[slot]!) : NONE,
         left: !!left && left[slot]!,
@@ -217,7 +250,7 @@ function link({ steps, blank }: SeqSpec): (Node | null)[][] {
 function cutCandidates({ steps, blank }: SeqSpec, nodes: (Node | null)[][]): Cut[][] {
   return steps.map((step, index) => {
     const row: Cut[] = [];
-    for (const { token, score, why, verdict, margin, parts, into, parent: slot } of step.cuts ?? []) {
+    for (const { token, score, why, verdict, margin, parts, into, arm, parent: slot } of step.cuts ?? []) {
       const parent = index ? (nodes[index - 1]![slot] ?? null) : null;
       if (score === null || (index && !parent)) continue;
       row.push({
@@ -233,6 +266,7 @@ function cutCandidates({ steps, blank }: SeqSpec, nodes: (Node | null)[][]): Cut
         margin: margin ?? null,
         written: blank === undefined || token !== blank,
         parts: parts ?? NONE,
+        arm: arm ?? "",
       });
     }
     return row;

@@ -3,6 +3,7 @@
 import { visible } from "../visible";
 import type { Place } from "./cursor";
 import type { Node, Tree } from "./tree";
+import { armOf } from "./tree";
 
 export const verdictOf = (tree: Tree, place: Place): string =>
   place.kind === "cut" ? place.cut.verdict : ofNode(tree, place.node);
@@ -31,13 +32,16 @@ function ofNode(tree: Tree, node: Node): string {
 
 /** The place of a hypothesis in its step. */
 function placeOf({ nodes, spec }: Tree, node: Node): string {
-  const { ranks, of, top } = spec.steps[node.step]!,
-    present = nodes[node.step]!.filter((other) => other !== null);
+  const { arms } = spec,
+    arm = armOf(arms, node),
+    one = <T>(given: T | T[] | undefined) => (Array.isArray(given) ? given[Math.max(arm, 0)] : given),
+    { ranks, of, top } = spec.steps[node.step]!,
+    present = nodes[node.step]!.filter((other) => other !== null && armOf(arms, other) === arm) as Node[];
   const better = present.filter(
     ({ score, slot }) => score > node.score || (score === node.score && slot < node.slot),
   ).length;
   const rank = ranks?.[node.slot] ?? better + 1,
-    best = top ?? Math.max(...present.map(({ score }) => score)),
+    best = one(top) ?? Math.max(...present.map(({ score }) => score)),
     behind = `${(best - node.score).toFixed(2)} nats behind the best`;
-  return `rank ${rank} of ${of ?? present.length}, ${rank > 1 ? behind : "the best"}`;
+  return `rank ${rank} of ${one(of) ?? present.length}, ${rank > 1 ? behind : "the best"}`;
 }

@@ -1,0 +1,207 @@
+"""compare_runs: two runs of a tree beside each other: where they part, the first value that differs, both results with their edits.
+
+c = rf.compare_runs(run, branch)        # or two branches of a loaded tree, or two traces
+print(c)                           # in words
+rf.show(c)                         # the tree, both beams with their trunk, states and attention of both and their difference
+c.diff                             # all numbers: rf.diff of both recordings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import type_error, value_error
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
+from rfnb.trace.diff import Diff, diff
+from rfnb.trace.diff_text import sentence
+from rfnb.trace.edits import edits
+from rfnb.trace.outcome import best_so_far
+from rfnb.trace.trace import Trace
+from rfnb.trace.tree import Branch, Left, Tree
+
+_MOST_CELLS = 1_000_000  # of the table that an alignment takes
+
+
+@dataclass(frozen=True)
+class Result:
+    """The results of both runs for a sequence.
+
+    Attributes:
+        seq: Its number.
+        a, b: The labels; None: there is no such sequence.
+        scores: natural-log probabilities, where they are known.
+        edits: From a to b: "=" the same, "s" another label, "i" one more in b, "d" one less; None: they are too long for it.
+    """
+
+    seq: int
+    a: tuple[str, ...] | None
+    b: tuple[str, ...] | None
+    scores: tuple[float | None, float | None]
+    edits: str | None
+
+    @property
+    def same(self) -> bool:
+        """Whether the labels are."""
+        return self.a == self.b
+
+
+class Comparison:
+    """Two runs beside each other; `rf.compare_runs` makes it.
+
+    Attributes:
+        a, b: The branches.
+        branches: All of the tree if they are in one, else these two.
+    """
+
+    def __init__(self, a: Branch, b: Branch, branches: Sequence[Branch]):
+        self.a, self.b, self.branches = a, b, tuple(branches)
+
+    @cached_property
+    def parted(self) -> Left | None:
+        """The step before which one of them has left the other, or a run that both come from; None: they are of different trees."""
+        known = {branch.name: branch for branch in self.branches}
+
+        def line(branch: Branch) -> list[tuple[str, Left | None]]:
+            found: list[tuple[str, Left | None]] = [(branch.name, None)]
+            while branch.parent is not None and branch.left is not None:
+                found.append((branch.parent, branch.left))
+                branch = known[branch.parent]
+            return found
+
+        of_b = dict(line(self.b))
+        for name, left in line(self.a):
+            if name in of_b:
+                places = [place for place in (left, of_b[name]) if place is not None]
+                return min(places, default=None)
+        return None
+
+    @cached_property
+    def diff(self) -> Diff:
+        """All numbers of both recordings: `rf.diff`.
+
+        Raises:
+            ValueError: If they have nothing in common.
+        """
+        return diff(self.a.trace, self.b.trace, names=("A", "B"))
+
+    @property
+    def differs(self) -> bool:
+        """Whether a recorded value differs."""
+        try:
+            return self.diff.first is not None
+        except ValueError:  # nothing in common
+            return False
+
+    @cached_property
+    def first(self) -> str:
+        """The first value that differs in words, or that none does; "" if nothing was recorded."""
+        if not len(self.a.trace) and not len(self.b.trace):
+            return ""
+        try:
+            return sentence(self.diff)
+        except ValueError as error:
+            return str(error).splitlines()[0].removeprefix("diff: ").rstrip(".")
+
+    @cached_property
+    def results(self) -> list[Result]:
+        """The labels of both, sequence by sequence."""
+        one, other = self.a.outcome, self.b.outcome
+        found = []
+        for seq in range(max(len(one.seqs), len(other.seqs))):
+            a, b = (side.seqs[seq] if seq < len(side.seqs) else None for side in (one, other))
+            scores = tuple(side.scores[seq] if seq < len(side.scores) else None for side in (one, other))
+            known = a is not None and b is not None and len(a) * len(b) <= _MOST_CELLS
+            found.append(Result(seq, a, b, (scores[0], scores[1]), edits(a or (), b or ()) if known else None))
+        return found
+
+    @cached_property
+    def values(self) -> list[tuple[str, str]]:
+        """The Tensors of the results: name, and in words by how much they differ; "" for one that is bit for bit the same."""
+        one, other = self.a.outcome.values, self.b.outcome.values
+        return [(name, _apart(one.get(name), other.get(name))) for name in dict.fromkeys([*one, *other])]
+
+    def __str__(self) -> str:
+        from rfnb.trace.compare_text import text_of  # needs Comparison
+
+        return text_of(self)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {self.a.name} and {self.b.name}>"
+
+
+def compare_runs(run_a: Any, run_b: Any) -> Comparison:
+    """Two runs beside each other: where they part, the first value that differs, both results with their edits.
+
+    Args:
+        run_a, run_b: Runs of `rf.run`, branches of a tree (`tree["what if"]`), or recordings.
+
+    Returns:
+        A `Comparison`. `print` says it in words, `rf.show` shows it.
+
+    Raises:
+        TypeError: Something else.
+        ValueError: If both are the same run.
+    """
+    (a, tree_a), (b, tree_b) = _branch_of(run_a, "run_a", "a"), _branch_of(run_b, "run_b", "b")
+    root = getattr(run_a, "root", None)
+    one = tree_a is tree_b or (root is not None and root is getattr(run_b, "root", None))
+    if tree_a is not None and tree_b is not None and one and a.name != b.name:
+        return Comparison(tree_b[a.name], tree_b[b.name], list(tree_b.values()))
+    if run_a is run_b or a.trace is b.trace:
+        raise value_error(
+            "compare_runs: both are the same run.",
+            [("run_a", a.name), ("run_b", b.name)],
+            "A run is compared with another one, as with a branch of it:",
+            "rf.compare_runs(run, run.branches[0])",
+        )
+    a, b = (replace(branch, parent=None, left=None) for branch in (a, b))
+    if a.name == b.name:
+        b = replace(b, name=f"{b.name} 2")
+    return Comparison(a, b, [a, b])
+
+
+def _branch_of(value: Any, which: str, name: str) -> tuple[Branch, Tree | None]:
+    if isinstance(value, Branch):
+        return value, value.tree
+    if isinstance(value, Trace):
+        if value.tree is not None:
+            return next(branch for branch in value.tree.values() if branch.trace is value), value.tree
+        return Branch(name, state="recorded", outcome=best_so_far(value), trace=value), None
+    tree = getattr(value, "tree", None)
+    if callable(tree) and isinstance(getattr(value, "name", None), str):
+        made = tree()
+        return made[value.name], made
+    raise type_error(
+        f"compare_runs: {which} is no run.",
+        [(which, type(value).__name__)],
+        "Runs, branches of a tree and recordings are compared.",
+        "rf.compare_runs(run, run.branches[0])",
+    )
+
+
+def _apart(a: Tensor | None, b: Tensor | None) -> str:
+    if a is None or b is None:
+        return "only in " + ("A" if b is None else "B")
+    one, other = a.numpy(), b.numpy()
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return f"{shape_of(a)} {a.dtype} in A, {shape_of(b)} {b.dtype} in B"
+    if one.tobytes() == other.tobytes():
+        return ""
+    differ = one != other
+    if one.dtype.kind == "f":
+        differ &= ~(np.isnan(one) & np.isnan(other))
+    count = int(differ.sum())
+    if not count:
+        return ""
+    with np.errstate(all="ignore"):
+        most = (
+            np.abs(one.astype(np.float64) - other.astype(np.float64))[differ].max() if one.dtype.kind in "fiu" else None
+        )
+    far = "" if most is None else f", by up to {most:.3g}"
+    return f"{count} of {one.size} entries differ{far}"

@@ -1,0 +1,89 @@
+"""Two runs beside each other in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rfnb.trace.tree_text import changes_words, one_line, outcome_words, story
+
+if TYPE_CHECKING:
+    from rfnb.trace.compare import Comparison, Result
+
+_MOST_SEQS, _MOST_LABELS, _WIDTH = 8, 400, 76
+
+
+def text_of(comparison: Comparison) -> str:
+    """All of it: both runs, where they part, what differs first, results."""
+    lines = said(comparison)
+    for result in comparison.results[:_MOST_SEQS]:
+        lines += ["", *aligned(result, len(comparison.results) > 1)]
+    more = len(comparison.results) - _MOST_SEQS
+    return "\n".join(lines + ([f"and {more} more sequences"] if more > 0 else []))
+
+
+def said(comparison: Comparison) -> list[str]:
+    """Sentences on both: what they are, where they part, what differs."""
+    lines = []
+    for letter, branch in (("A", comparison.a), ("B", comparison.b)):
+        lines.append(f"{letter}, {one_line(branch.name)}: {story(branch)}")
+        lines += [f"   {words}" for words in changes_words(branch)]
+        if not branch.outcome.seqs:
+            lines += [f"   {words}" for words in outcome_words(branch.outcome)]
+    parted = comparison.parted
+    if parted is not None:
+        lines.append(f"They part before {parted}; {parted.tick} step{'s' * (parted.tick != 1)} are the same run.")
+    lines += [f"{name}: {words or 'the same'}" for name, words in comparison.values]
+    if comparison.first:
+        lines.append(f"{'First difference: ' if comparison.differs else ''}{comparison.first}.")
+    return lines
+
+
+def aligned(result: Result, named: bool) -> list[str]:
+    """The labels of both below each other, in blocks that a terminal is wide enough for, and what each edit is."""
+    name = f"sequence {result.seq}" if named else "result"
+    a, b = result.a, result.b
+    if a is None or b is None:
+        return [f"{name}: only in {'A' if b is None else 'B'}: {one_line(' '.join(a or b or ()))}"]
+    scores = "".join(f", score {letter} {score:.3f}" for letter, score in zip("AB", result.scores) if score is not None)
+    if a == b:
+        return [f"{name}: the same{scores}: {one_line(' '.join(a)) or '(empty)'}"]
+    if result.edits is None:
+        return [f"{name}: {len(a)} labels in A, {len(b)} in B{scores}; too long to be aligned"]
+    counts = [f"{result.edits.count(letter)} {word}" for letter, word in _WORDS.items() if letter in result.edits]
+    return [f"{name}: {', '.join(counts)}{scores}", *blocks(columns(a, b, result.edits)[:_MOST_LABELS])]
+
+
+_WORDS = {"s": "substituted", "i": "inserted", "d": "deleted"}
+
+
+def columns(a: Sequence[str], b: Sequence[str], edits: str) -> list[tuple[str, str, str]]:
+    """The label of A, that of B and the edit, place by place; "" where there is none."""
+    one, other = iter(a), iter(b)
+    return [("" if edit == "i" else next(one, ""), "" if edit == "d" else next(other, ""), edit) for edit in edits]
+
+
+def blocks(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of labels and edits in lines that a terminal is wide enough for."""
+    lines: list[str] = []
+    rows: list[list[str]] = [[], [], []]
+    room = 0
+
+    def flush() -> None:
+        lines.extend(f"   {name}  {'  '.join(row)}".rstrip() for name, row in zip("AB ", rows))
+        for row in rows:
+            row.clear()
+
+    for a, b, edit in cells:
+        shown = [one_line(text) if edit != gap else "" for text, gap in ((a, "i"), (b, "d"))]
+        size = max(1, *map(len, shown))
+        if room + size + 2 > _WIDTH - 6 and room:
+            flush()
+            room = 0
+        room += size + 2
+        texts = [text or "*" * size for text in shown] + ["" if edit == "=" else edit.upper()]
+        for row, text in zip(rows, texts):
+            row.append(text.ljust(size))
+    if rows[0]:
+        flush()
+    return [line for line in lines if line.strip()]

@@ -1,0 +1,162 @@
+"""The `branches` view: the runs of a tree, and any two of them beside each other.
+
+    rf.show(run.tree())                     # all of them; the newest beside the run that it leaves
+    rf.show(rf.compare_runs(run, branch))        # these two first
+
+The spec knows all runs, and of the pairs as many as a page has room for: a pair has what is said of both, results with their edits,
+and views: of both searches one, of attention and states A, B and A - B. The widget draws the same spec in `widgets/src/branches/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rfnb.core.errors import type_error
+from rfnb.trace.compare import Comparison
+from rfnb.trace.compare_text import columns, said
+from rfnb.trace.outcome import Outcome
+from rfnb.trace.tree import Branch, Tree
+from rfnb.trace.tree_text import changes_words, outcome_words, story
+from rfnb.viz.branches.sides import missing, of_both, sides_of
+from rfnb.viz.group.spec import join
+from rfnb.viz.spec import Spec
+
+MOST_PAIRS = 6  # all of four runs
+_MOST_SEQS, _MOST_COLUMNS, _MOST_TICKS = 16, 200, 400
+
+
+def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Spec:
+    """The spec of a tree of branches, or of two runs.
+
+    Args:
+        value: A `Tree` or a `Comparison`.
+        pairs: So many pairs of runs, at most, can be looked at without a kernel.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    chosen: tuple[str, str] | None
+    if isinstance(value, Comparison):
+        rows, chosen = _in_rows(value.branches), (value.a.name, value.b.name)
+    elif isinstance(value, Tree):
+        rows, chosen = value.rows(), _newest(value)
+    else:
+        raise type_error(
+            "branches: this is no tree of branches.",
+            [("given", type(value).__name__)],
+            "A tree is that of a run, a comparison that of two.",
+            "rf.viz.branches(run.tree())",
+        )
+    branches = [branch for _, branch in rows]
+    numbers = {branch.name: index for index, branch in enumerate(branches)}
+    first = (numbers[chosen[0]], numbers[chosen[1]]) if chosen else None
+    live = any(branch.state in ("running", "paused") for branch in branches)
+    head: dict[str, Any] = {
+        "title": title or _title(branches),
+        "live": False,
+        "branches": [_entry(branch, depth, numbers) for depth, branch in rows],
+        "pair": list(first) if first else None,
+        "pairs": [],
+    }
+    if live:
+        head["remark"] = "As it was when this was made: some of these runs are not over."
+    sides, link = _Sides(branches), "branches " + "|".join(numbers)[:200]
+    parts: list[Spec] = []
+    for i, j in _pairs(branches, numbers, first, pairs):
+        head["pairs"].append(_pair(Comparison(branches[i], branches[j], branches), i, j, sides))
+        for key, part in of_both(sides[i], sides[j], [branches[i].name, branches[j].name]):
+            parts.append(_with(part, link=link, pair=[i, j], key=key))
+    for index in sorted({index for pair in head["pairs"] for index in pair["of"]}):
+        parts += [_with(part, link=link, side=index) for part in sides[index] if part.kind != "beams"]
+    return join(head, parts, kind="branches")
+
+
+class _Sides:
+    """The views of each branch, made once."""
+
+    def __init__(self, branches: Sequence[Branch]):
+        self._branches = branches
+        self._made: dict[int, list[Spec]] = {}
+
+    def __getitem__(self, index: int) -> list[Spec]:
+        if index not in self._made:
+            self._made[index] = sides_of(self._branches[index].trace)
+        return self._made[index]
+
+
+def _with(part: Spec, **more: Any) -> Spec:
+    """A part with more in its head. The parts follow each other, and nothing else on the page."""
+    return Spec(part.kind, {**part.head, **more}, part.blocks)
+
+
+def _in_rows(branches: Sequence[Branch]) -> list[tuple[int, Branch]]:
+    if sum(branch.parent is None for branch in branches) == 1:
+        return Tree(branches).rows()
+    return [(0, branch) for branch in branches]
+
+
+def _newest(tree: Tree) -> tuple[str, str] | None:
+    last = list(tree.values())[-1]
+    return None if last.parent is None else (last.parent, last.name)
+
+
+def _title(branches: Sequence[Branch]) -> str:
+    if len(branches) == 1:
+        return f"Run: {branches[0].name}"
+    if sum(branch.parent is None for branch in branches) > 1:
+        return "Runs: " + " and ".join(branch.name for branch in branches)
+    more = len(branches) - 1
+    return f"Branches: {branches[0].name} and {more} branch{'es' * (more > 1)}"
+
+
+def _entry(branch: Branch, depth: int, numbers: dict[str, int]) -> dict[str, Any]:
+    left = branch.left
+    return {
+        "name": branch.name,
+        "depth": depth,
+        "parent": None if branch.parent is None else numbers[branch.parent],
+        "left": None if left is None else left.tick,
+        "ticks": len(branch.steps),
+        "marks": sorted({change.tick for change in branch.own_changes})[:_MOST_TICKS],
+        "state": branch.state,
+        "story": story(branch),
+        "changes": changes_words(branch),
+        "outcome": outcome_words(branch.outcome),
+        "score": _score(branch.outcome),
+    }
+
+
+def _score(outcome: Outcome) -> float | None:
+    """The sum of the scores of all sequences, if they are known."""
+    known = [score for score in outcome.scores if score is not None]
+    return round(sum(known), 5) if known and len(known) == len(outcome.scores) else None
+
+
+def _pairs(
+    branches: Sequence[Branch], numbers: dict[str, int], first: tuple[int, int] | None, most: int
+) -> Iterator[tuple[int, int]]:
+    """The pairs that are made: the chosen one as it was given, each branch with its parent, then those that are next to each other."""
+    wanted = [first] if first else []
+    wanted += [(numbers[branch.parent], index) for index, branch in enumerate(branches) if branch.parent is not None]
+    wanted += [(i, i + gap) for gap in range(1, len(branches)) for i in range(len(branches) - gap)]
+    done: dict[frozenset[int], tuple[int, int]] = {}
+    for pair in wanted:
+        if len(done) < most:
+            done.setdefault(frozenset(pair), pair)
+    yield from done.values()
+
+
+def _pair(comparison: Comparison, i: int, j: int, sides: _Sides) -> dict[str, Any]:
+    results = []
+    for result in comparison.results[:_MOST_SEQS]:
+        entry: dict[str, Any] = {"label": f"sequence {result.seq}", "same": result.same, "scores": list(result.scores)}
+        if result.a is not None and result.b is not None and result.edits is not None:
+            cells = columns(result.a, result.b, result.edits)
+            entry["columns"] = [list(cell) for cell in cells[:_MOST_COLUMNS]]
+            entry["more"] = max(0, len(cells) - _MOST_COLUMNS)
+        else:
+            entry["columns"], entry["more"] = [], max(len(result.a or ()), len(result.b or ()))
+        results.append(entry)
+    lines = [*said(comparison), *missing(sides[i], sides[j])]
+    return {"of": [i, j], "said": lines, "results": results, "rest": max(0, len(comparison.results) - _MOST_SEQS)}

@@ -1,0 +1,58 @@
+"""The `branches` view as text: the tree, then the chosen pair: what is said of it, results with their edits, the views of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.trace.compare_text import blocks
+from rfnb.viz.branches.check import problem
+from rfnb.viz.branches.parts import chosen, views_of
+from rfnb.viz.kinds import text_of
+from rfnb.viz.terminal import shortened
+from rfnb.viz.visible import line
+
+_MOST_BRANCHES, _LONGEST = 40, 200
+
+
+def text(spec: Any) -> str:
+    """All of it."""
+    head = spec.head
+    fault = problem(head)
+    if fault:
+        return fault
+    lines = [line(str(head.get("title") or "Branches")), *_tree(head["branches"][:_MOST_BRANCHES])]
+    more = len(head["branches"]) - _MOST_BRANCHES
+    lines += [f"and {more} more"] if more > 0 else []
+    pair = chosen(head)
+    if pair is None:
+        return "\n".join(lines)
+    lines += ["", *(line(str(said)) for said in pair.get("said") or [])]
+    for result in pair.get("results") or []:
+        lines += ["", f"{line(str(result['label']))}: {of_result(result)}"]
+        lines += blocks([[shortened(line(str(text)), 24) for text in cell] for cell in result["columns"]])
+    return "\n\n".join(["\n".join(lines), *(text_of(views.both) for views in views_of(spec, pair["of"]))])
+
+
+def of_result(result: Any) -> str:
+    """The edits of a result, counted, and both scores."""
+    edits = [edit for _, _, edit in result["columns"]]
+    counts = [f"{edits.count(letter)} {word}" for letter, word in WORDS.items() if letter in edits]
+    said = ["the same"] if result.get("same") else counts or ["not aligned"]
+    scores = [f"score {side} {score:.3f}" for side, score in zip("AB", result.get("scores") or []) if score is not None]
+    more = result.get("more") or 0
+    return ", ".join([*said, *scores, *([f"{more} more labels"] if more and edits else [])])
+
+
+WORDS = {"s": "substituted", "i": "inserted", "d": "deleted"}
+
+
+def _tree(branches: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for branch in branches:
+        indent = "   " * min(branch["depth"], 12)
+        lines.append(
+            f"{indent}{'└─ ' if branch['depth'] else ''}{line(branch['name'])}: {line(str(branch.get('story', '')))}"
+        )
+        said = [*branch["changes"], *branch["outcome"]]
+        lines += [f"{indent}      {shortened(line(str(words)), _LONGEST)}" for words in said]
+    return lines

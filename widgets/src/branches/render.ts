@@ -1,0 +1,236 @@
+// The branches view: all runs of a tree as lines over their steps, any two of them beside each other.
+
+import type { Context, Render, Rendered } from "../context";
+import { button, h, on, set } from "../dom";
+import { prefixed } from "../exact";
+import type { AnyHead, Frame } from "../frame";
+import { pick } from "../group/render";
+import { shorten } from "../labels";
+import { showIn } from "../mount";
+import { fixed } from "../number";
+import { Shell } from "../shell";
+import { line } from "../visible";
+import type { Edit, Head, Pair, PartHead, Result, Two } from "./check";
+import { problem } from "./check";
+import { axis, chosenAfter, pairOf, rows, through } from "./layout";
+
+const ENDS: Record<string, string> = { done: "●", failed: "✕", stopped: "■", paused: "‖", running: "▶" };
+const EDITS: Record<string, string> = { s: "substituted", i: "inserted", d: "deleted" };
+const SIDES = ["A | B", "A", "B", "A − B"];
+
+class BranchesView implements Rendered<Head> {
+  private frame!: Frame<Head>;
+  private order: number[] = []; // the two that are chosen, the later one last
+  private shown = new Map<string, number>(); // of each view that has sides: which are shown
+  private parts: Rendered<AnyHead>[] = [];
+  private readonly tree = h("table.rfnb-branches-tree");
+  private readonly said = h("div.rfnb-branches-said", { role: "status" });
+  private readonly results = h("div.rfnb-branches-results");
+  private readonly views = h("div.rfnb-group");
+  private readonly shell: Shell;
+
+  constructor(
+    el: HTMLElement,
+    private readonly ctx: Context,
+  ) {
+    const scroll = h("div.rfnb-branches-scroll", this.tree);
+    this.shell = new Shell(el, [], h("div.rfnb-branches", scroll, this.said, this.results, this.views));
+    on(this.tree, "keydown", (event) => this.key(event));
+  }
+
+  update(frame: Frame<Head>): void {
+    const { head } = frame;
+    if (!this.shell.show(head.title ?? "Branches", problem(head))) return;
+    this.frame = frame;
+    this.order = this.order.filter((row) => row < head.branches.length);
+    if (this.order.length < 2) this.order = [...(head.pair ?? [])];
+    this.draw();
+  }
+
+  destroy(): void {
+    this.end();
+  }
+
+  private end(): void {
+    for (const part of this.parts.splice(0)) part.destroy();
+    this.views.replaceChildren();
+  }
+
+  private get pair(): Pair | null {
+    return this.order.length === 2 ? pairOf(this.frame.head, this.order as Two) : null;
+  }
+
+  private choose(row: number): void {
+    this.order = chosenAfter(this.order, row);
+    this.draw();
+    this.tree.querySelectorAll("button")[row]?.focus();
+  }
+
+  private key(event: KeyboardEvent): void {
+    const all = [...this.tree.querySelectorAll("button")],
+      at = all.indexOf(event.target as HTMLButtonElement),
+      to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined || !all[to]) return;
+    all[to].focus();
+    event.preventDefault();
+  }
+
+  private draw(): void {
+    const { pair } = this;
+    this.drawTree(pair?.of ?? (this.order as Two));
+    this.said.replaceChildren(...(pair ? pair.said : [this.missing()]).map((text) => h("p", line(text))));
+    this.results.replaceChildren(...(pair?.results ?? []).map(showResult));
+    if (pair?.rest) this.results.append(h("p.rfnb-quiet", `and ${pair.rest} more sequences`));
+    this.end();
+    if (pair) this.showViews(pair.of);
+  }
+
+  /** What to type for two that the page has not. */
+  private missing(): string {
+    const [a, b] = this.order.map((row) => JSON.stringify(this.frame.head.branches[row]!.name));
+    if (b === undefined) return "There is nothing to compare yet: a branch is made by branch = run.from_step(3).";
+    return `This page has not these two beside each other: rf.show(rf.compare_runs(tree[${a}], tree[${b}]))`;
+  }
+
+  private drawTree(of: Two): void {
+    const { branches } = this.frame.head,
+      all = rows(branches);
+    const body = branches.map((branch, row) => {
+      const letter = "AB"[of.indexOf(row)] ?? "",
+        name = h(
+          "button.rfnb-branches-name",
+          { type: "button", "aria-pressed": !!letter, title: line(branch.name) },
+          ...(letter ? [h("b.rfnb-branches-letter", letter)] : []),
+          shorten(line(branch.name), 24),
+        );
+      on(name, "click", () => this.choose(row));
+      const { start, end, marks } = all[row]!,
+        rail = h("div.rfnb-branches-rail", { "aria-hidden": "true" });
+      const put = (kind: string, left: number, text = "") => {
+        const mark = h("span", { class: `rfnb-branches-${kind}` }, text);
+        mark.style.insetInlineStart = `${left}%`;
+        rail.append(mark);
+        return mark;
+      };
+      for (const { at, begins, ends } of through(all, row)) put(begins ? "begin" : ends ? "end" : "down", at);
+      put(letter ? "line-chosen" : "line", start).style.width = `${end - start}%`;
+      for (const at of marks) put("mark", at);
+      put("state", end, ENDS[branch.state] ?? "○");
+      return h(
+        "tr",
+        { "data-name": branch.name },
+        h("th", { scope: "row", style: `padding-inline-start: ${Math.min(branch.depth, 8) * 14}px` }, name),
+        h("td.rfnb-branches-way", rail),
+        h("td", ...lines([branch.story, ...branch.changes])),
+        h("td", ...lines(branch.outcome)),
+      );
+    });
+    const ticks = h("div.rfnb-branches-axis", { "aria-hidden": "true" });
+    for (const { text, at } of axis(branches)) {
+      const tick = h("span", text);
+      tick.style.insetInlineStart = `${at}%`;
+      ticks.append(tick);
+    }
+    const head = (text: string, ...more: Node[]) => h("th", { scope: "col" }, text, ...more);
+    const what = ["compare two", "steps of all loops", "what it did", "what it came to"];
+    this.tree.replaceChildren(
+      h("caption.rfnb-quiet", "Choose two by a click or Enter; arrow keys go up and down. A ring is a change."),
+      h("thead", h("tr", ...what.map((text, at) => head(text, ...(at === 1 ? [ticks] : []))))),
+      h("tbody", ...body),
+    );
+  }
+
+  private showViews([a, b]: Two): void {
+    const { head, blocks } = this.frame;
+    const of = (test: (part: PartHead) => boolean) => head.parts.findIndex((part) => test(part.head));
+    const show = (root: HTMLElement, index: number) => {
+      const { kind, head: own } = head.parts[index]!,
+        prefix = `${index}/`,
+        shown = showIn(
+          root,
+          prefixed(this.ctx.exact, () => prefix),
+        );
+      this.parts.push(shown);
+      shown.update({ kind, head: own, blocks: pick(blocks, prefix) });
+    };
+    head.parts.forEach(({ kind, head: { key, pair, same, title = "" } }, index) => {
+      if (pair?.[0] !== a || pair[1] !== b) return;
+      const sides = [a, b].map((side) => of((part) => part.side === side && part.key === key));
+      const section = h("section.rfnb-part");
+      this.views.append(section);
+      const box = h("div.rfnb-branches-sides");
+      if (sides.includes(-1)) {
+        section.append(box);
+        return one(index);
+      }
+      const name = key ?? String(index);
+      let mine: Rendered<AnyHead>[] = [];
+      const buttons = SIDES.map((text, at) => button(text, () => turn(at), { "data-do": text }));
+      section.append(h("div.rfnb-tools", { role: "group", "aria-label": `${title}: which side` }, ...buttons), box);
+      const turn = (at: number) => {
+        this.shown.set(name, at);
+        buttons.forEach((each, number) => set(each, "aria-pressed", number === at));
+        for (const part of mine) part.destroy();
+        this.parts = this.parts.filter((part) => !mine.includes(part));
+        box.replaceChildren();
+        const from = this.parts.length;
+        for (const which of [sides, [sides[0]!], [sides[1]!], [index]][at]!) one(which);
+        mine = this.parts.slice(from);
+      };
+      const first = this.shown.get(name) ?? (same ? -1 : kind === "attention" ? 0 : 3);
+      if (first >= 0) turn(first);
+      else
+        box.append(h("p", `${line(title).replace(", A − B", "")}: the same in A and B wherever both have something.`));
+      function one(which: number): void {
+        const root = h("div.rfnb-root.rfnb-branches-side"),
+          letter = { [sides[0]!]: "A", [sides[1]!]: "B" }[which];
+        box.append(h("div.rfnb-branches-of", ...(letter ? [h("b", letter)] : []), root));
+        show(root, which);
+      }
+    });
+  }
+}
+
+const lines = (texts: string[]): HTMLElement[] => texts.map((text) => h("div", line(String(text))));
+
+/** Both results below each other, place by place; what is not the same is framed, and named by a letter. */
+function showResult({ label, same, scores, columns, more }: Result): HTMLElement {
+  const counts = Object.entries(EDITS).flatMap(([letter, word]) => {
+    const count = columns.filter(([, , edit]) => edit === letter).length;
+    return count ? [`${count} ${word}`] : [];
+  });
+  const said = [
+    ...(same ? ["the same"] : counts.length ? counts : ["not aligned"]),
+    ...scores.flatMap((score, side) => (score === null ? [] : [`score ${"AB"[side]} ${fixed(score, 3)}`])),
+    ...(more && columns.length ? [`${more} more labels`] : []),
+  ];
+  const row = (name: string, text: (edit: Edit) => string) =>
+    h(
+      "tr",
+      h("th", { scope: "row" }, name),
+      ...columns.map((edit) =>
+        h("td", { "data-edit": edit[2] }, h("bdi", text(edit) && shorten(line(text(edit)), 16))),
+      ),
+    );
+  const cells = columns.length
+    ? [
+        h(
+          "div.rfnb-branches-scroll",
+          { tabindex: 0, role: "group", "aria-label": `${line(label)}, aligned` },
+          h(
+            "table.rfnb-branches-edits",
+            row("A", ([a, , edit]) => (edit === "i" ? "–" : a)),
+            row("B", ([, b, edit]) => (edit === "d" ? "–" : b)),
+            row("", ([, , edit]) => (edit === "=" ? "" : edit.toUpperCase())),
+          ),
+        ),
+      ]
+    : [];
+  return h("div", h("p", h("b", line(label)), `: ${said.join(", ")}`), ...cells);
+}
+
+export const render: Render<Head> = (el, frame, ctx) => {
+  const view = new BranchesView(el, ctx);
+  view.update(frame);
+  return view;
+};
