@@ -112,6 +112,11 @@ class Gradients:
         return lambda: None
 
     @classmethod
+    def settings(cls) -> dict[str, str]:
+        """The settings of the library that are the same in all threads and make other numbers, by what they are called."""
+        return {}
+
+    @classmethod
     def trace_calls(cls) -> Any | None:
         """A context manager that gives the list of the calls of the library that are made in it (`rfnb/backends/raw_calls.py`), of
         which recorded loops make programs. None: they are not seen, and such loops run op by op. Leaving a second time does nothing."""

@@ -24,7 +24,7 @@ from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_
 from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_graph import graph_inputs, graph_order, graph_place
 from rfnb.backends.torch_lstm import lstm, lstm_step
-from rfnb.backends.torch_modes import current_modes
+from rfnb.backends.torch_modes import current_modes, settings
 from rfnb.backends.torch_random import (
     generator,
     generator_state,
@@ -312,6 +312,7 @@ class TorchBackend(Backend):
     products_raw, join_raw, product_ahead_raw = PRODUCTS, staticmethod(JOIN), staticmethod(product_ahead)
     compile_raw = staticmethod(compile_function)
     current_modes = staticmethod(current_modes)
+    settings = staticmethod(settings)
     signature_raw = staticmethod(signature)
 
     @classmethod

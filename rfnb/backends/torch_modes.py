@@ -68,3 +68,13 @@ def current_modes() -> Callable[[], None]:
                 _push_mode(mode)
 
     return again
+
+
+def settings() -> dict[str, str]:
+    """See `Backend.settings`."""
+    return {
+        "default dtype of torch": str(torch.get_default_dtype()).removeprefix("torch."),
+        "number of threads of torch": str(torch.get_num_threads()),
+        "deterministic algorithms of torch": str(torch.are_deterministic_algorithms_enabled()),
+        "float32 precision of torch": torch.get_float32_matmul_precision(),
+    }

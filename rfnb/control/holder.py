@@ -45,10 +45,13 @@ class Trunk:
 
     Args:
         end: The first tick that is its own.
+        around: What has changed around the function, in words; "": nothing is known.
+        is_other: Whether that makes it another computation, also where states are as they were.
     """
 
-    def __init__(self, steps: Steps, kept: Kept, end: int):
+    def __init__(self, steps: Steps, kept: Kept, end: int, around: str = "", is_other: bool = False):
         self._steps, self.kept, self.end = steps, kept, end
+        self.around, self._is_other = around, is_other
 
     def step(self, tick: int) -> tuple[str, int]:
         """(path of the loop, step) of a tick."""
@@ -60,7 +63,11 @@ class Trunk:
             path, step = self._steps[tick]
             return f'step {step} of "{path}" came here, now it is step {at.step} of "{at.path}"'
         state = self.kept.difference(tick, held.states_now())
-        return None if state is None else f'state "{state}" is another one before step {at.step} of "{at.path}"'
+        if state is not None:
+            return f'state "{state}" is another one before step {at.step} of "{at.path}"'
+        if self._is_other and tick == self.end:
+            return f'up to step {at.step} of "{at.path}" states are as they were, but not what comes'
+        return None
 
 
 class Holder(Hold):
@@ -205,10 +212,13 @@ class Holder(Hold):
         if self._trunk is not None:
             found = self._trunk.difference(tick, at, held)
             if found is not None:
-                self._trunk, self.drifted = None, found
+                around = self._trunk.around
+                self._trunk, self.drifted = None, f"{found}; {around}" if around else found
                 self.kept.leave_trunk(tick)
                 self.kept.add(tick, held.states_now)
-                why = f"this is not what the run it branches from did: {found}. Something outside of its loops has changed"
+                why = f"this is not what the run it branches from did: {self.drifted}"
+                if not around:
+                    why += ". Something outside of its loops has changed"
             elif tick == self._trunk.end:
                 self._trunk = None
         try:
@@ -272,11 +282,9 @@ class Holder(Hold):
     def ended(self) -> None:
         """The function has a result: no step comes any more."""
         if self._trunk is not None:
-            path, step = self._trunk.step(self._trunk.end)
-            self._trunk, self.drifted = (
-                None,
-                f'it was over after {len(self.steps)} steps, before step {step} of "{path}"',
-            )
+            (path, step), around = self._trunk.step(self._trunk.end), self._trunk.around
+            found = f'it was over after {len(self.steps)} steps, before step {step} of "{path}"'
+            self._trunk, self.drifted = None, f"{found}; {around}" if around else found
 
     def tick_of(self, what: str, step: int, path: str | None, nth: int | None) -> int:
         """The tick of a step that the run has begun, for `what`; arguments as in `Run.from_step`.

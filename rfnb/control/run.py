@@ -39,6 +39,7 @@ from rfnb.control.look import looked_at, not_made_again
 from rfnb.control.of_run import OfRun
 from rfnb.control.places import Place
 from rfnb.control.position import Change, Position, PositionStates
+from rfnb.control.surroundings import Difference, Surroundings, in_words
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
 from rfnb.core.errors import message, missing_key_error, runtime_error, type_error, value_error
@@ -131,6 +132,8 @@ class Run(OfRun):
         self.told = 0
         self.counted = Counted(self._holder.steps)
         self._before: tuple[Changed, ...] = ()
+        self._surroundings: Surroundings | None = None
+        self._changed_by_itself: dict[str, Difference] = {}
         self._numbers: Generators | None = None  # that it begins with
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
@@ -139,6 +142,8 @@ class Run(OfRun):
     def _start(self, context: contextvars.Context, modes: Callable[[], None]) -> Run:
         """Run in a copy of this context, under these modes."""
         self._begins = context, modes
+        if not isinstance(self._holder.kept, KeptSpan):  # of which nobody makes branches
+            self._surroundings = Surroundings(self._fn, self._args, self._kwargs)
         gate, begun = self._gate, threading.Event()
         work = lambda: self._work(modes, begun)  # noqa: E731
         gate.worker = threading.Thread(target=context.copy().run, args=(work,), name=f"rfnb {self.name}", daemon=True)
@@ -159,6 +164,8 @@ class Run(OfRun):
         except BaseException as error:
             self._error, self._traceback = error, error.__traceback__
         finally:
+            if self._surroundings is not None:
+                self._changed_by_itself = self._surroundings.differences()
             begun.set()
             self._gate.end()
 
@@ -480,7 +487,10 @@ class Run(OfRun):
 
     def _once_more(self, name: str | None, end: int, record: bool | Mapping[str, Any], kept: Kept | None = None) -> Run:
         """A run of the same function, with all that was changed in this one before a tick."""
-        trunk = Trunk(self._holder.steps, self._holder.kept, end)
+        around = self._surroundings.differences() if self._surroundings is not None else {}
+        words = in_words(around, self._changed_by_itself)
+        is_other = kept is None and any(each.counts for each in around.values())
+        trunk = Trunk(self._holder.steps, self._holder.kept, end, words, is_other)
         other = Run(self._fn, self._args, self._kwargs, name, trunk, record, kept, self._turns)
         other._numbers = self._numbers
         other._changes.update({at: list(done) for at, done in self._changes.items() if at < end})

@@ -51,6 +51,10 @@ class Slot:
         self.root, self.path, self.key, self._now, self._whole = root, path, key, now, whole
         self.before = now()
 
+    def read(self) -> Any:
+        """The value that is there now."""
+        return self._now()
+
     def change(self, was_used: Callable[[Any], bool]) -> tuple[Any, Any] | None:
         """(before, now), if the steps of a loop would differ by it."""
         before, now = self.before, self._now()
@@ -93,7 +97,7 @@ def _slots(root: str, path: str, key: Any, value: Any, depth: int, seen: set[int
     if id(value) in seen or isinstance(value, (int, float, str, bytes, type, types.ModuleType, type(None))):
         return
     seen.add(id(value))
-    contents = _contents_of(value, left)
+    contents = contents_of(value, left)
     if depth and not isinstance(value, Tensor):
         for part, entry, now in _entries(path, value):
             slot = Slot(root, part, entry, now)
@@ -136,8 +140,8 @@ def _reader(read: Callable[[Any], Any], owner: Any) -> Callable[[], Any]:
     return now
 
 
-def _contents_of(value: Any, left: list[int]) -> Callable[[], Contents] | None:
-    """The contents of what changes in place, and the way to ask for them; `left`: how many bytes of tensors may be copied."""
+def contents_of(value: Any, left: list[int]) -> Callable[[], Contents] | None:
+    """A function that gives the contents of what changes in place; None: it does not. `left`: how many bytes of tensors may be copied."""
     if not _may_change_in_place(cast(Hashable, type(value))):
         return None
     if isinstance(value, (list, deque)):
@@ -183,7 +187,7 @@ def _bytes_of(array: Any, shown: str) -> Callable[[], Contents] | None:
 
 @lru_cache(maxsize=1024)
 def _may_change_in_place(kind: type) -> bool:
-    """Whether objects of a class may be among those that `_contents_of` knows."""
+    """Whether objects of a class may be among those that `contents_of` knows."""
     return issubclass(kind, (*_IN_PLACE, Tensor, Iterator)) or kind.__module__.split(".")[0] == "torch"
 
 

@@ -103,10 +103,10 @@ def test_a_run_whose_surroundings_have_changed_says_so():
     branch = run.from_step(4)
     branch.wait()
     assert branch.at.step == 1  # the first that is not as it was
-    assert branch.drifted == 'state "h" is another one before step 1 of "grows"'
-    assert branch.reason == (
-        f"this is not what the run it branches from did: {branch.drifted}. Something outside of its loops has changed"
+    assert branch.drifted == (
+        'state "h" is another one before step 1 of "grows"; changed while it ran: "log" (list of 0, now list of 7)'
     )
+    assert branch.reason == f"this is not what the run it branches from did: {branch.drifted}"
     branch.stop()
 
 
@@ -126,7 +126,9 @@ def test_parameters_that_have_changed_are_noticed():
     linear.weight.initial = 0.5
     branch = run.from_step(6)
     branch.wait()
-    assert branch.drifted == 'state "h" is another one before step 1 of "net"'
+    assert branch.drifted == (
+        'state "h" is another one before step 1 of "net"; changed since: parameter "linear.weight"'
+    )
     branch.stop()
 
 
@@ -242,4 +244,6 @@ def test_a_branch_that_ends_before_its_step_says_so():
     steps[0] = 3
     branch = run.from_step(5)
     assert branch.result.numpy().max() == 3.0
-    assert branch.drifted == 'it was over after 3 steps, before step 5 of "counts"'
+    assert (
+        branch.drifted == 'it was over after 3 steps, before step 5 of "counts"; changed since: "steps[0]" (6, now 3)'
+    )
