@@ -67,8 +67,8 @@ def are_edited() -> bool:
     return hold is not None and hold.edits_attention()
 
 
-def note_fused(dims: tuple[Dim, ...], axis: Dim) -> None:
-    """Something has attended without weights, which would be over `dims`."""
+def note_fused(query: Tensor, key_dim: Dim, axis: Dim) -> None:
+    """Something has attended without weights, which would be over the dims of the query and `axis`."""
     hold = holding()
     if hold is not None:
-        hold.note_attention(dims, axis)
+        hold.note_attention((*(dim for dim in query.dims if dim is not key_dim), axis), axis)

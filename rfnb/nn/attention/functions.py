@@ -74,7 +74,7 @@ def dot_attention(
         found = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
         if found is not None:
             out, weights = found
-            note_fused((*(dim for dim in query.dims if dim is not key_dim), axis), axis)
+            note_fused(query, key_dim, axis)
             if listening("attention"):
                 if weights is None:
                     _offer_weights(query, keys, values, key_dim, axis, causal_dim, scale)
