@@ -128,9 +128,9 @@ class HeldStep(StepAround):
         if last is not None and first is not None and first.tokens.sparse_dim is not None:
             host = self._loop.ended_before()
             ended = None if host is None else (host, self._loop.end_dims)
-            labels = first.tokens.sparse_dim
+            labels = search.links[0].sources or first.tokens.sparse_dim
             for one in decided:
-                check(resolved(one, labels, self._loop), labels, search.batch_dims(), last.carried, ended)
+                check(resolved(one, labels, self._loop), search.batch_dims(), last.carried, ended)
         self._decisions += decided
         then = "".join(f", then {label_words(label, labels)}" for label in decided[0].then)
         return " and ".join(label_words(one.label, labels) for one in decided) + then
@@ -266,8 +266,11 @@ class HeldState(HeldValues):
         return change_length(kind, self._ends, None, seq, hypothesis, self._ends.stacks)
 
 
-def label_words(label: Any, labels: Dim | None) -> str:
-    """A label as its text, as far as that is known."""
+def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
+    """A label as its text, as far as that is known; of several sources all of them."""
+    if isinstance(label, tuple):
+        each = labels if isinstance(labels, tuple) else (None,) * len(label)
+        return " + ".join("any" if one is None else label_words(one, dim) for one, dim in zip(label, each))
     if isinstance(label, str):
         return label
     vocab = getattr(labels, "vocab", None)

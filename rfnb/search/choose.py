@@ -37,11 +37,13 @@ from rfnb.search.search_state import Link, Search, on_backend, place_of
 from rfnb.trace.beam_fields import Outcome
 
 
-def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options, *, is_decided: bool = True) -> Tensor:
+def choose(
+    loop: Loop, scores: Tensor, axis: Dim, options: Options, *, decided: Sequence[Decided] | None = None
+) -> Tensor:
     """The labels of the hypotheses that go on, {batch, beam}.
 
     Args:
-        is_decided: Whether decisions from outside are about these labels.
+        decided: Decisions from outside about these labels. Default: those that the step has.
     """
     search = Search.of(loop)
     link = search.next_link(loop)
@@ -90,8 +92,8 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options, *, is_decide
         flat = _pruned(flat, options.threshold)
     # Of several choices of a step they are for the first one.
     decisions: Sequence[Decided] = ()
-    if is_decided and loop.step.decisions and not link.position:
-        decisions = decisions_for(loop, flat, ended, options.beam_size)
+    if loop.step.decisions and not link.position:
+        decisions = decisions_for(loop, flat, ended, options.beam_size, decided)
         flat = banned(flat, decisions)
     if search.leave:
         ranked, told = rank_unfinished(

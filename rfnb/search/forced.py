@@ -20,19 +20,42 @@ from rfnb.search.rank import Flat, Ranked, take
 Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
 
 
-def resolved(decided: Decided, axis: Dim, loop: Loop) -> Decided:
+def resolved(decided: Decided, axis: Dim | tuple[Dim, ...], loop: Loop) -> Decided:
     """The same with indices for a label and a hypothesis that are given by their texts.
+
+    Args:
+        axis: The labels; of several sources a tuple of them.
 
     Raises:
         IndexError, ValueError: If there are none.
     """
+    if isinstance(axis, tuple):
+        after = tuple(_of_sources(decided._replace(label=label), axis) for label in decided.then)
+        label = _of_sources(decided, axis)
+        return decided._replace(label=label, hypothesis=hypothesis_index(decided, loop), then=after)
     decided = spelled(decided, axis)
     then = tuple(label_index(decided._replace(label=label), axis) for label in decided.then)
     hypothesis = hypothesis_index(decided, loop)
     return decided._replace(label=label_index(decided, axis), hypothesis=hypothesis, then=then)
 
 
-def check(decided: Decided, axis: Dim, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
+def _of_sources(decided: Decided, axes: tuple[Dim, ...]) -> tuple[int | None, ...]:
+    """The indices of the labels of several sources, None where it may be any."""
+    label = decided.label
+    if not isinstance(label, tuple) or len(label) != len(axes) or set(label) == {None}:
+        texts = [next(iter(getattr(dim, "vocab", None) or (0,))) for dim in axes]
+        raise value_error(
+            f"{decided.kind}: a step chooses from {len(axes)} sources.",
+            [("label", repr(label)), ("sources", ", ".join(dim.short_repr() for dim in axes))],
+            "There is a label of each source, None where it may be any.",
+            f"run.at.{decided.kind}(({', '.join(map(repr, texts))}))",
+        )
+    return tuple(
+        None if one is None else label_index(decided._replace(label=one), dim) for one, dim in zip(label, axes)
+    )
+
+
+def check(decided: Decided, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
     """Whether it can be done.
 
     Args:
@@ -64,33 +87,24 @@ def check(decided: Decided, axis: Dim, batch: Sequence[Dim], beam: Dim | None, e
         )
 
 
-def refuse_all(loop: Loop, why: str) -> None:
-    """Nothing can be decided for the choice of this step."""
-    for one in loop.step.decisions:
-        loop.step.refuse(
-            value_error(
-                f"{one.kind}: not in this search.",
-                [("label", repr(one.label)), ("hypothesis", one.hypothesis)],
-                f"{why}: nothing was changed.",
-            )
-        )
-
-
-def decisions_for(loop: Loop, flat: Flat, ended: Ended, count: int) -> list[Decided]:
+def decisions_for(
+    loop: Loop, flat: Flat, ended: Ended, count: int, given: Sequence[Decided] | None = None
+) -> list[Decided]:
     """The decisions for this step that can be done; the loop's step is told of the others.
 
     Args:
         count: How many hypotheses go on.
+        given: By indices. Default: those of the loop's step.
     """
     found: list[Decided] = []
     host = flat.backend.raw_to_numpy(flat.raw)
     scores = host.reshape(-1, host.shape[-1])
-    for given in loop.step.decisions:
+    for each in loop.step.decisions if given is None else given:
         try:
-            one = resolved(given, flat.axis, loop)
-            check(one, flat.axis, flat.rest, flat.in_dim, ended)
+            one = resolved(each, flat.axis, loop) if given is None else each
+            check(one, flat.rest, flat.in_dim, ended)
             if one.kind == "force":
-                others = {_place(each, flat) for each in found if each.kind == "force" and each.seq == one.seq}
+                others = {_place(other, flat) for other in found if other.kind == "force" and other.seq == one.seq}
                 _check_forced(one, scores[one.seq, _place(one, flat)], len(others | {_place(one, flat)}), count)
         except (IndexError, ValueError) as error:
             loop.step.refuse(error)
@@ -101,17 +115,27 @@ def decisions_for(loop: Loop, flat: Flat, ended: Ended, count: int) -> list[Deci
 
 def _check_forced(one: Decided, score: float, number: int, count: int) -> None:
     if score == -np.inf:
-        raise value_error(
-            "force: this label cannot come here.",
-            [("label", one.label), ("hypothesis", one.hypothesis), ("seq", one.seq)],
-            "Its probability is 0: the model, or an option of the search, does not allow it.",
-        )
+        raise cannot_come(one)
     if number > count:
-        raise value_error(
-            "force: more than go on.",
-            [("forced", number), ("beam", count)],
-            "What is forced takes a place in the beam each.",
-        )
+        raise more_than_go_on(number, count)
+
+
+def more_than_go_on(number: int, count: int) -> ValueError:
+    """More labels are forced than there are places for them."""
+    return value_error(
+        "force: more than go on.",
+        [("forced", number), ("beam", count)],
+        "What is forced takes a place in the beam each.",
+    )
+
+
+def cannot_come(one: Decided) -> ValueError:
+    """The label of a decision is not possible in this step."""
+    return value_error(
+        "force: this label cannot come here.",
+        [("label", one.label), ("hypothesis", one.hypothesis), ("seq", one.seq)],
+        "Its probability is 0: the model, or an option of the search, does not allow it.",
+    )
 
 
 def followed(loop: Loop, flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> None:

@@ -101,10 +101,11 @@ def labels_so_far(loop: Loop, seq: int, what: str) -> list[list[int]]:
     if search is None or search.last is None:
         return []
     steps = [step for step in loop.selections.steps if isinstance(step, Decision)]
-    if len(search.links) != 1 or len(steps) != len(loop.selections.steps):
+    several = search.links[0].sources is not None
+    if several or len(search.links) != 1 or len(steps) != len(loop.selections.steps):
         raise value_error(
             f"{what}: which hypothesis?",
-            [("choices of a step", len(search.links))],
+            [("choices of a step", "of several sources" if several else len(search.links))],
             "Labels tell hypotheses apart where each step chooses one. Give the place in the beam:",
             f"run.at.{what}(..., hypothesis=0)",
         )

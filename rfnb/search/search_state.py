@@ -32,6 +32,7 @@ class Link:
         last: What it has decided in the last step; None before the first one.
         normalized: Exponent of the length normalization, or None.
         cheats: Whether its last hypothesis is the reference path.
+        sources: The labels of each source, of a choice of several.
         stay: dims, dtype and label -> row of log probabilities after the end.
         plain: What the usual choice prepares for the next steps, see `choose_plain.py`.
     """
@@ -42,6 +43,7 @@ class Link:
         self.last: Decision | None = None
         self.normalized: float | None = None
         self.cheats = False
+        self.sources: tuple[Dim, ...] | None = None
         self.stay: dict[Any, Tensor] = {}
         self.plain: Any = None
         self._dims: dict[int, tuple[BeamDim, BeamDim]] = {}

@@ -18,7 +18,7 @@ from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search.choose import check_end_label, choose
 from rfnb.search.constraints import allowed_labels, note_written
-from rfnb.search.forced import refuse_all
+from rfnb.search.forced_sources import SourceDecisions
 from rfnb.search.options import Options
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
 from rfnb.search.search_state import Link, Search, on_backend, place_of
@@ -51,19 +51,30 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
         _one_each("end_label", options.end_label or None, None, count),
     )
     each = [_Limits(*given) for given in zip(*limits)]
-    refuse_all(loop, "A step chooses from several sources in it")
     search = Search.of(loop)
     link, ended = search.next_link(loop), search.ended(loop)
+    link.sources = tuple(axes)
+    decisions = None
+    if loop.step.decisions and not link.position:
+        decisions = SourceDecisions(loop, search, sources, axes, ended)
     before = [search.written(link, index) if limited.no_repeat_ngram else None for index, limited in enumerate(each)]
-    total, labels, parts = None, [], []
-    for index, (scores, axis, size) in enumerate(zip(sources, axes, sizes)):
+    total, labels, parts, log_probs = None, [], [], []
+    for index, (scores, axis) in enumerate(zip(sources, axes)):
         log_prob = log_prob_of(scores, axis, options.input_type)
         has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
         if options.check:
             check_sums(log_prob, axis, has_ended, place_of(loop))
         log_prob = each[index].limited(log_prob, axis, has_ended, link, before[index], loop)
+        if decisions is not None:
+            log_prob = decisions.limited(decisions.over_all(log_prob, axis), axis, index)
+        log_probs.append(log_prob)
+    if decisions is not None:
+        decisions.leave_out_impossible(log_probs, [min(size, axis.extent) for size, axis in zip(sizes, axes)])
+    for index, (log_prob, axis, size) in enumerate(zip(log_probs, axes, sizes)):
         best, label, part = top_k(log_prob, axis=axis, k=min(size, axis.extent))
-        assert isinstance(label, Tensor)
+        assert isinstance(label, Tensor) and isinstance(part, Dim)
+        if decisions is not None:
+            best, label = decisions.with_forced(best, label, part, log_prob, index)
         labels.append(label)
         parts.append(part)
         total = best if total is None else math.combine_bc(total, "add", best)
@@ -80,7 +91,8 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
     if search.is_watched():
         shown = (_over_combinations(label, axis, total.dims) for label, axis in zip(labels, axes))
         plain = plain._replace(tokens=tuple(merge_dims(x, dims=parts, out_dim=combination)[0] for x in shown))
-    chosen = choose(loop, merged, combination, plain, is_decided=False)
+    decided = [] if decisions is None else decisions.of_combinations(labels, parts)
+    chosen = choose(loop, merged, combination, plain, decided=decided)
     out = _split(chosen, labels, parts, axes, loop)
     for index, limited in enumerate(each):
         if limited.no_repeat_ngram:

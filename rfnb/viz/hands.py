@@ -18,7 +18,7 @@ from rfnb.viz.axes import Axis
 from rfnb.viz.of_search import Followed
 
 _MOST_LABELS = 2000  # of a vocabulary that a page gets; of a larger one a label is typed in full
-_SEVERAL = "A step chooses from several sources, and no label is forced or banned in it."
+_SEVERAL = "A step chooses from several sources: a label of each is forced or banned by code alone."
 
 
 class Hands:

@@ -376,28 +376,137 @@ def test_what_cannot_come_is_not_forced():
     run.stop()
 
 
-def test_of_several_sources_no_number_is_taken_for_that_of_a_combination():
-    a, b = Dim(3, name="a"), Dim(2, name="b")
-    one = rf.log_softmax(rf.convert_to_tensor(np.array([3, 2, 1], "float32"), dims=[a]), axis=a)
-    two = rf.log_softmax(rf.convert_to_tensor(np.array([0, 3], "float32"), dims=[b]), axis=b)
+A, B = Dim(4, name="a", vocab=list("wxyz")), Dim(3, name="b", vocab=list("123"))
+SOURCES = [
+    (table - np.log(np.exp(table).sum(-1, keepdims=True))).astype(np.float32)
+    for table in (_rng.normal(size=(2, 4, 4)) * 2, _rng.normal(size=(2, 4, 3)) * 2)
+]  # sequence, label of a before, label
 
-    def go():
-        loop = rf.Loop(max_seq_len=3, name="pairs")
-        loop.state.n = rf.zeros([])
+
+def several(sizes):
+    """A search over pairs of labels, whose scores depend on the first label of the pair before: pairs and scores."""
+    before = Dim(4, name="before")
+    one, two = (rf.convert_to_tensor(table, dims=[BATCH, before, dim]) for table, dim in zip(SOURCES, (A, B)))
+
+    def run():
+        loop = rf.Loop(max_seq_len=4, name="pairs")
+        loop.state.last = rf.zeros([BATCH], dtype="int64", sparse_dim=before)
         for _ in loop:
-            first, _ = rf.choice([one, two], axis=[a, b], beam_size=2, search=True)
-            loop.state.n = loop.state.n + 1.0
-            loop.end(rf.zeros_like(first) > 0, include_eos=True)
-            labels = loop.stack(first)
-        return rf.get_beam_scores(labels)
+            scores = [rf.gather(each, indices=loop.state.last, axis=before) for each in (one, two)]
+            a, b = rf.choice(scores, axis=[A, B], beam_size=3, source_beam_sizes=sizes, search=True)
+            loop.state.last = rf.set_sparse_dim(a, before)
+            loop.end(rf.zeros_like(a) > 0, include_eos=True)
+            pairs = loop.stack(a), loop.stack(b)
+        return (*pairs, rf.get_beam_scores(pairs[0]))
 
-    run = rf.run(go, paused=True)
+    return run
+
+
+def plain_several(seq, sizes, decisions, until=4):
+    """Pairs and score of all hypotheses in plain Python; decisions: step -> [(kind, hypothesis, pair, only)]."""
+    beam = [((), 0.0)]
+    for step in range(until):
+        own, rows = decisions.get(step, ()), []
+        for k, (pairs, score) in enumerate(beam):
+            last, best = pairs[-1][0] if pairs else 0, []
+            for source, size in enumerate(sizes):
+                scores = SOURCES[source][seq, last].copy()
+                for kind, place, pair, _ in own:
+                    if kind == "ban" and place in (None, k) and pair[source] is not None and pair[1 - source] is None:
+                        scores[pair[source]] = -np.inf
+                order = np.argsort(-scores, kind="stable")[:size].tolist()
+                for kind, place, pair, _ in own:
+                    if kind == "force" and place == k and pair[source] is not None and pair[source] not in order:
+                        order[-1] = pair[source]
+                best.append([(label, scores[label]) for label in order])
+            rows += [(k, (a, b), np.float32(score) + (one + two)) for a, one in best[0] for b, two in best[1]]
+        forced = []
+        for kind, k, pair, only in own:
+            if kind == "force":
+                wanted = [row for row in rows if row[0] == k and all(x in (None, y) for x, y in zip(pair, row[1]))]
+                forced.append(wanted[0])
+                if only:
+                    rows = [row if row == wanted[0] else (*row[:2], -np.inf) for row in rows]
+            elif None not in pair:
+                rows = [(*row[:2], -np.inf) if k in (None, row[0]) and row[1] == pair else row for row in rows]
+        kept = sorted(rows, key=lambda row: -row[2])[:3]
+        for row in forced:
+            if row not in kept:
+                kept[-1] = row
+        beam = [((*beam[k][0], pair), score) for k, pair, score in kept]
+    return beam
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    step=st.integers(0, 3), seq=st.integers(0, 1), kind=st.sampled_from(["force", "only", "ban", "ban any"]),
+    hypothesis=st.integers(0, 2), a=st.sampled_from([None, 0, 1, 2, 3]), b=st.sampled_from([None, 0, 1, 2]),
+    sizes=st.sampled_from([(2, 2), (3, 2), (4, 3)]),
+)  # fmt: skip
+def test_of_several_sources_a_pair_of_labels_is_decided(step, seq, kind, hypothesis, a, b, sizes):
+    if a is None and b is None:
+        return
+    run = rf.run(several(sizes), paused=True)
     run.wait()
-    run.force(3)
-    run.step()
-    assert run.reason.startswith("force: not in this search.\n")
+    if step:
+        run.step(step)
+    hypothesis = hypothesis if step else 0
+    texts = (None if a is None else A.vocab[a], None if b is None else B.vocab[b])
+    if kind.startswith("ban"):
+        hypothesis = None if kind == "ban any" else hypothesis
+        run.ban(texts, hypothesis=hypothesis, seq=seq)
+    else:
+        run.force(texts, hypothesis=hypothesis, seq=seq, only=kind == "only")
     run.resume()
-    np.testing.assert_array_equal(run.result.numpy(), go().numpy())
+    decided = ("ban" if kind.startswith("ban") else "force", hypothesis, (a, b), kind == "only")
+    one, two, scores = run.result
+    for row in range(2):
+        beam = plain_several(row, sizes, {step: [decided]} if row == seq else {})
+        found = scores.copy_transpose([BATCH, scores.remaining_dims([BATCH])[0]]).numpy()[row]
+        np.testing.assert_allclose(found, [score for _, score in beam], rtol=1e-4)
+        (beam_dim,) = scores.remaining_dims([BATCH])
+        (time,) = one.remaining_dims([BATCH, beam_dim])
+        order = [BATCH, beam_dim, time]
+        pairs = zip(*(x.copy_transpose(order).numpy()[row].tolist() for x in (one, two)))
+        for (first, second), (expected, score) in zip(pairs, beam):
+            if score > -np.inf:
+                assert list(zip(first, second)) == list(expected)
+
+
+def test_of_several_sources_labels_come_one_after_the_other_too():
+    run = rf.run(several((2, 2)), paused=True)
+    run.wait()
+    run.step(1)
+    run.force(("z", "2"), (None, "3"), hypothesis=1)
+    run.resume()
+    _, _, scores = run.result
+    after = plain_several(0, (2, 2), {1: [("force", 1, (3, 1), False)]}, until=2)
+    place = next(at for at, (pairs, _) in enumerate(after) if pairs[-1] == (3, 1))
+    beam = plain_several(0, (2, 2), {1: [("force", 1, (3, 1), False)], 2: [("force", place, (None, 2), False)]})
+    found = scores.copy_transpose([BATCH, scores.remaining_dims([BATCH])[0]]).numpy()[0]
+    np.testing.assert_allclose(found, [score for _, score in beam], rtol=1e-4)
+    assert run.changes[0].words == "forced z + 2, then any + 3 for hypothesis 1 of sequence 0"
+
+
+@pytest.mark.parametrize("label", [3, "x", ("x",), (None, None)])
+def test_of_several_sources_one_label_is_no_decision(label):
+    run = rf.run(several((2, 2)), paused=True)
+    run.wait()
+    run.force(label)
+    run.step()
+    text = (
+        f"force: a step chooses from 2 sources.\n  label    {label!r}\n  sources  a=4, b=3\n"
+        "There is a label of each source, None where it may be any.\n    run.at.force(('w', '1'))"
+    )
+    assert run.reason == text
+    with pytest.raises(ValueError) as error:
+        run.force(label)
+    assert str(error.value) == text
+    with pytest.raises(ValueError, match="which hypothesis"):
+        run.force(("x", "2"), hypothesis="x")
+    run.resume()
+    for mine, plain in zip(run.result, several((2, 2))()):
+        np.testing.assert_array_equal(mine.numpy(), plain.numpy())
 
 
 def test_of_several_choices_of_a_step_the_first_one_is_decided():
