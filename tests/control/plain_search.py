@@ -76,16 +76,18 @@ def plain_search(
     states: Mapping[int, Callable[[list[Hyp]], None]] | None = None,
     weights: Mapping[int, Callable[[np.ndarray], None]] | None = None,
     decisions: Mapping[int, Sequence[Decision]] | None = None,
+    plain: PlainG2P | None = None,
 ) -> list[Hyp]:
     """The beam after the last step.
 
     Args:
+        plain: Default: that of `plain_model`.
         most: Steps at most.
         states: What is done before a step with the beam.
         weights: What is done in a step with the weights {hypothesis, letter}.
         decisions: What is forced and banned in a step.
     """
-    plain = plain_model()
+    plain = plain or plain_model()
     p, x = plain.p, plain.encode(plain.word(word))
     h = torch.tanh(x.mean(1) @ p["decoder.start.weight"] + p["decoder.start.bias"])[0]
     beam = [Hyp(0.0, (), h, torch.zeros_like(h))]

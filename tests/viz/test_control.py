@@ -49,7 +49,7 @@ def test_a_run_is_described_from_its_begin_to_its_end():
     run.step(3)
     head = spec(run).head
     assert head["words"] == 'Paused before step 3 of "sums": 3 steps were made.'
-    assert head["counter"] == "step 3 of 7" and head["at"] == {"path": "sums", "step": 3, "of": 7}
+    assert head["counter"] == "step 3 of 7" and head["at"] == {"path": "sums", "step": 3, "nth": 0, "of": 7}
     assert head["loops"] == [{"path": "sums", "last": 3, "runs": 1, "axis": "time"}]
     run.break_when(5)
     run.resume()

@@ -5,6 +5,8 @@ import type { Context, Rendered } from "./context";
 import { Cursor } from "./cursor";
 import { button, h, onSight, quiet, select, set, setOptions, showNotes, status } from "./dom";
 import type { AnyHead, Frame } from "./frame";
+import type { Marks } from "./hands";
+import { Hands } from "./hands";
 import type { Measure } from "./labels";
 import { measurer } from "./labels";
 import type { Box, Cell, Placed, Scene, Spot } from "./pane";
@@ -21,6 +23,8 @@ const ZOOM = 1.5,
 
 interface PanedHead extends AnyHead {
   best?: boolean; // whether what is drawn is the best hypothesis
+  hands?: Marks; // what was changed by hand
+  slots_of_best?: Record<"before" | "after", number[][]>; // by sequence, of each step
 }
 interface Options {
   name: string; // of the kind
@@ -76,6 +80,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.tell();
     this.point();
   });
+  protected readonly hands: Hands;
   protected readonly pane: Pane;
   protected readonly stage: HTMLElement;
   private readonly shell: Shell;
@@ -94,14 +99,15 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
         hover: (spot) => this.cursor.hover(spot && at(spot)),
         click: (spot) => {
           const place = at(spot);
-          if (place) this.cursor.pin(place);
+          if (place) this.clicked(place);
         },
         key: (event) => this.key(event),
       },
       options.mostHeight,
     );
     this.stage = h("div.rfnb-stage", this.pane.element);
-    const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout);
+    this.hands = new Hands(ctx, () => this.drawable && this.offer(this.cursor.pinned));
+    const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout, this.hands.element);
     this.shell = new Shell(el, [this.tools, this.legend], body);
     if (ctx.hasChooser()) ({ seq: this.seq, hypothesis: this.chosen } = { ...ctx.bus.now, seq: ctx.bus.now.seq ?? 0 });
     this.listen(ctx.bus, (selection) => this.follow(selection));
@@ -156,6 +162,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   destroy(): void {
     this.ended = true;
     for (const end of this.unlisten) end();
+    this.hands.destroy();
     this.pane.destroy();
     this.el.replaceChildren();
   }
@@ -184,6 +191,23 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     if (this.cursor.hovered && !this.has(this.cursor.hovered)) this.cursor.hovered = null;
     if (!quietly && before !== this.seq) this.ctx.bus.point({ seq: this.seq }, this);
     this.redraw();
+    this.hands.mark(this.frame.head.hands);
+    this.offer(this.cursor.pinned);
+  }
+
+  /** Offers what may be done by hand at the place that was chosen. */
+  protected offer(_: P | null): void {}
+
+  /** The slots of the hypothesis that is drawn, before and after the choice of each step; null: these are no hypotheses. */
+  protected get slots(): Pick<Hypothesis, "before" | "after"> | null {
+    const { slots_of_best: best } = this.frame.head;
+    if (!best) return null;
+    return this.drawn ?? { before: best.before[this.seq] ?? [], after: best.after[this.seq] ?? [] };
+  }
+
+  protected clicked(place: P): void {
+    this.cursor.pin(place);
+    this.offer(place);
   }
 
   protected redraw(): void {
@@ -266,8 +290,10 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected key(event: KeyboardEvent): boolean {
     const zoom = event.ctrlKey ? 0 : { "+": ZOOM, "=": ZOOM, "-": 1 / ZOOM, "0": 1 / this.zoom }[event.key];
     if (zoom) this.zoomBy(zoom);
-    else if (event.key === "Escape" && !event.ctrlKey) this.cursor.pin(null);
-    else return this.go(event.key, event.ctrlKey);
+    else if (event.key === "Escape" && !event.ctrlKey) {
+      this.cursor.pin(null);
+      this.offer(null);
+    } else return this.go(event.key, event.ctrlKey);
     return true;
   }
 
@@ -276,6 +302,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     const to = this.walk(key, far);
     if (!to) return false;
     this.cursor.pin(to);
+    this.offer(to);
     this.reveal();
     return true;
   }

@@ -10,7 +10,8 @@ export interface RunState extends AnyHead {
   state: "running" | "pausing" | "paused" | "stopping" | "done" | "failed" | "stopped";
   words: string; // the state in a sentence
   counter: string; // "step 3 of 14"
-  at: { path: string; step: number; of: number | null } | null; // the step that comes next where it is paused, else that is made
+  at: { path: string; step: number; nth: number; of: number | null } | null; // the step that comes next where it is paused, else that is made
+  changed: string[]; // before the step that comes next, in words
   steps: number; // of all loops, begun
   speed: number; // steps per second; 0: as fast as it can
   loops: { path: string; last: number; runs: number; axis: string }[];

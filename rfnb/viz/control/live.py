@@ -18,6 +18,7 @@ from rfnb.viz.control.host import note
 from rfnb.viz.control.spec import OVER, spec
 from rfnb.viz.control.text import text
 from rfnb.viz.group.spec import join, parts_of
+from rfnb.viz.hands import Hands
 from rfnb.viz.pump import Pump, pump
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import Send, View
@@ -111,9 +112,11 @@ class RunView:
         state, trace = self._state(), self.run.trace
         if trace is None or self._alone:
             return state
-        key = trace, len(trace.events), trace.closed
+        changes = self.run.changes
+        key = trace, len(trace.events), trace.closed, len(changes)
         if self._drawn is None or self._drawn[0] != key:
-            self._drawn = key, of_trace.spec(trace, **self._options)
+            hands = Hands(self.run.place_of, changes)
+            self._drawn = key, of_trace.spec(trace, hands=hands, **self._options)
         shown = self._drawn[1]
         head = {**shown.head, "title": "", "live": state.live, "link": f"run {self.run.root.number}"}
         return join(head, [state, *parts_of(shown)])
@@ -126,6 +129,7 @@ class RunView:
         asked = {name: value for name, value in content.items() if name not in ("rfnb", "id", "run")}
 
         def answer(said: str | None) -> None:
+            self._leave()
             send({"rfnb": "did", "id": content.get("id"), "said": said})
 
         if asked.get("do") == "look":
@@ -139,7 +143,14 @@ class RunView:
             branch = obey(self.run, asked, answer)
             if branch is not None:
                 self.follow(branch)
+                self._leave()
         self._changed()
+
+    def _leave(self) -> None:
+        """Show the run that a branch was made of, where the branch was taken back."""
+        parent = self.run.parent
+        if parent is not None and self.run not in parent.branches:
+            self.follow(parent)
 
     def _follow_number(self, number: Any) -> str | None:
         for run in runs_of(self.run.root):

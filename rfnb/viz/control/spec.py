@@ -28,9 +28,10 @@ def spec(run: Run, *, note: str = "") -> Spec:
     number = next(_serial)  # before anything is read: what has a higher one is newer
     state = state_of(run)
     at, steps = run._gate.at, run._holder.steps
-    here = (at.path, at.step) if at is not None else steps[-1] if steps else None
+    tick = at.tick if at is not None else len(steps) - 1
+    here = run._holder.places[tick] if tick >= 0 else None
     lengths = run._holder.lengths
-    of = None if here is None else lengths.get(here[0])
+    of = None if here is None else lengths.get(here.path)
     return Spec(
         "control",
         {
@@ -40,8 +41,10 @@ def spec(run: Run, *, note: str = "") -> Spec:
             "run": run.number,
             "state": state,
             "words": words_of(run, state),
-            "counter": counter(here, of),
-            "at": None if here is None else {"path": here[0], "step": here[1], "of": None if of is None else of.steps},
+            "counter": counter(here and (here.path, here.step), of),
+            "at": here
+            and {"path": here.path, "step": here.step, "nth": here.nth, "of": None if of is None else of.steps},
+            "changed": [change.words for change in run.changes if at is not None and change.tick == at.tick],
             "steps": len(steps),
             "speed": run.speed,
             "loops": [

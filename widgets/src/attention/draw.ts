@@ -4,6 +4,7 @@ import { DASH, dots, hatch, outline, within, write } from "../canvas";
 import type { Table } from "../color";
 import { lightness } from "../color";
 import { drawColumns, LINE } from "../axis";
+import { MARK } from "../hands";
 import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";
@@ -30,6 +31,7 @@ export interface Picture {
   linked: number | null;
   linkedCol: number | null; // the row and the column that linked views point at
   focused: boolean;
+  hands: Set<number>; // the rows before whose steps something was changed by hand
 }
 
 export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture): void {
@@ -216,7 +218,7 @@ function mark(
 function drawRowLabels(
   g: CanvasRenderingContext2D,
   scene: Scene,
-  { made, matrix, palette, cursor, linked }: Picture,
+  { made, matrix, palette, cursor, linked, hands }: Picture,
 ): void {
   const at = (row: number) => made.top - scene.top + (row + 0.5) * made.tall + 0.5;
   const put = (text: string, y: number, font: string, color: string) =>
@@ -229,6 +231,8 @@ function drawRowLabels(
       if (strong !== null && Math.abs(y - at(strong)) < LINE - 1) continue; // room for the one of the cursor
       put(text, y, "", palette.ink);
     }
+    for (const row of hands)
+      if (row < matrix.rowLen) write(g, MARK, made.left - 1, at(row), `7px ${palette.font}`, palette.focus, "right");
     if (strong !== null && strong < matrix.rowLen)
       put(shorten(rowText(matrix, strong), 18), at(strong), "bold ", palette.focus);
   });

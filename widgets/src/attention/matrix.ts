@@ -2,6 +2,8 @@
 
 import type { Block } from "../block";
 import type { AnyHead, Frame } from "../frame";
+import type { Marks } from "../hands";
+import type { HeldMap } from "./hands";
 
 interface DimEntry {
   name: string;
@@ -21,6 +23,7 @@ export interface MapEntry {
   looks?: number[];
   notes?: Record<string, string>;
   remark?: string;
+  held?: HeldMap; // of a run that is held
 }
 export interface SeqEntry {
   label: string;
@@ -40,6 +43,7 @@ export interface Head extends AnyHead {
   signed?: boolean; // a difference: both sides of 0 have a colour of their own
   badges?: string[];
   looks?: string[];
+  hands?: Marks;
   maps: MapEntry[];
   seqs: SeqEntry[];
 }

@@ -4,9 +4,10 @@ import { image } from "../canvas";
 import type { Table } from "../color";
 import { diverging, sequential } from "../color";
 import type { Context, Render } from "../context";
-import { button, h, region, select, set, setOptions, slider } from "../dom";
+import { button, h, on, region, select, set, setOptions, slider } from "../dom";
 import { rowOf } from "../exact";
 import type { Frame } from "../frame";
+import { marked } from "../hands";
 import type { Box, Scene } from "../pane";
 import { elsewhere, flagged, PanedView } from "../paned";
 import type { Bus } from "../selection";
@@ -15,6 +16,7 @@ import { Card } from "./card";
 import type { Cells } from "./draw";
 import { draw, veilOf } from "./draw";
 import type { Choice } from "./grid";
+import { offer } from "./hands";
 import { mapsAt, nearest } from "./grid";
 import type { Layout } from "./layout";
 import { hit, layout, walk } from "./layout";
@@ -41,6 +43,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private dark: boolean | null = null;
   private mode: Mode = "map";
   private linkedCol: number | null = null;
+  private focusOn: ((col: number) => void) | null = null; // in the row that is edited
   private readonly cols: Bus | null; // the axis of the sources
 
   private readonly mapSelect = select("map", (index) => this.chooseMap(this.choices[index]?.at ?? this.choice));
@@ -75,7 +78,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     const { main } = this;
     this.side.append(this.card.element);
     this.stage.before(h("div.rfnb-attention-body", this.side, main));
-    main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout);
+    main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout, this.hands.element);
+    on(this.pane.element, "dblclick", () => this.cursor.pinned && this.focusOn?.(this.cursor.pinned.col));
     this.tools.prepend(this.mapSelect, this.sliderBox);
     this.tools.append(h("span.rfnb-modes", { role: "group", "aria-label": "shown as" }, ...this.modeButtons));
     this.cols = col_axis !== undefined && col_axis !== axis ? ctx.busOf(col_axis) : null;
@@ -181,6 +185,23 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     if (!quietly && head !== before) this.ctx.bus.point({ head }, this);
   }
 
+  protected offer(at: Position | null): void {
+    const { hands, matrix, seq, slots, maps, frame } = this,
+      held = maps.length > 1 ? undefined : frame.head.maps[maps[0]!]!.held;
+    this.focusOn = offer(
+      {
+        hands,
+        held,
+        matrix: at ? this.exactly(at.row) : matrix,
+        seq,
+        slots,
+        last: this.lastStep(),
+        palette: () => this.ctx.palette(),
+      },
+      at,
+    );
+  }
+
   protected has({ row, col }: Position): boolean {
     return row < this.matrix.rows && col < this.matrix.cols;
   }
@@ -273,6 +294,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
           return matrix ? [{ head, matrix }] : [];
         }),
     });
+    if (this.cursor.pinned) this.offer(this.cursor.pinned);
     if (this.mode === "text") this.text.point(at, at && this.exactly(at.row));
     if (this.mode === "arcs") this.arcs.point(at);
   }
@@ -309,6 +331,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       linked,
       linkedCol,
       focused: this.pane.focused,
+      hands: marked(this.frame.head.hands),
     });
   }
 

@@ -1,5 +1,6 @@
 // Puts a layout on a canvas: only what is in sight, and what does not depend on the cursor once.
 
+import { MARK } from "../hands";
 import { shorten as cutTo } from "../labels";
 import type { Palette } from "../theme";
 import { cells, dots, ring, tokens } from "./dots";
@@ -20,6 +21,7 @@ export interface Scene {
   ranks: Map<Node, number>; // place of a complete hypothesis in the n-best list
   rail: Node[]; // the hypothesis whose tokens stand on top
   axis: string; // what the steps are
+  hands: Set<number>; // steps that were changed by hand
   reference: { path: Set<Node>; last: Node | null; fell: string } | null; // where it went, and where it fell
   inside: ((node: Node) => boolean) | null; // whether a smaller beam would have kept it; null: nobody asks
   arms: Arms | undefined; // of two searches in one
@@ -161,7 +163,9 @@ function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: 
   g.textAlign = "center";
   for (let step = first; step <= last; step++) {
     const x = made.x[step]! - scene.left;
-    if (step % made.every === 0 && x > 36) g.fillText(String(step), x, AXIS_AT);
+    const byHand = scene.hands.has(step);
+    g.fillStyle = byHand ? palette.focus : palette.muted;
+    if ((byHand || step % made.every === 0) && x > 36) g.fillText(byHand ? `${MARK} ${step}` : `${step}`, x, AXIS_AT);
   }
   if (made.rail) rail(g, made, scene, palette);
   g.textAlign = "left";

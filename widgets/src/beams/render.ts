@@ -5,6 +5,7 @@ import type { Context, Render, Rendered } from "../context";
 import { Cursor } from "../cursor";
 import { button, h, region, select, set, setOptions, slider, status } from "../dom";
 import type { Frame } from "../frame";
+import { Hands, marked } from "../hands";
 import { measurer } from "../labels";
 import type { Scene as Sight, Spot } from "../pane";
 import { Pane } from "../pane";
@@ -16,6 +17,7 @@ import { keyOf, placeOf, sentence, start, stepOf, tip, walk } from "./cursor";
 import type { Scene } from "./draw";
 import { drawBase, drawTop } from "./draw";
 import { hypothesisOf, whole } from "./follow";
+import { offer } from "./hands";
 import type { Layout, Zoom } from "./layout";
 import { hit, layout } from "./layout";
 import { legend } from "./legend";
@@ -111,6 +113,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private readonly referenceNote = h("div.rfnb-beams-reference", { role: "note" });
   private readonly card = h("div.rfnb-beams-card", { role: "group", "aria-label": "hypothesis" });
   private readonly table = h("table.rfnb-beams-nbest");
+  private readonly hands: Hands;
   private readonly pane: Pane;
   private readonly shell: Shell;
   private readonly unlisten: () => void;
@@ -140,6 +143,7 @@ class BeamsView implements Rendered<BeamsHead> {
       this.zoomButton,
       this.tableButton,
     );
+    this.hands = new Hands(ctx, () => this.tree && this.offer());
     const list = h("div.rfnb-beams-list", this.table, this.alphaLabel);
     const below = h("div.rfnb-beams-below", this.card, list);
     const stage = h("div.rfnb-stage", this.pane.element);
@@ -151,6 +155,7 @@ class BeamsView implements Rendered<BeamsHead> {
       this.beamNote,
       this.referenceNote,
       this.readout,
+      this.hands.element,
       below,
     );
     this.shell = new Shell(el, [this.status, tools], body);
@@ -176,6 +181,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.unlisten();
     cancelAnimationFrame(this.late);
     this.settle();
+    this.hands.destroy();
     this.pane.destroy();
     this.el.replaceChildren();
   }
@@ -228,6 +234,7 @@ class BeamsView implements Rendered<BeamsHead> {
       `Beam search, ${steps}, up to ${beam}. Arrow keys: left to the parent, right to the continuation, up and down within a step. Enter: attention and states follow the hypothesis.`,
     );
     this.redraw();
+    this.offer();
     if (live && atEnd) this.pane.element.scrollLeft = this.pane.element.scrollWidth;
   }
 
@@ -370,6 +377,16 @@ class BeamsView implements Rendered<BeamsHead> {
     if (key === null) return;
     this.cursor.pin(key);
     this.reveal();
+    this.offer();
+  }
+
+  /** What may be done by hand at the place that was chosen: not where the pointer only passes. */
+  private offer(): void {
+    const { hands, tree, seq, head } = this,
+      { pinned } = this.cursor,
+      place = pinned === null ? null : placeOf(tree, pinned);
+    hands.mark(head.hands);
+    offer({ hands, tree, seq, held: head.held, vocab: head.vocab, loopSteps: head.loop_steps }, place);
   }
 
   /** Another view points at a step: mark it on the path of the winner, of which such views are. */
@@ -407,10 +424,13 @@ class BeamsView implements Rendered<BeamsHead> {
     if (key === "Escape") {
       this.cursor.pin(null);
       this.take(null);
+      this.offer();
       return true;
     }
     if (key === "Enter" && this.place) {
+      this.goto(keyOf(this.place));
       this.take(keyOf(this.place));
+      this.hands.focus();
       return true;
     }
     const to = walk(this.tree, this.place, key, this.shownCuts);
@@ -459,6 +479,7 @@ class BeamsView implements Rendered<BeamsHead> {
       ranks,
       rail,
       axis: seq?.axis ?? "step",
+      hands: marked(this.head.hands),
       reference: this.referenceOf(),
       inside: this.inside,
       smaller: this.smallerOf(),

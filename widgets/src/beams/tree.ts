@@ -1,5 +1,7 @@
 // What a beam search decided, as the `beams` spec of one sequence says it (rfnb/viz/beams/tree.py): its hypotheses linked to a tree.
 
+import type { Marks } from "../hands";
+import type { HeldSearch } from "./hands";
 import type { AnyHead } from "../frame";
 
 export interface CutSpec {
@@ -12,6 +14,7 @@ export interface CutSpec {
   verdict?: string;
   into?: number;
   arm?: string; // where two searches have the same parents: the letter of its own
+  id?: number;
 }
 /** Two searches in one (rfnb/viz/beams/arms.py): from step `at` on slots below `split` are A, the others B. */
 export interface Arms {
@@ -44,7 +47,8 @@ export interface StepSpec {
   of?: number | number[]; // of two searches in one, of each
   top?: number | null | (number | null)[];
   lasts?: number[];
-  next?: Record<string, [string, number][]>; // by slot of the step before the best labels and their log probabilities; "all": of all alike
+  next?: Record<string, [string, number, number?][]>; // by slot of the step before the best labels, their log probabilities and indices; "all": of all alike
+  ids?: number[]; // of a run that is held: the index of each label
   inside?: number[]; // bit i: whether the smaller beam with this index has it
 }
 /** A smaller beam: the first step in which it loses the winner, where its own best ends, and all of it in words. */
@@ -71,6 +75,9 @@ export interface BeamsHead extends AnyHead {
   length_exponent?: number;
   join?: string;
   loop_steps?: number[]; // of each step, where a step of the loop has several
+  held?: HeldSearch; // of a run that is held
+  vocab?: string[]; // the texts of its labels, if they are not too many
+  hands?: Marks; // what was changed by hand
   seqs: SeqSpec[];
 }
 
@@ -109,6 +116,7 @@ export interface Cut {
   written: boolean;
   parts: number[];
   arm: string;
+  id: number | undefined; // of its label
 }
 /** `parts`: of what the scores are made, if it is more than one log probability; `width`: of the beam, without those that left it. */
 export interface Tree {
@@ -250,7 +258,7 @@ function link({ steps, blank, arms }: SeqSpec): (Node | null)[][] {
 function cutCandidates({ steps, blank }: SeqSpec, nodes: (Node | null)[][]): Cut[][] {
   return steps.map((step, index) => {
     const row: Cut[] = [];
-    for (const { token, score, why, verdict, margin, parts, into, arm, parent: slot } of step.cuts ?? []) {
+    for (const { token, score, why, verdict, margin, parts, into, arm, id, parent: slot } of step.cuts ?? []) {
       const parent = index ? (nodes[index - 1]![slot] ?? null) : null;
       if (score === null || (index && !parent)) continue;
       row.push({
@@ -267,6 +275,7 @@ function cutCandidates({ steps, blank }: SeqSpec, nodes: (Node | null)[][]): Cut
         written: blank === undefined || token !== blank,
         parts: parts ?? NONE,
         arm: arm ?? "",
+        id,
       });
     }
     return row;

@@ -4,6 +4,7 @@ import { DASH, dots, hatch, image, outline, within, write } from "../canvas";
 import { drawColumns, LINE } from "../axis";
 import type { Table } from "../color";
 import { css } from "../color";
+import { MARK } from "../hands";
 import { shorten } from "../labels";
 import { short } from "../number";
 import type { Scene as Sight } from "../pane";
@@ -22,6 +23,7 @@ export interface Pin {
 }
 export interface Picture {
   scene: Scene;
+  hands: Set<number>; // the steps before which something was changed by hand
   made: Layout;
   palette: Palette;
   colors: { signed: Table; gate: Table };
@@ -233,6 +235,9 @@ function drawLane(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, p
   const { made, palette } = picture,
     [first, end] = seen(picture, sight),
     wide = Math.max(1, made.cell - (made.cell > 4 ? 2 : 0));
+  for (const step of picture.hands)
+    if (step >= first && step < end)
+      write(g, MARK, step * made.cell, placed.strip - 4, `8px ${palette.font}`, palette.focus, "center");
   for (let step = first; step < end; step++) {
     const bits = track.stepFlags(step);
     if (!bits) continue;

@@ -6,6 +6,7 @@ import { onKeys } from "../cursor";
 import { button, h, on, region, select, set, setOptions, slider } from "../dom";
 import type { Frame } from "../frame";
 import { rowOf } from "../exact";
+import { marked } from "../hands";
 import { key } from "../legend";
 import { short } from "../number";
 import type { Box, Scene as Sight } from "../pane";
@@ -20,6 +21,7 @@ import { hit, layout, titleAt, walk } from "./layout";
 import { panel } from "./panel";
 import type { Head, Scene, Track } from "./scene";
 import { faults, ordered, problem, rowOfUnit, sceneOf } from "./scene";
+import { offer } from "./hands";
 import { table, tableSize } from "./table";
 import { words } from "./words";
 import { visible } from "../visible";
@@ -189,6 +191,34 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.tracksBox.hidden = tracks.length < 2;
   }
 
+  private taker: ((from: Position) => void) | null = null; // what the next click is for
+
+  protected override clicked(place: Position): void {
+    const { taker } = this;
+    this.taker = null;
+    if (taker) taker(place);
+    else super.clicked(place);
+  }
+
+  protected offer(at: Position | null): void {
+    const { hands, seq, slots, scene, brush, found, frame } = this,
+      track = scene.tracks[at?.track ?? 0]!;
+    offer(
+      {
+        hands,
+        held: at ? frame.head.tracks[at.track]!.held : undefined,
+        track,
+        seq,
+        slots,
+        len: scene.len,
+        brush: brush?.track === at?.track ? brush : null,
+        found,
+        paste: (take) => void (this.taker = take),
+      },
+      at,
+    );
+  }
+
   protected has({ track, unit, step }: Position): boolean {
     const { steps, tracks } = this.scene;
     return step < steps && track < tracks.length && unit < tracks[track]!.units;
@@ -232,6 +262,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const { strips } = this;
     draw(g, sight, {
       scene,
+      hands: marked(this.frame.head.hands),
       made,
       palette,
       colors,
@@ -400,6 +431,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
         ...panel(this.scene, seqs, brush, found, pin, (place) => this.showPlace(brush.track, place)),
       );
       this.panel.hidden = false;
+      this.offer(this.cursor.pinned);
       this.pane.paintSoon();
     });
   }

@@ -3,6 +3,8 @@
 import { times } from "../list";
 import type { Block } from "../block";
 import type { AnyHead, Frame } from "../frame";
+import type { Marks } from "../hands";
+import type { HeldTrack } from "./hands";
 
 interface DimEntry {
   name: string;
@@ -15,6 +17,7 @@ export interface TrackEntry {
   range?: [low: number, high: number];
   notes?: Record<string, string>; // what is wrong, by sequence
   says?: Record<string, string>; // what stands out
+  held?: HeldTrack; // of a run that is held
 }
 export interface SeqEntry {
   label: string;
@@ -28,6 +31,7 @@ export interface OrderEntry {
 }
 export interface Head extends AnyHead {
   best?: boolean;
+  hands?: Marks;
   step_dim: DimEntry | null;
   tracks: TrackEntry[];
   seqs: SeqEntry[];

@@ -1,0 +1,74 @@
+// What may be done by hand with a row of an attention: drawn anew, sharpened, put on one position; in its own step or in the next one.
+
+import { h } from "../dom";
+import type { Hands, HeldCells, Offer } from "../hands";
+import { entriesOf, placeOf } from "../hands";
+import { times } from "../list";
+import type { Palette } from "../theme";
+import type { Matrix, Position } from "./matrix";
+import type { Drawn } from "./row";
+import { rowEditor } from "./row";
+
+export interface HeldMap extends HeldCells {
+  attention: string; // its path
+  axis: string;
+  widths: number | number[]; // how many positions there are, in all rows or row by row
+}
+interface Offered {
+  hands: Hands;
+  held: HeldMap | undefined;
+  matrix: Matrix; // of the row exactly
+  seq: number;
+  slots: { before: number[]; after: number[] } | null; // of the hypothesis that is shown
+  last: number; // the last row that was computed
+  palette: () => Palette;
+}
+
+/** Offers what may be done with the row of a cell; gives what puts all weight on a position. */
+export function offer(
+  { hands, held, matrix, seq, slots, last, palette }: Offered,
+  at: Position | null,
+): ((col: number) => void) | null {
+  if (!held || !at || at.row > last) {
+    hands.offer("", "", []);
+    return null;
+  }
+  const { row } = at,
+    width = typeof held.widths === "number" ? held.widths : held.widths[row]!,
+    values = times(width, (col) => (col < matrix.colLen ? matrix.value(row, col) || 0 : 0));
+  const all = h("input", { type: "checkbox" });
+  const editor = (slot: number | null) => (): (Node | string)[] => {
+    const entries = () => {
+      const found = entriesOf(held, row, seq, slot);
+      if (all.checked) for (const name of Object.keys(held.fixed ?? {})) delete found[name];
+      return found;
+    };
+    const { parts, focus } = rowEditor({
+      start: at.col,
+      row: values,
+      label: matrix.colLabel,
+      open: (col) => col < matrix.colLen && !matrix.hidden(row, col),
+      palette,
+      apply: (drawn: Drawn) => hands.apply([{ do: "attention", path: held.attention, entries: entries(), ...drawn }]),
+    });
+    focusOf.set(hands, focus);
+    const heads = Object.keys(held.fixed ?? {}).length
+      ? [h("label", all, ` all of ${Object.keys(held.fixed!).join(", ")}`)]
+      : [];
+    return [...parts, ...heads];
+  };
+  const after = placeOf(held, row, 1),
+    next: Offer[] =
+      row === last && hands.isAt(after) && typeof held.widths === "number"
+        ? [{ place: after, make: editor(slots ? (slots.after[row] ?? null) : null) }]
+        : [];
+  const own = { place: placeOf(held, row), make: editor(slots ? (slots.before[row] ?? null) : null) };
+  const key = JSON.stringify([matrix.label, seq, row, slots, values]);
+  hands.offer(key, `Weights of ${matrix.rowLabel(row)}${matrix.label === "weights" ? "" : `, ${matrix.label}`}:`, [
+    ...next,
+    own,
+  ]);
+  return (col) => focusOf.get(hands)?.(col);
+}
+
+const focusOf = new WeakMap<Hands, (col: number) => void>(); // of the editor that is shown

@@ -1,0 +1,188 @@
+// What a person changes by hand in a run that is held: where that is, what may be done there, and what became of it. One for all views;
+// what a cell is in the run is said by rfnb/viz/hands.py.
+
+import type { Context } from "./context";
+import { button, h, select, setOptions, status } from "./dom";
+import type { Command } from "./run";
+import { line, safe } from "./visible";
+
+/** A step of a loop, as `run.from_step` takes it. */
+export interface Place {
+  path: string;
+  nth: number;
+  step: number;
+}
+/** The loop whose steps the rows of a view are: row by row, or as in `steps`. */
+export interface HeldRows {
+  path: string;
+  nth: number;
+  steps?: (number | null)[];
+}
+/** The entries of a cell, by names of dims. */
+export interface HeldCells extends HeldRows {
+  seqs: [name: string, size: number][];
+  units?: [name: string, size: number][];
+  slot?: string; // the dim of hypotheses
+  fixed?: Record<string, number>;
+  lacks?: Record<string, string[]>; // by row: dims that its values do not have
+}
+/** What was changed before the step of a row. */
+export type Marks = [row: number, words: string][];
+/** In a picture, a step that was changed by hand. */
+export const MARK = "◆";
+export const marked = (marks: Marks = []): Set<number> => new Set(marks.map(([row]) => row));
+
+/** The step of a row, or (`after` 1) the one that follows it. */
+export function placeOf({ path, nth, steps }: HeldRows, row: number, after = 0): Place | null {
+  const step = steps ? steps[row] : row;
+  return step == null ? null : { path, nth, step: step + after };
+}
+
+/** The entries of a cell; without a `unit` those of all units, and of all hypotheses without a `slot`. */
+export function entriesOf(
+  held: HeldCells,
+  row: number,
+  seq: number | null,
+  slot: number | null,
+  unit: number | null = null,
+): Record<string, number> {
+  const found: Record<string, number> = { ...held.fixed };
+  const unravel = (number: number | null, dims: [string, number][]) => {
+    if (number !== null)
+      for (const [name, size] of [...dims].reverse()) {
+        found[name] = number % size;
+        number = Math.floor(number / size);
+      }
+  };
+  unravel(seq, held.seqs);
+  unravel(unit, held.units ?? []);
+  if (held.slot && slot !== null) found[held.slot] = slot;
+  for (const name of held.lacks?.[row] ?? []) delete found[name];
+  return found;
+}
+
+/** What may be done at a place. */
+export interface Offer {
+  place: Place | null; // null: nothing, there is none
+  make: () => (Node | string)[];
+}
+
+export class Hands {
+  readonly element = h("div.rfnb-hands", { role: "group", "aria-label": "by hand", hidden: "" });
+  private readonly title = h("b");
+  private readonly where = h("span");
+  private readonly choice = select("the step that is changed", (index) => {
+    this.chosen = index;
+    this.fill();
+  });
+  private readonly head = h("div", this.title, " ", this.where, this.choice);
+  private readonly tools = h("div.rfnb-hands-tools");
+  private readonly onward = button("", () => void this.send({ do: "branch", ...this.place, paused: true }), {
+    "data-do": "run-on",
+  });
+  private readonly refused = h("pre.rfnb-wrong", { role: "alert", hidden: "" });
+  private readonly pending = status("div.rfnb-hands-pending");
+  private readonly marks = h("div.rfnb-quiet");
+  private readonly end: () => void;
+  private offers: Offer[] = [];
+  private chosen = 0;
+  private shown = "";
+  private run: number | undefined; // what is offered is of this one
+
+  /** `changed` is called when the run has done something. */
+  constructor(
+    private readonly ctx: Context,
+    changed: () => void,
+  ) {
+    this.element.append(this.refused, this.pending, this.marks);
+    this.end =
+      ctx.held?.listen(() => {
+        changed();
+        this.follow();
+      }) ?? (() => {});
+  }
+
+  /** What was changed so far, in words; also where no run is held. */
+  mark(marks: Marks = [], step = "step"): void {
+    this.marks.textContent = marks.map(([row, words]) => `${MARK} ${step} ${row}: ${line(words)}`).join("; ");
+    this.follow();
+  }
+
+  /** Offers what may be done; what has the same `key` and places stays as it is, with what was typed. */
+  offer(key: string, title: string, offers: Offer[]): void {
+    const there = this.ctx.run ? offers.filter(({ place }) => place) : [],
+      shown = JSON.stringify([key, there]),
+      { run } = this.ctx.run?.state ?? {};
+    if (shown !== this.shown || run !== this.run) {
+      if (shown !== this.shown) this.refuse(null); // else it may be of a branch that was taken back
+      this.shown = shown;
+      this.run = run;
+      this.offers = there;
+      this.chosen = 0;
+      this.title.textContent = title;
+      this.fill();
+    } else this.follow();
+  }
+
+  /** Whether the run stands before the step of a place. */
+  isAt(place: Place | null): boolean {
+    const { state, at } = this.ctx.run?.state ?? {};
+    return state === "paused" && at?.path === place?.path && at?.step === place?.step && at?.nth === place?.nth;
+  }
+
+  /** A button that makes a change at the place that is chosen. A sentence in the place of commands says why there is none. */
+  act(text: string, commands: () => Command[] | string): HTMLButtonElement {
+    return button(text, () => this.apply(commands()));
+  }
+
+  apply(commands: Command[] | string): void {
+    if (typeof commands === "string") this.refuse(commands);
+    else void this.send({ do: "edit", ...this.place, then: commands });
+  }
+
+  focus(): void {
+    this.tools.querySelector<HTMLElement>("button,input,[tabindex]")?.focus();
+  }
+
+  private get place(): Place | null {
+    return this.offers[this.chosen]?.place ?? null;
+  }
+
+  private fill(): void {
+    const { place } = this;
+    this.onward.textContent = `Run on from step ${place?.step}`;
+    this.tools.replaceChildren(...(this.offers[this.chosen]?.make() ?? []), this.onward);
+    this.follow();
+  }
+
+  private refuse(sentence: string | null): void {
+    this.refused.textContent = sentence && safe(sentence);
+    this.refused.hidden = !sentence;
+  }
+
+  private async send(command: Command): Promise<void> {
+    this.refuse(null);
+    this.refuse(await this.ctx.run!.do(command));
+  }
+
+  /** The run has gone on, or something else is shown. */
+  private follow(): void {
+    const { state, at, changed } = this.ctx.run?.state ?? {},
+      { offers, place, marks, pending } = this;
+    const words = offers.map(({ place }) =>
+      this.isAt(place) ? `in the next step, ${place!.step}` : `in a branch from step ${place!.step}`,
+    );
+    setOptions(this.choice, words, this.chosen);
+    this.where.textContent = words.length > 1 ? "" : (words[0] ?? "");
+    this.onward.hidden = this.isAt(place);
+    if (!place) for (const part of [this.head, this.tools]) part.remove();
+    else if (!this.tools.parentElement) this.element.prepend(this.head, this.tools);
+    const waits = state === "paused" && changed?.length;
+    pending.textContent = waits ? `In the next step, ${at!.step}: ${changed.map(line).join("; ")}` : "";
+    this.element.hidden = !place && !marks.textContent && !waits;
+  }
+
+  destroy(): void {
+    this.end();
+  }
+}

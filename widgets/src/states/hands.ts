@@ -1,0 +1,108 @@
+// What may be done by hand with a state: set, scaled, made noisy, taken from another step; before the step that follows the one it is shown at.
+
+import { button, h, select, setOptions } from "../dom";
+import type { Hands, HeldCells } from "../hands";
+import { entriesOf, placeOf } from "../hands";
+import type { Command } from "../run";
+import type { Position } from "./layout";
+import type { Brush, Found } from "./brush";
+import type { Track } from "./scene";
+
+export interface HeldTrack extends HeldCells {
+  state: string; // its path
+}
+interface Offered {
+  hands: Hands;
+  held: HeldTrack | undefined;
+  track: Track;
+  seq: number;
+  slots: { after: number[] } | null; // of the hypothesis that is shown
+  len: number;
+  brush: Brush | null; // of this track
+  found: Found | null;
+  paste: (take: ((from: Position) => void) | null) => void; // the next click gives a place
+}
+
+let draws = 0; // of noise: each is another one
+
+/** Offers what may be done with the state at a place. */
+export function offer(given: Offered, at: Position | null): void {
+  const { hands, held, track, seq, slots, len, brush, found, paste } = given;
+  if (!held || !at || at.step >= len) return hands.offer("", "", []);
+  const { unit, step } = at,
+    slot = slots ? (slots.after[step] ?? null) : null,
+    whole = (held.units ?? []).length === 1 || unit >= 0,
+    here = brush && found?.here.length ? found.here : null,
+    name = held.units?.length === 1 ? held.units[0]![0] : null;
+  const key = JSON.stringify([track.label, at, seq, slot, here]);
+  const make = (): (Node | string)[] => {
+    const scopes: [string, number | null | number[]][] = [
+      ...(unit >= 0 ? [[`unit ${unit}`, unit] as [string, number]] : []),
+      ...(here && name ? [[`${here.length} units on in the range`, here] as [string, number[]]] : []),
+      ["all units", null],
+    ];
+    const whose: [string, boolean, boolean][] = [
+      ...(held.slot ? [["this hypothesis", true, true] as [string, boolean, boolean]] : []),
+      ...(held.seqs.length
+        ? [[held.slot ? "all hypotheses" : "this sequence", true, false] as [string, boolean, boolean]]
+        : []),
+      ["all sequences", false, false],
+    ];
+    const scope = select("units", () => {}),
+      of = select("hypotheses and sequences", () => {}),
+      number = h("input", { type: "number", step: "any", value: "1", "aria-label": "number" });
+    setOptions(
+      scope,
+      scopes.map(([text]) => text),
+      0,
+    );
+    setOptions(
+      of,
+      whose.map(([text]) => text),
+      0,
+    );
+    const units = () => scopes[scope.selectedIndex]?.[1] ?? null,
+      single = () => (typeof units() === "number" ? (units() as number) : null);
+    const set = (more: Record<string, unknown>): Command[] => {
+      const [, mine, one] = whose[of.selectedIndex] ?? whose[0]!,
+        some = units();
+      const entries: Record<string, unknown> = entriesOf(held, step, mine ? seq : null, one ? slot : null, single());
+      if (some && typeof some === "object") entries[name!] = some;
+      return [{ do: "set", state: held.state, entries, ...more }];
+    };
+    const valued = (make: (value: number) => Record<string, unknown>) => () =>
+      number.value === "" || !Number.isFinite(Number(number.value)) ? "Which number?" : set(make(Number(number.value)));
+    const usual = "Paste from a step…",
+      from = button(usual, () => {
+        const wait = from.textContent === usual;
+        from.textContent = wait ? "Click the step to take it from" : usual;
+        paste(wait ? taken : null);
+      });
+    const taken = ({ step: other }: Position): void => {
+      from.textContent = usual;
+      const of = entriesOf(held, other, seq, slots ? (slots.after[other] ?? null) : null, single());
+      hands.apply(set({ how: "paste", from: placeOf(held, other, 1), of }));
+    };
+    return [
+      scope,
+      of,
+      hands.act("Zero", () => set({ value: 0 })),
+      number,
+      hands.act(
+        "Set",
+        valued((value) => ({ value })),
+      ),
+      hands.act(
+        "Scale",
+        valued((amount) => ({ how: "scale", amount })),
+      ),
+      hands.act(
+        "Add noise",
+        valued((amount) => ({ how: "noise", amount, seed: ++draws })),
+      ),
+      from,
+    ];
+  };
+  const what = `${track.label}${unit < 0 ? "" : `, unit ${unit},`} after step ${step}`;
+  hands.offer(key, `${what}:`, whole ? [{ place: placeOf(held, step, 1), make }] : []);
+}

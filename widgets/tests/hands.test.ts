@@ -1,0 +1,331 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import attentionSmall from "../../tests/viz/fixtures/attention_small.json";
+import beamsSmall from "../../tests/viz/fixtures/beams_small.json";
+import cells from "../../tests/viz/fixtures/hands.json";
+import statesSmall from "../../tests/viz/fixtures/states_small.json";
+import { sharpened, withWeight } from "../src/attention/row";
+import type { Context } from "../src/context";
+import type { AnyHead, Frame } from "../src/frame";
+import { fromJson } from "../src/frame";
+import type { HeldCells } from "../src/hands";
+import { entriesOf, placeOf } from "../src/hands";
+import type { HeldRun, RunState } from "../src/run";
+import { busOf } from "../src/selection";
+import { palette } from "../src/theme";
+import { views } from "../src/views";
+
+HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
+
+/** A run that writes down what it is asked, and says what it is told to say. */
+class FakeRun implements HeldRun {
+  readonly asked: object[] = [];
+  said: string | null = null;
+  private readonly listeners = new Set<() => void>();
+  constructor(public state: RunState) {}
+  do(command: object) {
+    this.asked.push(command);
+    return Promise.resolve(this.said);
+  }
+  listen(changed: () => void) {
+    this.listeners.add(changed);
+    return () => void this.listeners.delete(changed);
+  }
+  become(state: Partial<RunState>) {
+    this.state = { ...this.state, ...state };
+    for (const changed of this.listeners) changed();
+  }
+}
+const standing = (step: number): RunState =>
+  ({ run: 1, state: "paused", at: { path: "search", step, nth: 0 } }) as unknown as RunState;
+
+const ends: (() => void)[] = [];
+let link = 0;
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+/** A view with a run in its hands. */
+function shown(json: unknown, more: AnyHead & Record<string, unknown>, run: HeldRun | null) {
+  const root = document.createElement("div"),
+    frame = fromJson(json) as Frame;
+  root.className = "rfnb-root";
+  document.body.append(root);
+  const bus = busOf(`hands ${++link}`);
+  const ctx = {
+    palette: () => palette(root),
+    onTheme: () => {},
+    bus,
+    busOf: () => bus,
+    hasChooser: () => false,
+    exact: { now: () => null, ask: () => Promise.resolve(null) },
+    held: run,
+    run,
+  } as unknown as Context;
+  const made = { ...frame, head: { ...frame.head, ...more } },
+    view = views[frame.kind]!(root, made, ctx);
+  ends.push(() => (view.destroy(), root.remove()));
+  const hands = root.querySelector<HTMLElement>(".rfnb-hands")!,
+    named = (text: string) => [...hands.querySelectorAll("button")].find(({ textContent }) => textContent === text)!;
+  const pane = root.querySelector<HTMLElement>(".rfnb-pane")!,
+    key = (name: string, on: HTMLElement = pane) =>
+      on.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+  return { root, hands, named, key, view, frame: made };
+}
+const settled = async () => {
+  for (let turn = 0; turn < 9; turn++) await null; // what was promised has come
+};
+
+describe("a cell of a held run", () => {
+  it.each(cells.map((cell) => [JSON.stringify(cell.place), cell] as const))("%s is what Python says", (_, cell) => {
+    const held = cell.held as unknown as HeldCells;
+    expect(placeOf(held, cell.row, cell.after)).toEqual(cell.place);
+    expect(entriesOf(held, cell.row, cell.seq, cell.slot, cell.unit)).toEqual(cell.entries);
+  });
+
+  it("has no step where its row has none", () => {
+    expect(placeOf({ path: "a", nth: 2, steps: [null, 3] }, 0)).toBeNull();
+    expect(placeOf({ path: "a", nth: 2, steps: [null, 3] }, 1, 1)).toEqual({ path: "a", nth: 2, step: 4 });
+  });
+});
+
+describe("a search", () => {
+  const held = { path: "search", nth: 0 };
+  const [seq] = beamsSmall.head.seqs as { steps: { tokens: string[]; cuts: { token: string; parent: number }[] }[] }[];
+  const seqs = [
+    {
+      ...seq!,
+      steps: seq!.steps.map((step, at) => ({
+        ...step,
+        ids: step.tokens.map((_, slot) => 10 * at + slot),
+        cuts: step.cuts.map((cut, index) => ({ ...cut, id: 100 * (at + 1) + index })),
+      })),
+    },
+  ];
+  const vocab = ["#", "a", "b", "ab", "a"];
+
+  it("forces what was cut for the hypothesis that it was cut from, in a branch from its step", async () => {
+    const run = new FakeRun(standing(seq!.steps.length)),
+      { root, hands, named, key } = shown(beamsSmall, { held, vocab, seqs }, run);
+    let cursor = "";
+    for (let turn = 0; turn < 20 && !cursor.includes("cut"); turn++) {
+      key(turn % 6 < 5 ? "ArrowDown" : "ArrowLeft");
+      cursor = root.dataset["cursor"]!;
+    }
+    const [step, index] = cursor.split(",cut").map(Number) as [number, number],
+      cut = seq!.steps[step]!.cuts[index]!;
+    expect(hands.hidden).toBe(false);
+    expect(hands.textContent).toContain(`in a branch from step ${step}`);
+    named(`Force ${cut.token} here`).click();
+    const force = {
+      do: "force",
+      label: 100 * (step + 1) + index,
+      hypothesis: step ? cut.parent : 0,
+      seq: 0,
+      only: false,
+    };
+    expect(run.asked).toEqual([{ do: "edit", path: "search", nth: 0, step, then: [force] }]);
+    run.said = "force: no label 7.";
+    named(`Force ${cut.token} here`).click();
+    await settled();
+    expect(hands.querySelector("[role=alert]")!.textContent).toBe("force: no label 7.");
+    named(`Run on from step ${step}`).click();
+    expect(run.asked.at(-1)).toEqual({ do: "branch", path: "search", nth: 0, step, paused: true });
+  });
+
+  it("finds any label by typing, and forces it for the hypothesis in the next step", () => {
+    const last = 1,
+      slot = beamsSmall.head.seqs[0]!.steps[last]!.ended.indexOf(false),
+      run = new FakeRun(standing(last + 1)),
+      begun = [
+        {
+          ...seqs[0]!,
+          steps: seqs[0]!.steps.slice(0, last + 1),
+          best: [
+            [0, 0],
+            [1, slot],
+          ],
+        },
+      ],
+      { root, hands, key } = shown(beamsSmall, { held, vocab, seqs: begun }, run);
+    key("End");
+    for (let turn = 0; turn < 9 && root.dataset["cursor"] !== `${last},${slot}`; turn++)
+      key(turn < 4 ? "ArrowUp" : "ArrowDown");
+    expect(root.dataset["cursor"]).toBe(`${last},${slot}`);
+    const choice = hands.querySelector("select")!;
+    expect([...choice.options].map(({ textContent }) => textContent)).toEqual([
+      `in the next step, ${last + 1}`,
+      `in a branch from step ${last}`,
+    ]);
+    const field = hands.querySelector<HTMLInputElement>("[type=search]")!,
+      found = () => [...hands.querySelectorAll("[aria-label='labels to force'] button")].map((one) => one.textContent);
+    const type = (text: string) => {
+      field.value = text;
+      field.dispatchEvent(new Event("input"));
+    };
+    type("b");
+    expect(found()).toEqual(["b", "ab"]);
+    type("a");
+    expect(found()).toEqual(["a (1)", "a (4)", "ab"]);
+    type("x");
+    expect(hands.textContent).toContain("no such label");
+    type("ab");
+    key("Enter", field);
+    expect(run.asked).toEqual([
+      {
+        do: "edit",
+        path: "search",
+        nth: 0,
+        step: last + 1,
+        then: [{ do: "force", label: 3, hypothesis: slot, seq: 0, only: false }],
+      },
+    ]);
+  });
+
+  it("says what waits for the next step, and what was changed before", () => {
+    const run = new FakeRun(standing(3)),
+      { hands, view, frame } = shown(beamsSmall, { held, seqs }, run);
+    expect(hands.hidden).toBe(true);
+    run.become({ changed: ["AH forced for hypothesis 0"] } as Partial<RunState>);
+    expect(hands.textContent).toContain("In the next step, 3: AH forced for hypothesis 0");
+    run.become({ state: "running", changed: [] } as Partial<RunState>);
+    expect(hands.hidden).toBe(true);
+    view.update({ ...frame, head: { ...frame.head, hands: [[1, "a forced"]] } as AnyHead });
+    expect(hands.textContent).toBe("◆ step 1: a forced");
+  });
+
+  it("does not keep what it offers of one branch in another one", () => {
+    const run = new FakeRun(standing(9)),
+      { key, hands, named } = shown(beamsSmall, { held, seqs }, run);
+    key("Home");
+    key("Enter");
+    const before = hands.querySelector("button");
+    run.become({ run: 2 });
+    expect(hands.querySelector("button")).not.toBe(before);
+    expect(named("Run on from step 0")).toBeTruthy();
+  });
+
+  it("says why no label is forced, where none is", () => {
+    const { key, hands } = shown(
+      beamsSmall,
+      { held: { ...held, cannot: "Not here." }, seqs },
+      new FakeRun(standing(9)),
+    );
+    key("Home");
+    key("Enter");
+    expect(hands.textContent).toContain("Not here.");
+    expect([...hands.querySelectorAll("button")].map(({ textContent }) => textContent)).toEqual(["Run on from step 0"]);
+  });
+});
+
+describe("a row of weights", () => {
+  const open = (at: number) => at !== 2;
+
+  it("always sums to 1, the others keep their shares", () => {
+    expect(withWeight([0.2, 0.6, 0, 0.2], 1, 0.2, open)).toEqual([0.4, 0.2, 0, 0.4]);
+    expect(withWeight([0, 1, 0, 0], 1, 0.5, open)).toEqual([0.25, 0.5, 0, 0.25]);
+    expect(withWeight([0, 1, 0], 1, 0.5, (at) => at === 1)).toEqual([0, 1, 0]);
+    expect(withWeight([0.5, 0.5], 0, 7, () => true)).toEqual([1, 0]);
+  });
+
+  it("gets sharper and flatter by a temperature", () => {
+    expect(sharpened([0.2, 0.8], 0.5).map((own) => Number(own.toFixed(4)))).toEqual([0.0588, 0.9412]);
+    expect(sharpened([0.5, 0.25, 0.25], 1)).toEqual([0.5, 0.25, 0.25]);
+  });
+
+  it("is drawn by keys and put into the step of its row, or into the next one", () => {
+    const json = fromJson(attentionSmall) as unknown as Frame<{
+        maps: object[];
+        seqs: { row_len: number; col_len: number }[];
+      }>,
+      { col_len: cols } = json.head.seqs[0]!;
+    const of = { path: "search", nth: 0, attention: "att", axis: "source", widths: cols + 1, fixed: { heads: 0 } };
+    const maps = json.head.maps.map((map) => ({ ...map, held: { ...of, seqs: [["batch", json.head.seqs.length]] } })),
+      run = new FakeRun(standing(0)),
+      { root, hands, key, named } = shown(attentionSmall, { maps } as never, run),
+      rows = Number(root.dataset["step"]) + 1;
+    run.become(standing(rows));
+    key("ArrowRight");
+    expect(hands.textContent).toContain("in a branch from step 0");
+    const area = hands.querySelector<HTMLElement>(".rfnb-row")!;
+    named("Focus").click();
+    key("ArrowRight", area);
+    key("+", area);
+    key("+", area);
+    key("Enter", area);
+    const row = Array.from({ length: cols + 1 }, (_, col) => (col === 0 ? 0.9 : col === 1 ? 0.1 : 0));
+    const [asked] = run.asked as [{ step: number; then: [{ row: number[]; entries: object }] }];
+    expect(asked.step).toBe(0);
+    expect(asked.then[0].row.map((own) => Number(own.toFixed(9)))).toEqual(row);
+    expect(asked.then[0].entries).toEqual({ heads: 0, batch: 0 });
+    key("End");
+    for (let turn = 1; turn < rows; turn++) key("ArrowDown");
+    expect([...hands.querySelector("select")!.options].map((one) => one.textContent)).toEqual([
+      `in the next step, ${rows}`,
+      `in a branch from step ${rows - 1}`,
+    ]);
+    const heat = hands.querySelector<HTMLInputElement>("[type=range]")!;
+    heat.value = "1";
+    heat.dispatchEvent(new Event("input"));
+    hands.querySelector<HTMLInputElement>("[type=checkbox]")!.click();
+    named("Apply").click();
+    expect(run.asked.at(-1)).toEqual({
+      do: "edit",
+      path: "search",
+      nth: 0,
+      step: rows,
+      then: [{ do: "attention", path: "att", entries: { batch: 0 }, sharpen: 0.5 }],
+    });
+  });
+});
+
+describe("a state", () => {
+  const json = fromJson(statesSmall) as unknown as Frame<{ tracks: { unit_dim: { size: number } }[]; seqs: object[] }>;
+  const held = { path: "search", nth: 0, state: "lstm.h", slot: "beam", seqs: [["batch", json.head.seqs.length]] };
+  const tracks = json.head.tracks.map((track) => ({
+    ...track,
+    held: { ...held, units: [["unit", track.unit_dim.size]] },
+  }));
+  const slots_of_best = { before: [[0, 0, 1]], after: [[0, 1, 2]] };
+
+  it("is set, scaled and pasted before the step that follows", () => {
+    const run = new FakeRun(standing(2)),
+      { hands, key, named } = shown(statesSmall, { tracks, slots_of_best } as never, run);
+    key("ArrowRight");
+    key("ArrowRight");
+    expect(hands.textContent).toContain("in the next step, 2");
+    named("Zero").click();
+    const base = { do: "edit", path: "search", nth: 0, step: 2 },
+      set = { do: "set", state: "lstm.h" };
+    expect(run.asked.at(-1)).toEqual({
+      ...base,
+      then: [{ ...set, entries: { batch: 0, unit: 0, beam: 1 }, value: 0 }],
+    });
+    const [units, whose] = [...hands.querySelectorAll<HTMLSelectElement>(".rfnb-hands-tools select")] as [
+      HTMLSelectElement,
+      HTMLSelectElement,
+    ];
+    units.selectedIndex = 1;
+    whose.selectedIndex = 2;
+    hands.querySelector<HTMLInputElement>("[type=number]")!.value = "0.5";
+    named("Scale").click();
+    expect(run.asked.at(-1)).toEqual({ ...base, then: [{ ...set, entries: {}, how: "scale", amount: 0.5 }] });
+    hands.querySelector<HTMLInputElement>("[type=number]")!.value = "";
+    named("Set").click();
+    expect(hands.querySelector("[role=alert]")!.textContent).toBe("Which number?");
+  });
+});
+
+describe("a page without a run", () => {
+  it.each([
+    ["beams", beamsSmall, { held: { path: "search", nth: 0 }, vocab: ["a"] }],
+    ["states", statesSmall, {}],
+    ["attention", attentionSmall, {}],
+  ])("has no handles in its %s", (_, json, more) => {
+    const { hands, key } = shown(json, more as never, null);
+    key("ArrowRight");
+    key("Enter");
+    expect(hands.hidden).toBe(true);
+    expect(hands.querySelector("button,select,input")).toBeNull();
+    vi.restoreAllMocks();
+  });
+});
