@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from rfnb.trace.compare import Comparison, Result
 
 _MOST_SEQS, _MOST_LABELS, _WIDTH = 8, 400, 76
+_SHORT, _AROUND = 40, 4  # a result that is seen as a whole; labels that are left at the ends of what is the same
 
 
 def text_of(comparison: Comparison) -> str:
@@ -51,7 +53,7 @@ def aligned(result: Result, named: bool) -> list[str]:
     if result.edits is None:
         return [f"{name}: {len(a)} labels in A, {len(b)} in B{scores}; too long to be aligned"]
     counts = [f"{result.edits.count(letter)} {word}" for letter, word in _WORDS.items() if letter in result.edits]
-    return [f"{name}: {', '.join(counts)}{scores}", *blocks(columns(a, b, result.edits)[:_MOST_LABELS])]
+    return [f"{name}: {', '.join(counts)}{scores}", *blocks(folded(columns(a, b, result.edits))[:_MOST_LABELS])]
 
 
 _WORDS = {"s": "substituted", "i": "inserted", "d": "deleted"}
@@ -61,6 +63,20 @@ def columns(a: Sequence[str], b: Sequence[str], edits: str) -> list[tuple[str, s
     """The label of A, that of B and the edit, place by place; "" where there is none."""
     one, other = iter(a), iter(b)
     return [("" if edit == "i" else next(one, ""), "" if edit == "d" else next(other, ""), edit) for edit in edits]
+
+
+def folded(cells: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The columns without those in the middle of a long stretch that is the same: of a long result one sees what differs."""
+    if len(cells) <= _SHORT:
+        return list(cells)
+    found: list[tuple[str, str, str]] = []
+    for same, group in itertools.groupby(cells, lambda cell: cell[2] == "="):
+        run = list(group)
+        if same and len(run) > 2 * _AROUND + 1:
+            words = f"({len(run) - 2 * _AROUND} the same)"
+            run = [*run[:_AROUND], (words, words, "="), *run[-_AROUND:]]
+        found += run
+    return found
 
 
 def blocks(cells: Sequence[Sequence[str]]) -> list[str]:

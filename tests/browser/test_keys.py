@@ -41,6 +41,10 @@ rf.viz.flow(trace).show()
 run = rf.run(lambda: [rf.gate(step) for step in range(3)], paused=True)
 run.break_when(2)
 rf.viz.control(run)
+branched = rf.run(lambda: [rf.gate(step) for step in range(3)], name="main")
+branched.result
+branched.from_step(1, paused=False).result
+rf.show(branched.tree())
 weights = np.full((3, 40, 300), 1 / 300)
 rf.viz.attention(weights, dims=["head", "target", "source"], title="table").show()
 """

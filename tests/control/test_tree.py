@@ -275,3 +275,18 @@ def test_steps_before_they_part_are_the_same_and_the_first_that_differs_is_not_b
             c = rf.compare_runs(one, other)
             steps = [row.step for row in c.diff.rows if row.differs]
             assert not steps or min(steps) >= c.parted.step
+
+
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_a_branch_has_recorded_the_steps_that_it_has_in_common_too(step):
+    """So that the picture of both is one trunk with two arms, and each of its runs is whole."""
+    run = rf.run(letters, name="main")
+    _ = run.result
+    branch = run.from_step(step, lambda at: at.ban("b"), name="without b")
+    _ = branch.result
+    one, other = (side.trace.beams["search"] for side in (run, branch))
+    for index in range(step):
+        for name in ("tokens", "parents", "scores"):
+            np.testing.assert_array_equal(one.steps[index][name], other.steps[index][name])
+    [seq, same] = rf.viz.branches(run.tree()).spec.head["parts"][0]["head"]["seqs"]
+    assert (seq["arms"]["at"], "arms" in same) == (step if step else 0, False)

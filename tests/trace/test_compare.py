@@ -151,6 +151,14 @@ def test_the_text_says_all_of_it():
     assert str(Comparison(a, b, [a, b])) == TEXT
 
 
+def test_of_a_long_result_one_sees_what_differs():
+    a = branch("a", seqs=(("x",) * 100 + ("y",) + ("z",) * 50,))
+    b = branch("b", seqs=(("x",) * 100 + ("w",) + ("z",) * 50,))
+    text = str(Comparison(a, b, [a, b]))
+    assert "1 substituted" in text and len(text.splitlines()) < 10
+    assert "x  x  x  x  (92 the same)  x  x  x  x  y  z  z  z  z" in text and "(42 the same)" in text
+
+
 def test_text_that_is_hostile_stays_in_its_line():
     a = branch("a\nB, b: done", seqs=(("x\ny",),))
     b = branch("b", seqs=(("x\ty",),))

@@ -10,6 +10,7 @@ from viz.stored_files import assert_stored
 from viz.two_searches import STEPS, branch_tree, recorded_search
 
 import rfnb as rf
+from rfnb.trace.outcome import Outcome
 from rfnb.trace.tree import Branch, Left, Tree
 from rfnb.viz.beams.arms import merged, parting
 from rfnb.viz.beams.spec import spec as beams_spec
@@ -179,6 +180,15 @@ def test_of_many_branches_a_page_has_some_pairs():
     assert len(spec.head["branches"]) == 31 and len(spec.head["pairs"]) == 6
     assert spec.head["pair"] == spec.head["pairs"][0]["of"] == [0, 30]
     assert len(branches_spec(tree, pairs=40).head["pairs"]) == 40
+
+
+def test_edits_of_a_long_result_are_all_counted():
+    long = tuple("abcdefghij" * 60)
+    other = (*long[:300], "x", *long[301:], "y")
+    a, b = (Branch(name, outcome=Outcome("", (labels,))) for name, labels in (("a", long), ("b", other)))
+    [result] = branches_spec(rf.compare_runs(a, b)).head["pairs"][0]["results"]
+    assert (result["counts"], result["more"], len(result["columns"]) < 40) == ({"s": 1, "i": 1}, 0, True)
+    assert "sequence 0: 1 substituted, 1 inserted" in text_of(branches_spec(rf.compare_runs(a, b)))
 
 
 def test_one_run_alone_has_no_pair():

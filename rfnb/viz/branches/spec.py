@@ -14,7 +14,7 @@ from typing import Any
 
 from rfnb.core.errors import type_error
 from rfnb.trace.compare import Comparison
-from rfnb.trace.compare_text import columns, said
+from rfnb.trace.compare_text import columns, folded, said
 from rfnb.trace.outcome import Outcome
 from rfnb.trace.tree import Branch, Tree
 from rfnb.trace.tree_text import changes_words, outcome_words, story
@@ -152,11 +152,12 @@ def _pair(comparison: Comparison, i: int, j: int, sides: _Sides) -> dict[str, An
     for result in comparison.results[:_MOST_SEQS]:
         entry: dict[str, Any] = {"label": f"sequence {result.seq}", "same": result.same, "scores": list(result.scores)}
         if result.a is not None and result.b is not None and result.edits is not None:
-            cells = columns(result.a, result.b, result.edits)
+            cells = folded(columns(result.a, result.b, result.edits))
+            entry["counts"] = {letter: result.edits.count(letter) for letter in "sid" if letter in result.edits}
             entry["columns"] = [list(cell) for cell in cells[:_MOST_COLUMNS]]
             entry["more"] = max(0, len(cells) - _MOST_COLUMNS)
         else:
-            entry["columns"], entry["more"] = [], max(len(result.a or ()), len(result.b or ()))
+            entry["counts"], entry["columns"], entry["more"] = None, [], max(len(result.a or ()), len(result.b or ()))
         results.append(entry)
     lines = [*said(comparison), *missing(sides[i], sides[j])]
     return {"of": [i, j], "said": lines, "results": results, "rest": max(0, len(comparison.results) - _MOST_SEQS)}

@@ -35,12 +35,12 @@ def text(spec: Any) -> str:
 
 def of_result(result: Any) -> str:
     """The edits of a result, counted, and both scores."""
-    edits = [edit for _, _, edit in result["columns"]]
-    counts = [f"{edits.count(letter)} {word}" for letter, word in WORDS.items() if letter in edits]
+    found = result.get("counts") or {}
+    counts = [f"{found[letter]} {word}" for letter, word in WORDS.items() if letter in found]
     said = ["the same"] if result.get("same") else counts or ["not aligned"]
     scores = [f"score {side} {score:.3f}" for side, score in zip("AB", result.get("scores") or []) if score is not None]
     more = result.get("more") or 0
-    return ", ".join([*said, *scores, *([f"{more} more labels"] if more and edits else [])])
+    return ", ".join([*said, *scores, *([f"{more} more columns"] if more and result["columns"] else [])])
 
 
 WORDS = {"s": "substituted", "i": "inserted", "d": "deleted"}

@@ -19,6 +19,7 @@ export interface Result {
   label: string;
   same: boolean;
   scores: (number | null)[];
+  counts: Record<string, number> | null; // of each kind of edit
   columns: Edit[];
   more: number;
 }

@@ -194,15 +194,14 @@ class BranchesView implements Rendered<Head> {
 const lines = (texts: string[]): HTMLElement[] => texts.map((text) => h("div", line(String(text))));
 
 /** Both results below each other, place by place; what is not the same is framed, and named by a letter. */
-function showResult({ label, same, scores, columns, more }: Result): HTMLElement {
-  const counts = Object.entries(EDITS).flatMap(([letter, word]) => {
-    const count = columns.filter(([, , edit]) => edit === letter).length;
-    return count ? [`${count} ${word}`] : [];
-  });
+function showResult({ label, same, scores, counts: found, columns, more }: Result): HTMLElement {
+  const counts = Object.entries(EDITS).flatMap(([letter, word]) =>
+    found?.[letter] ? [`${found[letter]} ${word}`] : [],
+  );
   const said = [
     ...(same ? ["the same"] : counts.length ? counts : ["not aligned"]),
     ...scores.flatMap((score, side) => (score === null ? [] : [`score ${"AB"[side]} ${fixed(score, 3)}`])),
-    ...(more && columns.length ? [`${more} more labels`] : []),
+    ...(more && columns.length ? [`${more} more columns`] : []),
   ];
   const row = (name: string, text: (edit: Edit) => string) =>
     h(
