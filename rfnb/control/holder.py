@@ -57,16 +57,16 @@ class Trunk:
         """(path of the loop, step) of a tick."""
         return self._steps[tick]
 
-    def difference(self, tick: int, at: Position, held: Held) -> str | None:
+    def difference(self, tick: int, path: str, step: int, held: Held) -> str | None:
         """The first thing that is not as it was, before any change, in words; None: none is known."""
-        if (at.path, at.step) != self._steps[tick]:
-            path, step = self._steps[tick]
-            return f'step {step} of "{path}" came here, now it is step {at.step} of "{at.path}"'
-        state = self.kept.difference(tick, held.states_now())
+        if (path, step) != self._steps[tick]:
+            loop, index = self._steps[tick]
+            return f'step {index} of "{loop}" came here, now it is step {step} of "{path}"'
+        state = self.kept.difference(tick, held.states_now)
         if state is not None:
-            return f'state "{state}" is another one before step {at.step} of "{at.path}"'
+            return f'state "{state}" is another one before step {step} of "{path}"'
         if self._is_other and tick == self.end:
-            return f'up to step {at.step} of "{at.path}" states are as they were, but not what comes'
+            return f'up to step {step} of "{path}" states are as they were, but not what comes'
         return None
 
 
@@ -202,25 +202,26 @@ class Holder(Hold):
         self.places.note(entry)
         self.steps.append(path, index)
         self.kept.add(tick, held.states_now)
-        watched = self._breakpoints or self.heard.kinds
-        if self._gate.is_open and not (self._trunk or watched or self._refused or tick in self._changes):
+        trunk, found = self._trunk, None
+        if trunk is not None:
+            found = trunk.difference(tick, path, index, held)
+            if found is not None or tick == trunk.end:
+                self._trunk = None
+        halts = self.halt is not None and self.halt[0] == tick
+        watched = halts or self._breakpoints or self.heard.kinds
+        if self._gate.is_open and not (found or watched or self._refused or tick in self._changes):
             return
         made = self.heard.take()
         at = Position(loop, path, index, tick, held, values, self._done)
         at.do = lambda edit: self._do(at, edit)
         why = None
-        if self._trunk is not None:
-            found = self._trunk.difference(tick, at, held)
-            if found is not None:
-                around = self._trunk.around
-                self._trunk, self.drifted = None, f"{found}; {around}" if around else found
-                self.kept.leave_trunk(tick)
-                self.kept.add(tick, held.states_now)
-                why = f"this is not what the run it branches from did: {self.drifted}"
-                if not around:
-                    why += ". Something outside of its loops has changed"
-            elif tick == self._trunk.end:
-                self._trunk = None
+        if trunk is not None and found is not None:
+            self.drifted = f"{found}; {trunk.around}" if trunk.around else found
+            self.kept.leave_trunk(tick)
+            self.kept.add(tick, held.states_now)
+            why = f"this is not what the run it branches from did: {self.drifted}"
+            if not trunk.around:
+                why += ". Something outside of its loops has changed"
         try:
             for change in self._changes.get(tick, ()):
                 self._repeat(change, at)

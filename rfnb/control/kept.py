@@ -92,12 +92,12 @@ class Kept(OfRun):
         """States that were made again; those that were put here before go."""
         self._again = states
 
-    def difference(self, tick: int, roots: Mapping[str, Any]) -> str | None:
+    def difference(self, tick: int, roots: Callable[[], Mapping[str, Any]]) -> str | None:
         """The first state that is another one than that which was kept here; None: there is none, or nothing was kept."""
         before = self.at(tick)
         if before is None:
             return None
-        now = parts_of(roots)
+        now = parts_of(roots())
         if before.keys() != now.keys():
             return ", ".join(sorted(before.keys() ^ now.keys()))
         return next((path for path, value in now.items() if not _same(before[path], value)), None)

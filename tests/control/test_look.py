@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import rfnb as rf
 from rfnb.control import kept
+from rfnb.control.steps import Steps
 
 TINY = 3000  # bytes: two or three steps
 
@@ -37,6 +38,11 @@ def by_tick(run, tick):
     path, step = run.steps[tick]
     nth = sum(1 for each in run.steps[:tick] if each == (path, step))
     return run.look(step, path=path, nth=nth)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    rf.set_random_seed(0)
 
 
 @pytest.mark.parametrize("limit", [TINY, 1 << 20])
@@ -179,6 +185,7 @@ def test_states_that_cannot_be_made_again_are_not_made_up(monkeypatch):
     data=st.data(),
 )
 def test_an_unchanged_branch_gives_the_same_numbers(kind, lengths, seed, limit, data):
+    rf.set_random_seed(seed)
     fn, before = noisy(kind, lengths=lengths, seed=seed), kept.LIMIT
     kept.LIMIT = limit
     try:
@@ -199,3 +206,51 @@ def test_an_unchanged_branch_gives_the_same_numbers(kind, lengths, seed, limit, 
         assert same(branch.result, expected)
     finally:
         kept.LIMIT = before
+
+
+class Count(list):
+    """Bytes of states and how many of them a run keeps, after each so many steps."""
+
+    def of(self, run):
+        own = run._holder.kept
+        self.append((len(own.ticks()), own.num_bytes))
+
+
+@pytest.mark.parametrize("kind", ["for", "raw search", "own"])
+def test_what_a_run_holds_does_not_grow_with_its_steps(kind, monkeypatch):
+    limit = 60_000
+    monkeypatch.setattr(kept, "LIMIT", limit)
+    rf.set_random_seed(1)
+    run, seen = rf.run(noisy(kind, lengths=(2500, 2400)), paused=True, record=False), Count()
+    for _ in range(5):
+        run.wait()
+        run.step(60)
+        seen.of(run)
+    run.resume()
+    assert run.result and len(run.steps) > 310
+    seen.of(run)
+    own = run._holder.kept
+    assert max(size for _, size in seen) <= limit
+    assert all(
+        20 <= count <= limit // 1024 for count, _ in seen[1:]
+    )  # of states as small as these at least half as many
+    assert own.num_bytes == sum(size for _, size in own._states.values())
+    ticks = own.ticks()
+    assert len(set(np.diff(ticks))) == 1 and ticks[0] == 0  # evenly spread
+    branch = run.from_step(250, paused=False)
+    assert same(branch.result, run.result) and branch.drifted is None
+    assert min(branch._holder.kept._states) >= 250  # its own steps alone
+    for tick in (249, 248, 3, len(run.steps) - 1):
+        assert_same_states(numbers(run.look(tick)), numbers(run.look(tick)))
+        assert sum(map(kept.bytes_of, own._again.values())) <= limit // 4
+
+
+def test_ten_thousand_steps_take_120_kilobytes_to_be_known():
+    """(path, step) of each: what a run holds of a step that it does not keep."""
+    steps = Steps()
+    for index in range(10_000):
+        steps.append("decoder", index)
+    assert steps._path_of.itemsize * len(steps) + steps._index_of.itemsize * len(steps) == 120_000
+    assert steps[-1] == ("decoder", 9999) and steps[3:5] == (("decoder", 3), ("decoder", 4))
+    assert len(steps) == 10_000 and ("decoder", 77) in steps and steps == list(steps)
+    assert repr(steps) == "<10000 steps: ... " + ", ".join(f"decoder {index}" for index in range(9994, 10_000)) + ">"
