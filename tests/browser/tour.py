@@ -40,6 +40,8 @@ VIEWS = {
     "beams": "beam_view = ",
     "wide": "wide_view = ",
     "states": "states_view = ",
+    "explore": "explorer = ",
+    "hold": "run_view = ",
     "live": "live_view = ",
     "training": "curves_view.update(",
     "yours": "your_view = ",

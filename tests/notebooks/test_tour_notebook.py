@@ -117,3 +117,15 @@ def test_the_saved_page_and_recording_are_there(run):
     assert page.count('class="rfnb-frame"') == 2 and "http://" not in page.replace("http://www.w3.org/", "")
     counts = dict(re.findall(r"(\w+) (\d+)", printed.split("(")[1].split(")")[0]))
     assert {"attention", "beams", "states", "module"} <= counts.keys()
+
+
+def test_the_branch_says_what_it_was_forced_to(run):
+    said = run.printed("run.break_when(").splitlines()
+    assert re.fullmatch(r'breakpoint label "N" was chosen at step 2 of "search", sequence 0, rank \d', said[0])
+    assert (said[1], said[2]) == ("F AH N EH T IH K S", "F OW N EH T IH K S")
+    assert any("forced OW for hypothesis 0 of sequence 0" in line for line in said[3:])
+
+
+def test_the_explorer_shows_its_first_word(run):
+    (output,) = run.cell("explorer = rf.explore(").outputs
+    assert output.data["text/plain"].startswith('explore: word = "phonetics", beam_size = 4\nF AH N EH T IH K S\n')

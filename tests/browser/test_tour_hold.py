@@ -1,0 +1,121 @@
+"""The tour where a person takes part: a word is typed, a search is held by its buttons; compared with the model in plain torch."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from browser.conftest import SHOTS
+from browser.jupyter import Lab
+from browser.tour import VIEWS, Tour, hovered, number, source
+from PIL import Image
+from plain_g2p import PlainG2P
+from playwright.sync_api import expect
+
+from rfnb.models.g2p_checkpoint import SHIPPED
+
+CLOSE = 2e-5  # float32, in another order
+
+
+class Moving:
+    """The frames of a moving picture; none unless RFNB_MOVING says where it goes."""
+
+    def __init__(self, page):
+        self.page, self.path = page, os.environ.get("RFNB_MOVING")
+        self.frames: list[tuple[Image.Image, int]] = []
+
+    def frame(self, milliseconds: int) -> None:
+        """Take what is on the screen, below the bars of JupyterLab, to be shown so long."""
+        if self.path:
+            self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            clip = {"x": 60, "y": 90, "width": 1080, "height": 700}
+            shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")
+            self.frames.append((shot.resize((810, 525), Image.Resampling.LANCZOS), milliseconds))
+
+    def save(self) -> None:
+        """Write it."""
+        if self.path and self.frames:
+            shots = [shot.quantize(64, dither=Image.Dither.NONE) for shot, _ in self.frames]
+            durations = [milliseconds for _, milliseconds in self.frames]
+            shots[0].save(
+                Path(self.path), save_all=True, append_images=shots[1:], duration=durations, loop=0, optimize=True
+            )
+
+
+@pytest.fixture(scope="module")
+def plain() -> PlainG2P:
+    return PlainG2P.load(SHIPPED)
+
+
+@pytest.fixture(scope="module")
+def tour(server, browser):
+    """The first cell of the tour and the two parts; the search is held."""
+    notebook = source()
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    parts = [cell for cell in notebook.cells if cell.id.startswith(("tour-word", "tour-hold"))]
+    held = next(at for at, cell in enumerate(parts) if VIEWS["hold"] in cell.source)
+    notebook.cells = [first, *parts[: held + 1]]
+    context = browser.new_context(viewport={"width": 1180, "height": 860})
+    lab = Lab(context.new_page(), server)
+    tour = Tour(lab)
+    lab.open(tour.write("held.ipynb", notebook))
+    lab.run_all()
+    lab.wait_cells()
+    lab.page.evaluate("() => { const { shell } = window.jupyterapp; shell.collapseLeft(); shell.collapseRight(); }")
+    tour.moving = Moving(lab.page)
+    try:
+        yield tour
+        tour.moving.save()
+        lab.shut_down_kernels()
+    finally:
+        lab.screenshot(SHOTS / "tour-hold.png")
+        context.close()
+
+
+def typed(tour, word):
+    """Types another word over the one that is there, key by key."""
+    field = tour.scroll("explore").get_by_label("word")
+    field.click()
+    tour.moving.frame(1200)
+    tour.page.keyboard.press("ControlOrMeta+a")
+    for end, key in enumerate(word, 1):
+        tour.page.keyboard.press(key)
+        if tour.moving.path:  # in between the page need not come that far
+            expect(tour.scroll("explore").locator(".rfnb-explore-said")).to_contain_text(f'word = "{word[:end]}"')
+            tour.moving.frame(350)
+    return field
+
+
+def test_the_views_follow_the_word_that_is_typed(tour, plain):
+    assert typed(tour, "knight").input_value() == "knight"
+    phonemes = plain.beam_search("knight", 4)[0][1]
+    cell = tour.scroll("explore")
+    expect(cell.locator(".rfnb-explore-said")).to_contain_text('word = "knight", beam_size = 4')
+    expect(cell.locator("pre").filter(visible=True).first).to_contain_text(" ".join(phonemes))
+    weights = plain.saying("knight", phonemes).weights
+    attention = tour.view("explore", "attention")
+    expect(attention).to_have_attribute("data-step", str(len(phonemes)))
+    seen = hovered(attention)
+    assert set(seen) == {(row, col) for row in range(len(phonemes) + 1) for col in range(6)}
+    for (row, col), words in seen.items():
+        assert number(words[-1]) == pytest.approx(float(weights[row, col]), abs=CLOSE), (row, col)
+    assert tour.lab.errors == []
+
+
+def test_the_search_is_held_by_its_buttons(tour, plain):
+    tour.moving.frame(1500)
+    cell = tour.scroll("hold")
+    expect(cell.get_by_role("button", name="Step", exact=True)).to_be_visible()
+    tour.moving.frame(1200)
+    for step in range(1, 4):
+        cell.get_by_role("button", name="Step", exact=True).click()
+        expect(cell.locator("[data-kind=beams]")).to_have_attribute("data-step", str(step - 1))
+        tour.moving.frame(800)
+    tour.lab.screenshot(SHOTS / "tour-hold-paused.png")
+    cell.get_by_role("button", name="Resume").click()
+    best = plain.beam_search("phonetics", 3)[0][1]
+    expect(cell.locator("[data-kind=beams]")).to_have_attribute("data-step", str(len(best)))
+    expect(cell.locator("[data-kind=beams]")).to_contain_text(" ".join(best))
+    assert tour.lab.errors == []
