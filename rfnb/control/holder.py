@@ -246,6 +246,10 @@ class Holder(Hold):
             at.is_left = True
         self.heard.want(self._breakpoints.kinds)
 
+    def before_all(self) -> None:
+        """The function begins: what breakpoints that are there want to know is heard."""
+        self.heard.want(self._breakpoints.kinds)
+
     def after_all(self) -> None:
         """A function is done: what it has made after its last step is asked for."""
         if self.heard.has_made():

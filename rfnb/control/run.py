@@ -184,6 +184,7 @@ class Run(OfRun):
         begun.set()
         try:
             with held_by(self._holder):
+                self._holder.before_all()
                 result = self._fn(*self._args, **self._kwargs)
                 if inspect.iscoroutine(result):
                     result.close()
@@ -640,6 +641,7 @@ def run(
     paused: bool = False,
     name: str | None = None,
     record: bool | Mapping[str, Any] = True,
+    break_when: Any = None,
     **kwargs: Any,
 ) -> Run:
     """Run a function in a thread of its own, and give a handle that holds its loops.
@@ -652,9 +654,10 @@ def run(
         paused: Whether it waits before its first step.
         name: In messages and in the tree of branches.
         record: Whether it is recorded, as `run.trace`; a dict has the options of `rf.record`, as `{"kinds": "beams"}`.
+        break_when: A condition as of `Run.break_when`, or a list of them. They hear too what is made before the first step.
 
     Raises:
-        TypeError: If fn cannot be called, or what to record cannot be understood.
+        TypeError, ValueError: If fn cannot be called, or what to record or a condition cannot be understood.
         RuntimeError: Inside of a run: its thread would wait for another one.
     """
     if isinstance(fn, Run):
@@ -679,12 +682,16 @@ def run(
             "fn(...)",
         )
     made = Run(fn, args, kwargs, name, record=options_of(record))
+    for condition in (
+        break_when if isinstance(break_when, (list, tuple)) else [] if break_when is None else [break_when]
+    ):
+        made.break_when(condition)
     if paused:
         made._gate.pause("it was started paused")
-    return made._start(contextvars.copy_context(), _modes_here())
+    return made._start(contextvars.copy_context(), modes_here())
 
 
-def _modes_here() -> Callable[[], None]:
+def modes_here() -> Callable[[], None]:
     """A function that makes current in another thread what is current in this one, besides its context."""
     policy = get_amp_policy()
     with set_amp_policy_ctx(None) if policy is not None else nullcontext():  # which has modes of its own

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from asserting import ragged, randn
 from control.held_models import BATCH, FEAT, TIME, X, sums
-from control.stops import steps_with
+from control.stops import PATIENCE, steps_with, stops
 from control.test_forced import BATCH as SEARCH_BATCH
 from control.test_forced import BEAM, END, LOG_PROBS, STEPS, search
 
@@ -286,3 +286,17 @@ def test_the_attention_is_found_by_the_end_of_its_path():
             "entropy('att') > 0 was not asked: no attention \"att\" here (there is decoder). It will be where there is one",
         )
     ]
+
+
+def test_conditions_that_a_run_begins_with_hear_what_comes_before_the_first_step():
+    def go():
+        rf.probe("mine", value=rf.ones([BATCH]) * float("nan"))
+        return sums()()
+
+    run = rf.run(go, break_when=["nan()", "step == 2"])
+    assert run.wait(PATIENCE)
+    assert (run.at.step, run.reason) == (0, "breakpoint NaN in mine value, batch 0")
+    assert [point.text for point in run.breakpoints] == ["nan()", "step == 2"]
+    assert [step for step, _ in stops(run)] == [2]
+    with pytest.raises(ValueError, match="this text is no condition"):
+        rf.run(go, break_when="nan(")

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any, NamedTuple
 
-from rfnb.backends import registry
-from rfnb.control.run import Run, options_of
+from rfnb.control.run import Run, modes_here, options_of
 from rfnb.control.run import run as started
 from rfnb.core.errors import runtime_error, type_error
 from rfnb.core.pickling import NotPicklable
@@ -58,7 +57,7 @@ class Explorer(NotPicklable):
         self._run_of = 0  # the version that `run` is of
         self._changed = threading.Condition()
         self._worker: threading.Thread | None = None
-        self._context, self._modes = contextvars.copy_context(), registry.selected().current_modes()
+        self._context, self._modes = contextvars.copy_context(), modes_here()
         self._shown: _Shown | None = None
         self._error: BaseException | None = None
         self._views: dict[str, View] = {}
