@@ -59,7 +59,7 @@ def test_every_view_is_visible_and_nothing_went_wrong(tour):
         for canvas in roots.locator("canvas").all():
             assert canvas.evaluate(COLORS) > 4, mark
         assert roots.get_by_role("alert").filter(visible=True).count() == 0
-    assert kinds == {"group", "attention", "dims", "beams", "states", "curves", "control"}
+    assert kinds == {"group", "attention", "dims", "beams", "states", "curves", "control", "branches"}
     assert [cell["count"] for cell in tour.cells] == list(range(1, len(tour.cells) + 1))
     assert tour.lab.errors == []
 

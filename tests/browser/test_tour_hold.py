@@ -51,12 +51,10 @@ def plain() -> PlainG2P:
 
 @pytest.fixture(scope="module")
 def tour(server, browser):
-    """The first cell of the tour and the two parts; the search is held."""
+    """The first cell of the tour and the two parts."""
     notebook = source()
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    parts = [cell for cell in notebook.cells if cell.id.startswith(("tour-word", "tour-hold"))]
-    held = next(at for at, cell in enumerate(parts) if VIEWS["hold"] in cell.source)
-    notebook.cells = [first, *parts[: held + 1]]
+    notebook.cells = [first, *(cell for cell in notebook.cells if cell.id.startswith(("tour-word", "tour-hold")))]
     context = browser.new_context(viewport={"width": 1180, "height": 860})
     lab = Lab(context.new_page(), server)
     tour = Tour(lab)
@@ -78,12 +76,16 @@ def typed(tour, word):
     """Types another word over the one that is there, key by key."""
     field = tour.scroll("explore").get_by_label("word")
     field.click()
+    if tour.moving.path:
+        to_top(tour, "explore", ".rfnb-explore")
     tour.moving.frame(1200)
     tour.page.keyboard.press("ControlOrMeta+a")
     for end, key in enumerate(word, 1):
         tour.page.keyboard.press(key)
         if tour.moving.path:  # in between the page need not come that far
-            expect(tour.scroll("explore").locator(".rfnb-explore-said")).to_contain_text(f'word = "{word[:end]}"')
+            expect(to_top(tour, "explore", ".rfnb-explore").locator(".rfnb-explore-said")).to_contain_text(
+                f'word = "{word[:end]}"'
+            )
             tour.moving.frame(350)
     return field
 
@@ -104,18 +106,44 @@ def test_the_views_follow_the_word_that_is_typed(tour, plain):
     assert tour.lab.errors == []
 
 
+def to_top(tour, mark, selector):
+    """Scrolls a part of a cell's output to the top, for a picture."""
+    found = tour.scroll(mark).locator(selector).first
+    found.evaluate("el => el.scrollIntoView({ block: 'start' })")
+    return found
+
+
 def test_the_search_is_held_by_its_buttons(tour, plain):
-    tour.moving.frame(1500)
     cell = tour.scroll("hold")
-    expect(cell.get_by_role("button", name="Step", exact=True)).to_be_visible()
-    tour.moving.frame(1200)
-    for step in range(1, 4):
-        cell.get_by_role("button", name="Step", exact=True).click()
-        expect(cell.locator("[data-kind=beams]")).to_have_attribute("data-step", str(step - 1))
+    step, resume = (cell.get_by_role("button", name=name, exact=True) for name in ("Step", "Resume"))
+    beams = cell.locator("[data-kind=beams]")
+    expect(beams).to_have_attribute("data-step", "2")
+    to_top(tour, "hold", "[data-kind=control]")
+    tour.moving.frame(1500)
+    for made in range(3, 6):
+        step.click()
+        expect(beams).to_have_attribute("data-step", str(made))
         tour.moving.frame(800)
     tour.lab.screenshot(SHOTS / "tour-hold-paused.png")
-    cell.get_by_role("button", name="Resume").click()
+    resume.click()
     best = plain.beam_search("phonetics", 3)[0][1]
-    expect(cell.locator("[data-kind=beams]")).to_have_attribute("data-step", str(len(best)))
-    expect(cell.locator("[data-kind=beams]")).to_contain_text(" ".join(best))
+    expect(beams).to_have_attribute("data-step", str(len(best)))
+    expect(beams).to_contain_text(" ".join(best))
+    tour.moving.frame(1500)
+    assert tour.lab.errors == []
+
+
+def test_the_branch_is_the_best_that_plain_torch_finds_with_the_label_that_is_forced(tour, plain):
+    found = [phonemes for _, phonemes in plain.beam_search("phonetics", 12)]
+    phonemes = next(each for each in found if each[:2] == [found[0][0], "OW"])  # the best of all that begin so
+    view = to_top(tour, "compare", "[data-kind=branches]")
+    expect(view).to_be_visible()
+    assert tour.printed(VIEWS["compare"]).splitlines()[1:] == [
+        " ".join(found[0]),
+        " ".join(phonemes),
+    ]
+    expect(tour.scroll("compare").locator("[data-kind=beams]").first).to_contain_text(" ".join(phonemes))
+    to_top(tour, "compare", "[data-kind=branches]")
+    tour.moving.frame(3000)
+    tour.lab.screenshot(SHOTS / "tour-compare.png")
     assert tour.lab.errors == []

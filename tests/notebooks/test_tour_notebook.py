@@ -120,10 +120,12 @@ def test_the_saved_page_and_recording_are_there(run):
 
 
 def test_the_branch_says_what_it_was_forced_to(run):
-    said = run.printed("run.break_when(").splitlines()
+    said = run.printed("break_when=").splitlines()
     assert re.fullmatch(r'breakpoint label "N" was chosen at step 2 of "search", sequence 0, rank \d', said[0])
     assert (said[1], said[2]) == ("F AH N EH T IH K S", "F OW N EH T IH K S")
-    assert any("forced OW for hypothesis 0 of sequence 0" in line for line in said[3:])
+    (compared,) = [out for out in run.cell("compare_view = ").outputs if WIDGET in out.get("data", {})]
+    assert "forced OW for hypothesis 0 of sequence 0" in compared.data["text/plain"]
+    assert "1 substituted, score A -1.397, score B -1.414" in compared.data["text/plain"]
 
 
 def test_the_explorer_shows_its_first_word(run):
