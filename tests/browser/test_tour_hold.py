@@ -37,7 +37,7 @@ class Moving:
     def save(self) -> None:
         """Write it."""
         if self.path and self.frames:
-            shots = [shot.quantize(64, dither=Image.Dither.NONE) for shot, _ in self.frames]
+            shots = [shot.quantize(48, dither=Image.Dither.NONE) for shot, _ in self.frames]
             durations = [milliseconds for _, milliseconds in self.frames]
             shots[0].save(
                 Path(self.path), save_all=True, append_images=shots[1:], duration=durations, loop=0, optimize=True
