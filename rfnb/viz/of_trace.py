@@ -42,6 +42,14 @@ from rfnb.viz.states.tracks import joined
 
 _MOST_PARTS, _MOST_RUNS = 12, 4
 _STATES = "States: "
+_SHARED = (
+    "seqs",
+    "axis",
+    "batch",
+    "best",
+    "remark",
+    "slots_of_best",
+)  # what views have in common whose tracks are put together
 _UNNAMED = re.compile(r"sequence (\d+)(?=$|,)")
 _SLOTS = "These are slots of the beam, not hypotheses: a hypothesis may move to another slot in each step."
 
@@ -340,10 +348,11 @@ class _Page:
                 with_slots([entry], made.blocks, [slots[name]], before=found[name].before)
         for entry in made.head["tracks"]:
             own = found[entry["label"]]
-            if self.hands and own.is_whole and not own.before:
-                units = [(dim.name, dim.extent) for dim in own.inner]
-                self._held_track(made, entry, own.events(run.events), own.seqs, units, own.slot)
+            if self.hands and own.is_whole:
                 made.head["slots_of_best"] = best_slots(own)
+                if not own.before:
+                    units = [(dim.name, dim.extent) for dim in own.inner]
+                    self._held_track(made, entry, own.events(run.events), own.seqs, units, own.slot)
         return made
 
     def _on(self, made: Spec, role: str, run: _Run, dim: Dim | None, search: Search | None) -> None:
@@ -433,7 +442,7 @@ def _joined(parts: list[Spec], new: Spec) -> bool:
     last = parts[-1] if parts else None
     if last is None or new.kind != "states" or last.kind != "states" or not new.head["tracks"]:
         return False
-    if any(last.head.get(name) != new.head.get(name) for name in ("seqs", "axis", "batch", "best", "remark")):
+    if any(last.head.get(name) != new.head.get(name) for name in _SHARED):
         return False
     ends = [", best hypothesis" if spec.head.get("best") else "" for spec in (last, new)]
     paths = [str(spec.head["title"]).removeprefix(_STATES).removesuffix(end) for spec, end in zip((last, new), ends)]

@@ -329,6 +329,30 @@ def test_what_a_page_sets_is_the_cell_that_it_shows():
     assert said == "State 'h' was not recorded before that step."
 
 
+def test_tracks_that_are_put_together_with_gates_keep_the_slots_of_their_hypothesis():
+    """Without them a page could not say which hypothesis a state is of, and would set that of all."""
+    batch, vocab = rf.Dim(2, name="batch"), rf.Dim(6, name="vocab")
+    embed, unit = rf.Embedding(vocab, rf.Dim(5, name="width")), rf.Dim(7, name="unit")
+    lstm, output = rf.LSTM(embed.out_dim, unit), rf.Linear(unit, vocab)
+
+    def searching():
+        loop = rf.Loop(max_seq_len=5, name="search")
+        loop.state.label = rf.constant(1, dims=[batch], dtype="int64", sparse_dim=vocab)
+        loop.state.lstm = lstm.default_initial_state(batch_dims=[batch])
+        for _ in loop:
+            out, loop.state.lstm = lstm(embed(loop.state.label), state=loop.state.lstm, spatial_dim=rf.single_step_dim)
+            loop.state.label = rf.choice(rf.log_softmax(output(out), axis=vocab), axis=vocab, beam_size=3)
+            loop.end(loop.state.label == 0, include_eos=True)
+
+    run = rf.run(searching)
+    run.wait()
+    [part] = views(run)["states"]
+    held = [track["held"] for track in part.head["tracks"] if "held" in track]
+    assert len(part.head["tracks"]) > len(held) == 2 and {one["slot"] for one in held} == {"beam"}
+    for seq, slots in enumerate(part.head["slots_of_best"]["after"]):
+        assert slots == [slot for _, slot in run.trace.beams["search"].best(seq).path]
+
+
 def test_the_row_that_a_page_draws_is_that_of_the_cell():
     run = rf.run(search(), paused=True)
     run.wait()

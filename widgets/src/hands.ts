@@ -38,6 +38,10 @@ export function placeOf({ path, nth, steps }: HeldRows, row: number, after = 0):
   return step == null ? null : { path, nth, step: step + after };
 }
 
+/** Whether it is known which hypothesis a cell is of, where its values are of several: else a change would be one of all. */
+export const isOfOne = ({ slot, lacks }: HeldCells, row: number, at: number | null): boolean =>
+  !slot || at !== null || !!lacks?.[row]?.includes(slot);
+
 /** The entries of a cell; without a `unit` those of all units, and of all hypotheses without a `slot`. */
 export function entriesOf(
   held: HeldCells,

@@ -313,6 +313,12 @@ describe("a state", () => {
     named("Set").click();
     expect(hands.querySelector("[role=alert]")!.textContent).toBe("Which number?");
   });
+
+  it("is not offered where it is not known which hypothesis it is of", () => {
+    const { hands, key } = shown(statesSmall, { tracks } as never, new FakeRun(standing(2)));
+    key("ArrowRight");
+    expect(hands.querySelector("button")).toBeNull();
+  });
 });
 
 describe("a page without a run", () => {

@@ -2,12 +2,14 @@
 
 import { h } from "../dom";
 import type { Hands, HeldCells, Offer } from "../hands";
-import { entriesOf, placeOf } from "../hands";
+import { entriesOf, isOfOne, placeOf } from "../hands";
 import { times } from "../list";
 import type { Palette } from "../theme";
 import type { Matrix, Position } from "./matrix";
 import type { Drawn } from "./row";
 import { rowEditor } from "./row";
+
+const COMING = -1; // a row of which nothing is known yet: it has all dims
 
 export interface HeldMap extends HeldCells {
   attention: string; // its path
@@ -37,9 +39,9 @@ export function offer(
     width = typeof held.widths === "number" ? held.widths : held.widths[row]!,
     values = times(width, (col) => (col < matrix.colLen ? matrix.value(row, col) || 0 : 0));
   const all = h("input", { type: "checkbox" });
-  const editor = (slot: number | null) => (): (Node | string)[] => {
+  const editor = (of: number, slot: number | null) => (): (Node | string)[] => {
     const entries = () => {
-      const found = entriesOf(held, row, seq, slot);
+      const found = entriesOf(held, of, seq, slot);
       if (all.checked) for (const name of Object.keys(held.fixed ?? {})) delete found[name];
       return found;
     };
@@ -58,15 +60,16 @@ export function offer(
     return [...parts, ...heads];
   };
   const after = placeOf(held, row, 1),
-    next: Offer[] =
-      row === last && hands.isAt(after) && typeof held.widths === "number"
-        ? [{ place: after, make: editor(slots ? (slots.after[row] ?? null) : null) }]
-        : [];
-  const own = { place: placeOf(held, row), make: editor(slots ? (slots.before[row] ?? null) : null) };
+    [before, then] = [slots?.before[row] ?? null, slots?.after[row] ?? null];
+  const next: Offer[] =
+    row === last && hands.isAt(after) && typeof held.widths === "number" && isOfOne(held, COMING, then)
+      ? [{ place: after, make: editor(COMING, then) }]
+      : [];
+  const own: Offer[] = isOfOne(held, row, before) ? [{ place: placeOf(held, row), make: editor(row, before) }] : [];
   const key = JSON.stringify([matrix.label, seq, row, slots, values]);
   hands.offer(key, `Weights of ${matrix.rowLabel(row)}${matrix.label === "weights" ? "" : `, ${matrix.label}`}:`, [
     ...next,
-    own,
+    ...own,
   ]);
   return (col) => focusOf.get(hands)?.(col);
 }

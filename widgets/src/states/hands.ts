@@ -2,7 +2,7 @@
 
 import { button, h, select, setOptions } from "../dom";
 import type { Hands, HeldCells } from "../hands";
-import { entriesOf, placeOf } from "../hands";
+import { entriesOf, isOfOne, placeOf } from "../hands";
 import type { Command } from "../run";
 import type { Position } from "./layout";
 import type { Brush, Found } from "./brush";
@@ -80,7 +80,9 @@ export function offer(given: Offered, at: Position | null): void {
       });
     const taken = ({ step: other }: Position): void => {
       from.textContent = usual;
-      const of = entriesOf(held, other, seq, slots ? (slots.after[other] ?? null) : null, single());
+      const there = slots ? (slots.after[other] ?? null) : null;
+      if (!isOfOne(held, other, there)) return hands.apply("The hypothesis that is shown has no such step.");
+      const of = entriesOf(held, other, seq, there, single());
       hands.apply(set({ how: "paste", from: placeOf(held, other, 1), of }));
     };
     return [
@@ -104,5 +106,5 @@ export function offer(given: Offered, at: Position | null): void {
     ];
   };
   const what = `${track.label}${unit < 0 ? "" : `, unit ${unit},`} after step ${step}`;
-  hands.offer(key, `${what}:`, whole ? [{ place: placeOf(held, step, 1), make }] : []);
+  hands.offer(key, `${what}:`, whole && isOfOne(held, step, slot) ? [{ place: placeOf(held, step, 1), make }] : []);
 }
