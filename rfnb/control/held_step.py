@@ -150,7 +150,7 @@ class HeldStep(StepAround):
 
     def attention_known(self) -> Mapping[str, Known]:
         """The paths that have attended so far."""
-        return self._holder.attention.known
+        return dict(self._holder.attention.known)  # others read it
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
         """Other attention weights in the next steps."""
@@ -203,7 +203,7 @@ class HeldValues:
 
     def attention_known(self) -> Mapping[str, Known]:
         """The paths that have attended so far."""
-        return self._holder.attention.known
+        return dict(self._holder.attention.known)  # others read it
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
         """Other attention weights in the next steps."""

@@ -11,6 +11,7 @@ from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.nn.attention.functions import _attend, _energy
 
 BATCH, HEADS, FEAT, STEPS = Dim(2, name="batch"), Dim(3, name="heads"), Dim(4, name="feat"), Dim(5, name="steps")
 LENGTHS = [6, 4]
@@ -35,6 +36,10 @@ class Attention(rf.Module):
             return rf.additive_attention(query, KEYS, VALUES, energy_weight=self.v, **options)
         if self.how == "generic":
             return rf.generic_attention(rf.dot_attention_weights(query, KEYS, **options), VALUES, axis=SOURCE)
+        if (
+            self.how == "parts"
+        ):  # as layers do that add something to the energies: each op by itself, which a recorded body lowers
+            return _attend(_energy(query, KEYS, FEAT, FEAT.extent**-0.5), VALUES, SOURCE, 0.0, None)
         return rf.dot_attention(query, KEYS, VALUES, **options)
 
 

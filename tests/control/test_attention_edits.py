@@ -56,7 +56,7 @@ def do(att, how, value, entries):
 @pytest.mark.parametrize("face", FACES)
 @settings(max_examples=20, deadline=None)
 @given(
-    how=st.sampled_from(["dot", "additive", "generic"]),
+    how=st.sampled_from(["dot", "additive", "generic", "parts"]),
     edits=st.dictionaries(
         st.integers(0, 4),
         st.tuples(
@@ -90,6 +90,19 @@ def test_a_row_that_is_changed_gives_what_a_computation_with_that_row_gives(face
     np.testing.assert_allclose(
         again.result.copy_transpose([BATCH, HEADS, FEAT]).numpy(), plain(edits_of, how), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("how", ["dot", "additive", "generic", "parts"])
+@pytest.mark.parametrize("record", [True, False])
+def test_a_step_that_a_program_makes_is_changed_as_well(how, record):
+    """In a recorded body the later steps are programs over raw arrays, which ask nobody."""
+    with rf.stop_gradient_scope():
+        run = paused_at(3, decoding("with", how), record=record)
+    run.at.attention["att" if record else "decoding"].focus(1)
+    run.resume()
+    result = run.result.copy_transpose([BATCH, HEADS, FEAT]).numpy()
+    expected = plain({3: [applied("focus", 1, None, None)]}, how)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("face", ["for", "with", "scan"])

@@ -219,6 +219,34 @@ def test_a_state_is_pasted_from_another_sequence_and_another_step(run):
     ]
 
 
+def test_a_state_of_an_earlier_step_is_pasted_as_it_was_and_branches_repeat_it():
+    words = ["thesis", "beta"]
+    run = rf.run(searching(words, 3), paused=True)
+    run.wait()
+    run.step(4)
+    for name in "hc":
+        run.at.states[name].paste(run.look(0)[name], of={"batch": 0}, to={"batch": 0, "hypothesis": 1})
+        run.at.states[name].paste(run.look(2)[name], of={"batch": 1, "hypothesis": 0}, to={"batch": 0, "hypothesis": 2})
+    run.step()
+    branch = run.from_step(5)
+    run.resume()
+    kept = {}
+
+    def keep(step, seq):
+        return lambda beam: kept.update({(seq, step): [(hyp.h, hyp.c) for hyp in beam]})
+
+    def paste(beam):
+        (beam[1].h, beam[1].c), (beam[2].h, beam[2].c) = kept[0, 0][0], kept[1, 2][0]
+
+    plain_search("beta", 3, most=22, states={2: keep(2, 1)})
+    expected = plain_search("thesis", 3, most=22, states={0: keep(0, 0), 4: paste})
+    assert_found(run.result, 0, expected)
+    branch.wait()
+    assert branch.drifted is None
+    branch.resume()
+    assert_found(branch.result, 0, expected)
+
+
 def test_a_hypothesis_is_pasted_onto_another():
     words = ["thesis"]
     run = rf.run(searching(words, 3), paused=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_faces import run_steps
 
@@ -213,6 +213,9 @@ def plain_leaving(decisions):
 
 
 @settings(max_examples=25, deadline=None)
+@example(step=1, kind="force", hypothesis=1, label=END)
+@example(step=3, kind="force", hypothesis=1, label=END)
+@example(step=2, kind="only", hypothesis=1, label=END)
 @given(
     step=st.integers(0, 4),
     kind=st.sampled_from(["force", "only", "ban"]),

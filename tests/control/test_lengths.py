@@ -5,7 +5,7 @@ import pytest
 from asserting import ragged, randn, tensor
 from control.held_models import letters
 from control.plain_search import assert_found, plain_search, searching
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_faces import run_steps
 
@@ -67,6 +67,8 @@ def plain_counting(changes, include_eos=True):
 @pytest.mark.parametrize("face", ["for", "with", "scan"])
 @pytest.mark.parametrize("include_eos", [True, False])
 @settings(max_examples=25, deadline=None)
+@example(asked=[(2, "go_on", 0), (3, "end", 1), (3, "go_on", 1)])
+@example(asked=[(1, "end", 1), (2, "end", 0), (3, "go_on", 2)])
 @given(asked=st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["end", "go_on"]), st.integers(0, 2)), max_size=4))
 def test_lengths_are_changed_as_in_a_computation_of_that_length(face, include_eos, asked):
     if face == "scan" and not include_eos:
