@@ -104,6 +104,7 @@ class BeamHistory:
         self._step_labels = step_labels
         self._dims = dims or BeamDims()
         self._prefixes: dict[tuple[int, int, int], tuple[int, ...]] = {}
+        self._texts: list[str] = []
 
     @classmethod
     def of_values(
@@ -205,8 +206,29 @@ class BeamHistory:
         """`hypothesis` as a tuple; it is worked out once."""
         key = seq, k, step
         if key not in self._prefixes:
-            self._prefixes[key] = tuple(self.hypothesis(seq, k, step))
+            before = self._parent_of(*key)  # that of the step before is mostly known
+            if before is None or before not in self._prefixes:
+                self._prefixes[key] = tuple(self.hypothesis(seq, k, step))
+            else:
+                token = int(self.steps[step]["tokens"][seq, k])
+                over = self.steps[before[2]]["ended"][before[0], before[1]] or token == self.blank
+                self._prefixes[key] = self._prefixes[before] if over else (*self._prefixes[before], token)
         return self._prefixes[key]
+
+    def _parent_of(self, seq: int, k: int, step: int) -> tuple[int, int, int] | None:
+        self._check(seq, k, step)
+        return (seq, int(self.steps[step]["parents"][seq, k]), step - 1) if step else None
+
+    def texts(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        """The texts of the tokens of a hypothesis."""
+        if self._step_labels is None and isinstance(self.labels, (list, tuple)):
+            known, most = self._texts, max(tokens, default=-1)
+            while len(known) <= min(most, len(self.labels) - 1):
+                known.append(str(self.labels[len(known)]))
+            if 0 <= min(tokens, default=0) and most < len(known):
+                return tuple(map(known.__getitem__, tokens))
+        steps = range(len(tokens)) if self.blank is None else [0] * len(tokens)
+        return tuple(self.label(token, step) for token, step in zip(tokens, steps))
 
     def finished(self, seq: int) -> list[Hypothesis]:
         """All hypotheses that have ended, also those that fell out of the beam later, best score first."""

@@ -24,8 +24,12 @@ def text_of(comparison: Comparison) -> str:
     return "\n".join(lines + ([f"and {more} more sequences"] if more > 0 else []))
 
 
-def said(comparison: Comparison) -> list[str]:
-    """Sentences on both: what they are, where they part, what differs."""
+def said(comparison: Comparison, *, values: bool = True) -> list[str]:
+    """Sentences on both: what they are, where they part, what differs.
+
+    Args:
+        values: Whether to look for the first recorded value that differs.
+    """
     lines = []
     for letter, branch in (("A", comparison.a), ("B", comparison.b)):
         lines.append(f"{letter}, {one_line(branch.name)}: {story(branch)}")
@@ -36,7 +40,7 @@ def said(comparison: Comparison) -> list[str]:
     if parted is not None:
         lines.append(f"They part before {parted}; {parted.tick} step{'s' * (parted.tick != 1)} are the same run.")
     lines += [f"{name}: {words or 'the same'}" for name, words in comparison.values]
-    if comparison.first:
+    if values and comparison.first:
         lines.append(f"{'First difference: ' if comparison.differs else ''}{comparison.first}.")
     return lines
 

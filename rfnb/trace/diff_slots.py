@@ -135,5 +135,4 @@ def labels_of(history: BeamHistory, seq: int, slot: int, index: int) -> tuple[st
     tokens = history.prefix(seq, slot, index)
     if history.labels_of(0) is None:
         return tuple(map(str, tokens))
-    steps = range(len(tokens)) if history.blank is None else [0] * len(tokens)
-    return tuple(history.label(token, step) for token, step in zip(tokens, steps))
+    return history.texts(tokens)

@@ -213,3 +213,24 @@ def test_the_best_hypothesis_is_what_decide_gives():
     rows = best.copy_transpose([batch, time]).numpy()
     for seq in range(2):
         assert history.best(seq).tokens == tuple(rows[seq, : lengths[seq]])
+
+
+def test_prefixes_and_texts_made_step_by_step_are_those_made_at_once():
+    random = np.random.default_rng(3)
+    steps = []
+    for step in range(7):
+        ended = random.random((2, 4)) < 0.2
+        parents = random.integers(0, 4, (2, 4)) if step else np.zeros((2, 4), int)
+        tokens = random.integers(0, 5, (2, 4))
+        if step:  # what has ended keeps its place
+            ended |= np.take_along_axis(steps[-1]["ended"], parents, 1)
+        steps.append({"tokens": tokens, "parents": parents, "scores": -random.random((2, 4)), "ended": ended})
+    for blank in (None, 2):
+        for labels in (["a", "b", "c", "d", "e"], ["a", "b", "c"], None):
+            history = BeamHistory(steps, labels, blank=blank)
+            for step in range(7):
+                for seq in range(2):
+                    for k in range(4):
+                        expected = history.hypothesis(seq, k, step)
+                        assert history.prefix(seq, k, step) == tuple(expected)
+                        assert history.texts(expected) == tuple(history.label(token) for token in expected)

@@ -23,6 +23,9 @@ from rfnb.viz.group.spec import join
 from rfnb.viz.spec import Spec
 
 MOST_PAIRS = 6  # all of four runs
+_MANY = (
+    4000  # events of two recordings: to compare the values of more takes seconds, and is done for the first pair alone
+)
 _MOST_SEQS, _MOST_COLUMNS, _MOST_TICKS = 16, 200, 400
 
 
@@ -64,7 +67,10 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
     sides, link = _Sides(branches), "branches " + "|".join(numbers)[:200]
     parts: list[Spec] = []
     for i, j in _pairs(branches, numbers, first, pairs):
-        head["pairs"].append(_pair(Comparison(branches[i], branches[j], branches), i, j, sides))
+        is_first = isinstance(value, Comparison) and (i, j) == first
+        comparison = value if is_first else Comparison(branches[i], branches[j], branches)
+        values = (i, j) == first or len(branches[i].trace) + len(branches[j].trace) <= _MANY
+        head["pairs"].append(_pair(comparison, i, j, sides, values=values))
         for key, part in of_both(sides[i], sides[j], [branches[i].name, branches[j].name]):
             parts.append(_with(part, link=link, pair=[i, j], key=key))
     for index in sorted({index for pair in head["pairs"] for index in pair["of"]}):
@@ -147,7 +153,7 @@ def _pairs(
     yield from done.values()
 
 
-def _pair(comparison: Comparison, i: int, j: int, sides: _Sides) -> dict[str, Any]:
+def _pair(comparison: Comparison, i: int, j: int, sides: _Sides, *, values: bool) -> dict[str, Any]:
     results = []
     for result in comparison.results[:_MOST_SEQS]:
         entry: dict[str, Any] = {"label": f"sequence {result.seq}", "same": result.same, "scores": list(result.scores)}
@@ -159,5 +165,5 @@ def _pair(comparison: Comparison, i: int, j: int, sides: _Sides) -> dict[str, An
         else:
             entry["counts"], entry["columns"], entry["more"] = None, [], max(len(result.a or ()), len(result.b or ()))
         results.append(entry)
-    lines = [*said(comparison), *missing(sides[i], sides[j])]
+    lines = [*said(comparison, values=values), *missing(sides[i], sides[j])]
     return {"of": [i, j], "said": lines, "results": results, "rest": max(0, len(comparison.results) - _MOST_SEQS)}
