@@ -8,9 +8,11 @@ Sending from the loop itself made a 1.35 ms step 3.4 times as long, and above 10
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,10 +22,12 @@ class Pump:
 
     Args:
         rate: How often at most, per second.
+        share: Of the time that it works at most. What draws is Python, and while it runs no loop of a model makes a step.
     """
 
-    def __init__(self, rate: float = 10.0):
-        self._interval = 1 / rate
+    def __init__(self, rate: float = 10.0, share: float = 0.04):
+        self._interval, self._times = 1 / rate, 1 / share - 1
+        self._free: dict[Any, Callable[[], bool]] = {}
         self._box: dict[Any, Callable[[], None]] = {}
         self._lock = threading.Lock()
         self._working = threading.RLock()  # one job at a time: jobs for the same view must not overtake each other
@@ -32,18 +36,26 @@ class Pump:
         self._idle = False  # it waits for a job, and not for its time
         self._ending: list[Any] = []  # keys whose last job waits
         self._warned = False
+        self._is_over = False
+        _pumps.add(self)
 
-    def put(self, key: Any, job: Callable[[], None]) -> None:
-        """Do `job` soon, at once after a time without jobs; a job that still waits under the same key is dropped."""
+    def put(self, key: Any, job: Callable[[], None], free: Callable[[], bool] | None = None) -> None:
+        """Do `job` soon, at once after a time without jobs; a job that still waits under the same key is dropped.
+
+        Args:
+            free: Whether nothing is held up by it now: then it is done also where that is more than its share.
+        """
         with self._lock:
             if key not in self._ending:
+                if free is not None:
+                    self._free[key] = free
                 self._put(key, job)
 
     def _put(self, key: Any, job: Callable[[], None]) -> None:
         self._box[key] = job
         if self._idle:
             self._wake.set()
-        if self._thread is None:
+        if self._thread is None and not self._is_over:
             self._thread = threading.Thread(target=self._main, daemon=True, name="rfnb-pump")
             self._thread.start()
 
@@ -51,11 +63,15 @@ class Pump:
         """Forget the job of a key; on return none of its jobs is running."""
         with self._working, self._lock:
             self._box.pop(key, None)
+            self._free.pop(key, None)
 
-    def finish(self, key: Any, job: Callable[[], None]) -> None:
+    def finish(self, key: Any, job: Callable[[], None], *, wait: bool = True) -> None:
         """Do `job` now, the last one of a key, and return when it is done.
 
         In the thread of the pump: what two threads send through a kernel may arrive in another order, and an older state last.
+
+        Args:
+            wait: False: return at once.
         """
         if threading.current_thread() is self._thread:
             job()
@@ -66,17 +82,20 @@ class Pump:
             try:
                 job()
             except BaseException as error:  # raised where it is waited for
+                if not wait:
+                    raise
                 failed.append(error)
             finally:
+                with self._lock:
+                    self._ending.remove(key)
                 done.set()
 
         with self._lock:
             self._ending.append(key)  # nothing takes its place
             self._put(key, work)
         self._wake.set()
-        done.wait()
-        with self._lock:
-            self._ending.remove(key)
+        if wait and not self._is_over:
+            done.wait()
         if failed:
             raise failed[0]
 
@@ -85,6 +104,7 @@ class Pump:
         with self._working:
             with self._lock:
                 job = self._box.pop(key, None)
+                self._free.pop(key, None)
             if job is not None:
                 job()
 
@@ -98,10 +118,12 @@ class Pump:
                     if not self._box:
                         self._thread = None
                         return
+            if self._is_over:
+                return
             if not keys:
                 self._wake.clear()
                 continue
-            began = time.perf_counter()
+            began, work = time.perf_counter(), time.thread_time()
             for key in keys:
                 try:
                     self.flush(key)
@@ -109,10 +131,36 @@ class Pump:
                     if not self._warned:
                         self._warned = True
                         warnings.warn(f"rfnb: a live view could not be drawn: {type(e).__name__}: {e}", stacklevel=1)
-            took = time.perf_counter() - began
-            # Large states: at most a quarter of the time goes into drawing.
-            self._wake.wait(max(self._interval - took, 3 * took, 0.01))
-            self._wake.clear()
+            work = time.thread_time() - work  # and not the time in which it waits for others, or for who gets it
+            self._rest(max(began + self._interval - time.perf_counter(), self._times * work, 0.01))
+
+    def _rest(self, seconds: float) -> None:
+        """Do nothing for so long, or until it is woken, or some job holds up nothing."""
+        end = time.perf_counter() + seconds
+        while (left := end - time.perf_counter()) > 0 and not self._wake.is_set():
+            self._wake.wait(min(left, self._interval))
+            with self._lock:
+                free = list(self._free.values())
+            if any(each() for each in free):
+                break
+        self._wake.clear()
+
+    def end(self, seconds: float) -> None:
+        """Draw nothing more, and wait so long for what is being drawn."""
+        self._is_over = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(seconds)
+
+
+_pumps: weakref.WeakSet[Pump] = weakref.WeakSet()
+
+
+@atexit.register
+def end_all() -> None:
+    """End the threads that draw, as is done before Python ends: one that is cut off in torch takes the process down with a message."""
+    for each in list(_pumps):
+        each.end(2.0)
 
 
 pump = Pump()

@@ -10,6 +10,7 @@ view.freeze()               # what the notebook stores needs no kernel, also whe
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -150,8 +151,15 @@ class View:
         """
 
         trace.subscribe(lambda event: pump.put(self, lambda: self.draw(make(True))))
-        trace.on_close(lambda *_: self.update(make(False)))
+        trace.on_close(lambda *_: self._close(make(False)))
         return self
+
+    def _close(self, spec: Spec) -> None:
+        """The last spec of a recording. The thread of a run does not wait until it is sent."""
+        if threading.current_thread() is threading.main_thread():
+            self.update(spec)
+        else:
+            pump.finish(self, lambda: self.update(spec), wait=False)
 
     def show(self) -> View:
         """Display it now: in a notebook as output of the cell, else as text. Returns itself."""

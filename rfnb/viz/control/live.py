@@ -72,7 +72,11 @@ class RunView:
             run.trace.subscribe(self._note)
 
     def _note(self, event: Any) -> None:
-        pump.put(self.view, self._draw)
+        pump.put(self.view, self._draw, self._holds_up_nothing)
+
+    def _holds_up_nothing(self) -> bool:
+        """Whether no step is waiting for what is drawn: the run stands, or takes its time."""
+        return self.run.state not in _MOVING or 0 < self.run.speed <= 20
 
     def _hear_of_all(self) -> None:
         """Hear of each run of the tree when it changes; of one that is new the run that it branches from tells."""
@@ -84,7 +88,7 @@ class RunView:
     def _changed(self) -> None:
         """Something has changed; called in any thread, also that of the run."""
         controls.put(self, self._say)
-        pump.put(self.view, self._draw)
+        pump.put(self.view, self._draw, self._holds_up_nothing)
 
     # -- what pages get ----------------------------------------------------------------------------------------------------
 
