@@ -38,6 +38,7 @@ from rfnb.control.kept import Kept, KeptSpan, States
 from rfnb.control.look import looked_at, not_made_again
 from rfnb.control.of_run import OfRun
 from rfnb.control.places import Place
+from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
 from rfnb.control.surroundings import Difference, Surroundings, in_words
 from rfnb.control.tree import free_name, runs_of, tree_of
@@ -250,8 +251,13 @@ class Run(OfRun):
             self._gate.until_over(limit)
         return self
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float | None = None, *, poll: bool = False) -> bool:
         """Wait until it is over or pauses; False: `timeout` seconds were not enough. Ctrl+C lets it pause at its next step.
+
+        Args:
+            timeout: Seconds. Default: as long as it takes.
+            poll: Wait until it is over, and hear the buttons of pages meanwhile also where a kernel hears nothing while a cell runs
+                (ipykernel 6, Colab).
 
         Raises:
             RuntimeError: In the run itself.
@@ -259,7 +265,7 @@ class Run(OfRun):
         """
         limit = _limit("wait", timeout)
         self._need_outside("wait")
-        return self._until_standing(limit)
+        return until_over(self._gate, limit) if poll else self._until_standing(limit)
 
     def _until_standing(self, limit: float | None = None) -> bool:
         try:

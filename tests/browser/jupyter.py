@@ -96,10 +96,10 @@ class Lab:
         self.errors.append("outside request: " + route.request.url)
         route.abort()
 
-    def write(self, name: str, *cells: str) -> str:
+    def write(self, name: str, *cells: str, kernel: str = "python3") -> str:
         """Writes a notebook with these code cells into the server's folder; gives its name."""
         kernel = {
-            "name": "python3",
+            "name": kernel,
             "display_name": "Python 3",
             "language": "python",
         }  # without it JupyterLab asks which one

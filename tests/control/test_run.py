@@ -1,7 +1,9 @@
 """A run is held at its steps, and what it gives does not depend on how."""
 
 import asyncio
+import queue
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -292,3 +294,46 @@ def test_commands_from_many_threads_lose_no_step():
             except RuntimeError:
                 pass  # it is over
         assert_same(run.result[1], expected)
+
+
+class OldKernel:
+    """A kernel that hears nothing while a cell runs: its messages wait in a queue."""
+
+    def __init__(self, *messages):
+        self.heard, self.waiting = [], list(messages)
+        self.msg_queue, self.shell_stream, self.session = queue.Queue(), self, self
+        self.shell_handlers = {"comm_msg": lambda stream, idents, message: self.heard.append(message)}
+
+    def flush(self):
+        while self.waiting:
+            self.msg_queue.put_nowait((0, None, ([self.waiting.pop(0)],)))
+
+    def feed_identities(self, frames, copy):
+        return [], [None, SimpleNamespace(bytes=frames[0]), frames[0]]
+
+    def unpack(self, data):
+        return {"msg_type": data.split()[0]}
+
+    def deserialize(self, parts, content, copy):
+        return parts[2]
+
+
+def test_a_cell_that_polls_hears_pages_in_an_old_kernel_and_leaves_all_else_in_its_order(monkeypatch):
+    kernel = OldKernel("execute_request a", "comm_msg one", "execute_request b", "comm_msg two")
+    monkeypatch.setattr("rfnb.control.poll._kernel", lambda: kernel)
+    run = rf.run(sums(), paused=True)
+    run.wait(LONG)
+    kernel.shell_handlers["comm_msg"] = lambda *message: (kernel.heard.append(message[-1]), run._gate.go())
+    assert run.wait(LONG, poll=True) and run.state == "done"
+    assert kernel.heard == ["comm_msg one", "comm_msg two"]
+    assert [kernel.msg_queue.get_nowait()[2][0] for _ in range(2)] == [["execute_request a"], ["execute_request b"]]
+    assert kernel.msg_queue.empty()
+
+
+def test_a_cell_that_polls_waits_until_the_run_is_over_or_as_long_as_it_is_told(monkeypatch):
+    run = rf.run(sums(), paused=True)
+    assert not run.wait(0.0, poll=True)
+    monkeypatch.setattr("rfnb.control.poll._kernel", OldKernel)
+    assert not run.wait(0.0, poll=True)
+    run.resume()
+    assert run.wait(LONG, poll=True) and run.state == "done"

@@ -33,6 +33,7 @@ export interface HeldRun {
 }
 
 const PATIENCE = 2000; // ms until "it has not answered"
+const TRIES = 6;
 const GONE = "The kernel has gone, and the run with it.";
 
 /** The run of a page, and whether its kernel answers. */
@@ -41,6 +42,7 @@ export class Held implements HeldRun {
   kernel: "asked" | "silent" | "answers" | "late" | "gone" = "asked";
   private now: RunState | null = null;
   private count = 0;
+  private looks: ReturnType<typeof setTimeout> | undefined;
   private readonly page = Math.random().toString(36).slice(2); // answers go to all pages
   private readonly waiting = new Map<string, { done: (said: string | null) => void; timer: unknown }>();
   private readonly listeners = new Set<() => void>();
@@ -53,7 +55,7 @@ export class Held implements HeldRun {
         this.kernel = "gone"; // until it answers all the same
         for (const id of [...this.waiting.keys()]) this.settle(id, GONE);
         this.tell();
-        void this.ask({ do: "look" });
+        this.look(TRIES);
       }) ?? (() => {}),
     ];
   }
@@ -72,7 +74,7 @@ export class Held implements HeldRun {
     const first = !this.now;
     if (!state || (this.now && state.serial <= this.now.serial)) return;
     this.now = state;
-    if (first) void this.do({ do: "look" });
+    if (first) this.look();
     this.tell();
   }
 
@@ -80,12 +82,28 @@ export class Held implements HeldRun {
     return this.kernel === "gone" ? Promise.resolve(GONE) : this.ask(command);
   }
 
+  /** Asks whether there is a kernel, several times: what is said before JupyterLab has a subshell for it waits for the cells that run. */
+  private look(tries = 0): void {
+    clearTimeout(this.looks);
+    void this.ask({ do: "look" });
+    if (tries < TRIES)
+      this.looks = setTimeout(
+        () => {
+          if (this.kernel === "asked") this.kernel = "silent";
+          if (this.kernel !== "silent") return;
+          this.tell();
+          this.look(tries + 1);
+        },
+        (PATIENCE / 2) * 2 ** tries,
+      );
+  }
+
   private ask(command: Command): Promise<string | null> {
     return new Promise((done) => {
       const id = `${this.page} ${++this.count}`;
       const timer = setTimeout(() => {
-        if (this.kernel !== "answers" && this.kernel !== "asked") return;
-        this.kernel = this.kernel === "asked" ? "silent" : "late"; // a late answer is heard all the same
+        if (this.kernel !== "answers") return;
+        this.kernel = "late"; // a late answer is heard all the same
         this.tell();
       }, PATIENCE);
       this.waiting.set(id, { done, timer });
@@ -104,6 +122,7 @@ export class Held implements HeldRun {
 
   destroy(): void {
     for (const end of this.ends) end();
+    clearTimeout(this.looks);
     for (const { timer } of this.waiting.values()) clearTimeout(timer as number);
     this.waiting.clear();
     this.listeners.clear();

@@ -97,9 +97,11 @@ class Toolbar implements Rendered<RunState> {
       const act = (target as HTMLElement).dataset["do"];
       focused = act ? { run: this.now.run, act } : null;
     });
-    on(el, "focusout", () => {
-      if (el.isConnected) focused = null;
-    });
+    on(
+      el,
+      "focusout",
+      () => void setTimeout(() => el.isConnected && !el.contains(document.activeElement) && (focused = null)),
+    );
     on(this.from, "input", () => (this.from.dataset["own"] = ""));
     if (ctx.held) this.ends.push(ctx.held.listen(() => this.show()));
   }
