@@ -7,24 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from browser.holding import SETUP, at, hold, press, tools
 from playwright.sync_api import expect
 from waiting import ms
 
-# A run that goes on for as long as the test needs, a step in 20 ms.
-SETUP = """
-import rfnb as rf
-batch, feat, time = rf.Dim(2, name="batch"), rf.Dim(3, name="feat"), rf.Dim(20_000, name="time")
-x = rf.random_normal([batch, time, feat])
-def decay():
-    loop = rf.Loop(axis=time, name="decay")
-    loop.state.h = rf.zeros([batch, feat])
-    for _ in loop:
-        loop.state.h = 0.5 * loop.state.h + loop.unstack(x)
-    return loop.state.h
-run = rf.run(decay, name="decay", record={"steps": range(40)})
-run.speed = 50
-run
-"""
 BUSY = """
 import time as clock
 from pathlib import Path
@@ -36,18 +22,6 @@ CELLS = {"a cell that has returned": [SETUP], "await run": [SETUP, "await run"],
 
 # Pythons with other versions of ipykernel: paths, separated by ":".
 KERNELS = [path for path in os.environ.get("RFNB_KERNELS", "").split(":") if path]
-
-
-def tools(lab):
-    return lab.page.locator('[data-kind="control"]').first
-
-
-def press(view, name):
-    view.locator(f"[data-do={name}]").click()
-
-
-def at(view) -> int:
-    return int(view.get_attribute("data-at"))
 
 
 @pytest.fixture
@@ -64,25 +38,6 @@ def opened(lab):
 
     yield open_
     (lab.server.root / "stop").touch()
-
-
-def hold(view):
-    """Pauses a run, makes three steps, goes on; all by clicks. Gives the step where it was paused first."""
-    expect(view).to_have_attribute("data-state", "running")
-    press(view, "pause")
-    expect(view).to_have_attribute("data-state", "paused")
-    first = at(view)
-    for _ in range(3):
-        press(view, "step")
-    expect(view).to_have_attribute("data-at", str(first + 3))
-    expect(view).to_have_attribute("data-state", "paused")
-    assert view.locator(".rfnb-run-words").inner_text().startswith(f'Paused before step {first + 3} of "decay"')
-    press(view, "resume")
-    expect(view).to_have_attribute("data-state", "running")
-    press(view, "pause")
-    expect(view).to_have_attribute("data-state", "paused")
-    assert at(view) > first + 3
-    return first
 
 
 @pytest.mark.parametrize("cells", CELLS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from browser.holding import SETUP, hold, press, tools
 from browser.jupyter import Lab, Server
 from playwright.sync_api import expect
 from waiting import LONG
@@ -44,4 +45,18 @@ def test_a_view_in_notebook_7_is_alive_and_keeps_its_keys(notebook):
     view.get_by_role("button", name="Table").click()
     assert view.locator("td").all_inner_texts() == ["0.9000", "0.1000", "0.2500", "0.7500"]
     # Which settings of Notebook itself are installed is no matter of the view.
+    assert [error for error in notebook.errors if "outside" in error or "rfnb" in error] == []
+
+
+def test_a_run_is_held_by_clicks_in_notebook_7(notebook):
+    page = notebook.page
+    page.goto(f"{notebook.server.url}/notebooks/{notebook.write('held.ipynb', SETUP)}")
+    page.locator(".jp-Cell").first.click()
+    page.get_by_text("Idle").or_(page.locator('[data-status="idle"]')).first.wait_for(timeout=1000 * LONG)
+    page.keyboard.press("Shift+Enter")
+    view = tools(notebook)
+    expect(view.locator("[data-do=pause]")).to_be_visible(timeout=1000 * LONG)
+    hold(view)
+    press(view, "stop")
+    expect(view).to_have_attribute("data-state", "stopped")
     assert [error for error in notebook.errors if "outside" in error or "rfnb" in error] == []

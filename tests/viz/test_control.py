@@ -175,6 +175,18 @@ def test_a_view_follows_the_branch_that_its_page_makes_and_goes_back(page):
     assert page.said()[-1] == "There is no branch 0."
 
 
+def test_a_branch_that_is_taken_back_is_followed_no_more(page):
+    run = page.view.run
+    run.resume()
+    run.wait(LONG)
+    page.ask(
+        do="edit", run=run.number, step=3, path="sums", nth=0, then=[{"do": "set", "state": "nothing", "value": 1.0}]
+    )
+    assert wait_until(lambda: len(page.said()) == 1 and page.view.run is run)
+    assert page.said()[0].startswith('run: no state "nothing".')
+    assert wait_until(lambda: [each["name"] for each in page.state().get("runs", [])] == ["decay"])
+
+
 def test_a_branch_made_by_code_is_in_the_chooser(page):
     page.view.run.step(2)
     page.view.run.from_step(1, name="by code")

@@ -90,6 +90,12 @@ class RunView:
         controls.put(self, self._say)
         pump.put(self.view, self._draw, self._holds_up_nothing)
 
+    def _leave_what_is_gone(self) -> None:
+        """Go back to the run that a branch was made of, if it was taken back because its change could not be made."""
+        parent = self.run.parent
+        if parent is not None and self.run not in parent.branches:
+            self.follow(parent)
+
     # -- what pages get ----------------------------------------------------------------------------------------------------
 
     def _state(self) -> Spec:
@@ -135,6 +141,7 @@ class RunView:
         def answer(said: str | None) -> None:
             self._leave()
             send({"rfnb": "did", "id": content.get("id"), "said": said})
+            self._leave_what_is_gone()
 
         if asked.get("do") == "look":
             self._said = None
@@ -147,6 +154,7 @@ class RunView:
             branch = obey(self.run, asked, answer)
             if branch is not None:
                 self.follow(branch)
+                self._leave_what_is_gone()
                 self._leave()
         self._changed()
 
