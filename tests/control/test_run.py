@@ -15,6 +15,7 @@ from waiting import LONG
 
 import rfnb as rf
 
+AT_ONCE = 0.0  # it is over already, or it is not
 FACES = ["for", "with", "scan"]
 
 
@@ -332,8 +333,8 @@ def test_a_cell_that_polls_hears_pages_in_an_old_kernel_and_leaves_all_else_in_i
 
 def test_a_cell_that_polls_waits_until_the_run_is_over_or_as_long_as_it_is_told(monkeypatch):
     run = rf.run(sums(), paused=True)
-    assert not run.wait(0.0, poll=True)
+    assert not run.wait(AT_ONCE, poll=True)
     monkeypatch.setattr("rfnb.control.poll._kernel", OldKernel)
-    assert not run.wait(0.0, poll=True)
+    assert not run.wait(AT_ONCE, poll=True)
     run.resume()
     assert run.wait(LONG, poll=True) and run.state == "done"
