@@ -40,7 +40,7 @@ with rf.record(ops=True) as trace:
 rf.viz.flow(trace).show()
 run = rf.run(lambda: [rf.gate(step) for step in range(3)], paused=True)
 run.break_when(2)
-rf.viz.control(run)
+rf.viz.control(run).show()
 branched = rf.run(lambda: [rf.gate(step) for step in range(3)], name="main")
 branched.result
 branched.from_step(1, paused=False).result
