@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import pytest
 from browser.conftest import SHOTS
 from browser.jupyter import Lab
 from browser.tour import VIEWS, Tour, hovered, number, source
+from control.plain_search import Decision, plain_search
 from PIL import Image
 from plain_g2p import PlainG2P
 from playwright.sync_api import expect
@@ -32,7 +34,7 @@ class Moving:
             self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             clip = {"x": 60, "y": 90, "width": 1080, "height": 700}
             shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")
-            self.frames.append((shot.resize((810, 525), Image.Resampling.LANCZOS), milliseconds))
+            self.frames.append((shot.resize((756, 490), Image.Resampling.LANCZOS), milliseconds))
 
     def save(self) -> None:
         """Write it."""
@@ -125,12 +127,47 @@ def test_the_search_is_held_by_its_buttons(tour, plain):
         expect(beams).to_have_attribute("data-step", str(made))
         tour.moving.frame(800)
     tour.lab.screenshot(SHOTS / "tour-hold-paused.png")
-    resume.click()
-    best = plain.beam_search("phonetics", 3)[0][1]
-    expect(beams).to_have_attribute("data-step", str(len(best)))
-    expect(beams).to_contain_text(" ".join(best))
+    step, words = cut(beams)
+    tour.moving.frame(1200)
+    tour.page.mouse.down()
+    tour.page.mouse.up()
+    force = cell.locator(".rfnb-hands").get_by_role("button", name=re.compile("^Force .* here$"))
+    label = re.fullmatch("Force (.+) here", force.inner_text())[1]
+    assert words[-1] == label
+    cell.locator(".rfnb-hands").get_by_label("and nothing else goes on").check()
     tour.moving.frame(1500)
+    force.click()
+    expect(cell).to_contain_text(f"Paused before step {step} of")
+    to_top(tour, "hold", "[data-kind=control]")
+    tour.moving.frame(1500)
+    resume.click()
+    expect(cell).to_contain_text("Done after")
+    before = plain_search("phonetics", 3, most=step, plain=plain)
+    (forced,) = [at for at, hyp in enumerate(before) if [plain.labels[one] for one in hyp.labels] == words[:-1]]
+    decision = Decision("force", plain.labels.index(label), forced, only=True)
+    found = plain_search("phonetics", 3, most=28, decisions={step: [decision]}, plain=plain)
+    best = max(found, key=lambda hyp: hyp.score)
+    expect(beams).to_contain_text(" ".join(plain.labels[one] for one in best.labels[:-1]))
+    tour.moving.frame(2500)
     assert tour.lab.errors == []
+
+
+def cut(view) -> tuple[int, list[str]]:
+    """Brings the pointer onto a candidate that was cut; its step, and what is read there."""
+    canvas = view.locator(".rfnb-pane canvas").first
+    box = canvas.bounding_box()
+    found: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for y in range(int(box["height"] * 0.2), int(box["height"] * 0.5), 7):
+        for x in range(int(box["width"] * 0.12), int(box["width"] * 0.5), 14):
+            view.page.mouse.move(box["x"] + x, box["y"] + y)
+            cursor = re.fullmatch(r"(\d+),cut(\d+)", view.get_attribute("data-cursor") or "")
+            if cursor:
+                found.setdefault((int(cursor[1]), int(cursor[2])), []).append((x, y))
+    place = min(at for at, spots in found.items() if at[0] == 1 and len(spots) > 1)
+    x, y = found[place][len(found[place]) // 2]
+    view.page.mouse.move(box["x"] + x, box["y"] + y)
+    expect(view).to_have_attribute("data-cursor", "{},cut{}".format(*place))
+    return place[0], view.locator(".rfnb-beams-prefix").inner_text().split()
 
 
 def test_the_branch_is_the_best_that_plain_torch_finds_with_the_label_that_is_forced(tour, plain):
