@@ -376,7 +376,7 @@ def branch(
         return Asked(None, run.from_step(step, path=path, nth=nth, name=name, paused=paused))
     do, done, made = changes_of(then), Future[Any](), Future[Run]()
 
-    def first(at: Position) -> None:
+    def hand(at: Position) -> None:
         if done.done():  # it is repeated in a branch of the branch
             return do(at) if done.exception() is None else None
         try:
@@ -391,7 +391,7 @@ def branch(
         if new._gate.mode == "over" and not done.done():
             done.set_exception(_Wrong(f"{new.name} has ended before step {step}."))
 
-    new = run.from_step(step, first, path=path, nth=nth, name=name, paused=paused)
+    new = run.from_step(step, hand, path=path, nth=nth, name=name, paused=paused)
     made.set_result(new)
     new._gate.on_change(tell)
     tell()
