@@ -7,6 +7,7 @@ import queue
 
 import numpy as np
 import pytest
+import torch
 from control.held_models import sums
 from control.seen_models import VOCAB, nested, search
 from viz.stored_files import assert_stored
@@ -131,6 +132,34 @@ def test_forcing_what_was_cut_keeps_this_very_label_after_this_very_hypothesis(s
                 assert [*before, cut["id"]] not in texts_of(run, seq, step)
                 others = set(range(history.num_seqs)) - {seq}
                 assert all(texts_of(branch, other, step) == texts_of(run, other, step) for other in others)
+                seen += 1
+    assert seen > 10
+
+
+@pytest.mark.parametrize("ended", ["stay", "leave"])
+def test_a_page_forces_labels_of_raw_step_functions_and_where_what_ends_leaves_the_beam(ended):
+    table = np.log(np.random.default_rng(3).dirichlet(np.ones(6), size=6)).astype(np.float32)
+
+    def searching():
+        step = lambda labels, state: (torch.from_numpy(table)[labels], state)  # noqa: E731
+        return rf.beam_search(step, batch=2, max_seq_len=5, beam_size=3, ended=ended, start_label=1)
+
+    run = rf.run(searching)
+    run.wait()
+    [part] = views(run)["beams"]
+    held, history, seen = part.head["held"], run.trace.beams["search"], 0
+    for seq, of in enumerate(part.head["seqs"]):
+        for step, entry in enumerate(of["steps"]):
+            for cut in entry["cuts"][:3]:
+                if step and history.steps[step - 1]["ended"][seq, cut["parent"]]:
+                    continue
+                before = history.hypothesis(seq, cut["parent"], step - 1) if step else []
+                forced = lambda at, cut=cut, seq=seq: at.force(cut["id"], hypothesis=cut["parent"], seq=seq)  # noqa: E731
+                branch = run.from_step(step, forced, path=held["path"], nth=held["nth"])
+                assert branch.wait(LONG) and branch.state == "done", branch.reason
+                found = branch.trace.beams["search"]
+                texts = [found.hypothesis(seq, slot, step) for slot in range(found.beam_size(step))]
+                assert [*before, cut["id"]] in texts
                 seen += 1
     assert seen > 10
 
