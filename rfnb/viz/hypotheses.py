@@ -15,13 +15,17 @@ from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import Spec
 
 _MOST = 1 << 25  # values of one view; of more, only the best hypothesis is shown
+MOST_LIVE = 1 << 18  # the same of a run that is held: it is drawn anew with each step
 
 
-def in_slots(history: Any, steps: Sequence[Tensor | None], *, fill_axis: int | None = None) -> np.ndarray | None:
+def in_slots(
+    history: Any, steps: Sequence[Tensor | None], *, fill_axis: int | None = None, most_values: int = _MOST
+) -> np.ndarray | None:
     """float32 `[seq, step, slot, ...]`, NaN where there is no such slot; None if that is too much.
 
     Args:
         steps: The values of each step, of all slots; None where there are none.
+        most_values: What is too much.
         fill_axis: The axis, behind those of steps and slots, that may be shorter in some steps: what lacks there is 0 (no attention).
     """
     arrays = history.in_slots(steps)
@@ -30,7 +34,7 @@ def in_slots(history: Any, steps: Sequence[Tensor | None], *, fill_axis: int | N
         return None
     most = [max(sizes) for sizes in zip(*(array.shape[1:] for array in there))]
     shape = [there[0].shape[0], len(arrays), *most]
-    if np.prod(shape, dtype=np.int64) > _MOST:
+    if np.prod(shape, dtype=np.int64) > most_values:
         return None
     out = np.full(shape, np.nan, np.float32)
     for step, array in enumerate(arrays):

@@ -17,7 +17,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beams import BeamHistory
-from rfnb.viz.hypotheses import in_slots
+from rfnb.viz.hypotheses import MOST_LIVE, in_slots
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,10 @@ class Followed:
                 into[tuple(inside)] = row
         return out
 
-    def in_slots(self, fill_axis: int | None = None) -> np.ndarray | None:
-        """The values of all slots, `[seq, step, slot, ...]`; None if that is too much."""
-        return in_slots(self.history, self.steps, fill_axis=fill_axis)
+    def in_slots(self, fill_axis: int | None = None, *, live: bool = False) -> np.ndarray | None:
+        """The values of all slots, `[seq, step, slot, ...]`; None if that is too much, for what is drawn anew with each step if `live`."""
+        more = {"most_values": MOST_LIVE} if live else {}
+        return in_slots(self.history, self.steps, fill_axis=fill_axis, **more)
 
 
 def best_of(history: BeamHistory, seq: int) -> tuple[list[str], int, int]:

@@ -258,7 +258,7 @@ class _Page:
         )  # fmt: skip
         for entry in made.head["maps"]:
             entry["row_dim"]["name"], entry["col_dim"]["name"] = followed.history.each_step, axis.name
-        slots = None if self.live else followed.in_slots(fill_axis=at)
+        slots = None if self.live and not self.hands else followed.in_slots(fill_axis=at, live=self.live)
         if slots is not None:
             flat = slots.swapaxes(1, 2).reshape(-1, slots.shape[1], *slots.shape[3:])
             maps = maps_of(flat, names).reshape(*slots.shape[:1], slots.shape[2], -1, slots.shape[1], out.shape[2 + at])
@@ -340,7 +340,7 @@ class _Page:
         )  # fmt: skip
         self._on(made, "step_dim", run, step, search)
         made.head["best"] = True
-        given = {} if self.live else {name: found[name].in_slots() for name in shown}
+        given = {} if self.live and not self.hands else {name: found[name].in_slots(live=self.live) for name in shown}
         slots = {name: array for name, array in given.items() if array is not None}
         if len(slots) == len(shown):
             for entry in made.head["tracks"]:

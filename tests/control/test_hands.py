@@ -382,6 +382,20 @@ def test_tracks_that_are_put_together_with_gates_keep_the_slots_of_their_hypothe
         assert slots == [slot for _, slot in run.trace.beams["search"].best(seq).path]
 
 
+def test_while_a_run_waits_the_page_has_all_hypotheses_to_choose_from():
+    run = rf.run(search(heads=1), paused=True)
+    run.wait()
+    run.step(3)
+    state = run.at.states["h"]
+    [states], [attention] = (views(run)[kind] for kind in ("states", "attention"))
+    assert states.head["live"]
+    [track] = [track for track in states.head["tracks"] if track["label"] == "h"]
+    for slot in range(3):
+        shown = states.blocks[track["slots"]][1, 2, slot]
+        np.testing.assert_array_equal(state[{"batch": 1, "beam": slot}].ravel(), shown)
+    assert attention.head["maps"][0]["slots"] in attention.blocks
+
+
 def test_the_row_that_a_page_draws_is_that_of_the_cell():
     run = rf.run(search(), paused=True)
     run.wait()
