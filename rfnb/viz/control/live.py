@@ -48,8 +48,9 @@ class RunView:
         self._drawn: tuple[Any, Spec] | None = None  # the last spec of the trace, and of what
         self._said: dict[str, Any] | None = None
         self._ended: Run | None = None  # whose end the stored output has
-        self._watch(run)
         self.view = View(self._spec(), budget=budget, hear=self._hear)
+        self._watch(run)  # which draws it, so there has to be a view
+        pump.put(self.view, self._draw)  # what has come in between
         self._hear_of_all()
         _shown.add(self)
         _settle_after_cells()
