@@ -139,6 +139,8 @@ class Gate(OfRun, Generic[P]):
                 self.tell()
         if again is not None:
             again()
+            if self.mode == "stopping":  # it has waited for its turn, and did not get it
+                raise Stopped
 
     def _do(
         self, fn: Callable[[], Any], future: Future[Any], again: Callable[[], None] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -34,10 +35,10 @@ class Places(OfRun):
 
     def __init__(self, steps: Sequence[tuple[str, int]]):
         self._steps = steps
-        self._entries: list[int] = []  # rising
+        self._entries = array("q")  # rising
         self._counts: dict[str, int] = {}  # of runs, by path and by each end of one
         self._last: dict[str, tuple[int, int]] = {}  # of each path the step, and the number of its run
-        self._nths: list[int] = []
+        self._nths = array("q")
         self._lock = threading.Lock()
 
     def note(self, entry: int) -> None:

@@ -40,7 +40,7 @@ from rfnb.control.of_run import OfRun
 from rfnb.control.places import Place
 from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
-from rfnb.control.surroundings import Difference, Surroundings, in_words
+from rfnb.control.surroundings import Difference, Surroundings, in_words, surroundings_of
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
 from rfnb.core.errors import message, missing_key_error, runtime_error, type_error, value_error
@@ -77,6 +77,7 @@ def _in_fork() -> None:
     let_go()
     for run in [run for run in _begun if run._gate.mode != "over"]:
         run._gate.forked()
+        run._turns.forked()
         run._error = runtime_error(
             f"{run.name}: it runs in another process.",
             [("here", os.getpid()), ("there", os.getppid())],
@@ -144,7 +145,7 @@ class Run(OfRun):
         """Run in a copy of this context, under these modes."""
         self._begins = context, modes
         if not isinstance(self._holder.kept, KeptSpan):  # of which nobody makes branches
-            self._surroundings = Surroundings(self._fn, self._args, self._kwargs)
+            self._surroundings = surroundings_of(self._fn, self._args, self._kwargs)
         gate, begun = self._gate, threading.Event()
         work = lambda: self._work(modes, begun)  # noqa: E731
         gate.worker = threading.Thread(target=context.copy().run, args=(work,), name=f"rfnb {self.name}", daemon=True)

@@ -58,7 +58,13 @@ class Surroundings(NotPicklable):
         self._settings = registry.selected().settings()
 
     def differences(self) -> dict[str, Difference]:
-        """All that is not as it was, by its name."""
+        """All that is not as it was, by its name; nothing where that cannot be looked at."""
+        try:
+            return self._differences()
+        except Exception:  # of code of the user's own, or another thread changes what is looked at: no error of the run
+            return {}
+
+    def _differences(self) -> dict[str, Difference]:
         found: dict[str, Difference] = {}
         for path, (module, marks) in self._modules.items():
             now = dict(_parts(module))
@@ -95,6 +101,14 @@ class Surroundings(NotPicklable):
             return False
         contents = None if raw is None else contents_of(raw, [_MOST_BYTES])
         return before is None or contents is None or _digest(contents().key) == before
+
+
+def surroundings_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Surroundings | None:
+    """The surroundings of a call; None where code of the user's own raises as it is looked at."""
+    try:
+        return Surroundings(fn, args, kwargs)
+    except Exception:
+        return None
 
 
 def in_words(differences: Mapping[str, Difference], by_itself: Mapping[str, Difference]) -> str:

@@ -29,6 +29,10 @@ class Turns(OfRun):
         self.owner: Turn | None = None
         self.changed = threading.Condition()
 
+    def forked(self) -> None:
+        """This is another process now: whose turn it was is none of its threads."""
+        self.queue, self.owner, self.changed = deque(), None, threading.Condition()
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Let others have their turn while this thread, if it is that of a run, waits in a with-block for them."""

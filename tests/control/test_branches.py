@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from asserting import assert_same
 from control.held_models import BATCH, FEAT, TIME, plain_sums, sums
-from waiting import LONG
+from waiting import LONG, wait_until
 
 import rfnb as rf
 
@@ -227,6 +227,34 @@ def test_a_run_that_waits_for_its_turn_can_be_stopped():
     go_on.set()
     run.wait()
     assert run.state == "done"
+
+
+def test_a_run_that_is_stopped_while_it_waits_for_its_turn_makes_no_further_step():
+    inside, go_on, steps = threading.Event(), threading.Event(), []
+
+    def waits(number):
+        loop = rf.Loop(axis=TIME, name="waits")
+        for _ in loop:
+            steps.append(threading.current_thread())
+            if number[0]:
+                inside.set()
+                go_on.wait(LONG)
+
+    number = [0]
+    run = rf.run(waits, number)
+    _ = run.result
+    first = run.from_step(2)
+    assert first.wait(LONG)
+    number[0] = 1
+    second = run.from_step(3)  # has its turn, and stays in its first step
+    assert inside.wait(LONG)
+    made = steps.count(first._gate.worker)
+    first.resume()
+    assert wait_until(lambda: first._turn in run._turns.queue)
+    first.stop(LONG)
+    assert first.state == "stopped" and steps.count(first._gate.worker) == made == 2
+    go_on.set()
+    second.stop(LONG)
 
 
 def test_a_branch_that_ends_before_its_step_says_so():

@@ -247,3 +247,22 @@ def test_anything_can_be_given(given):
     run = rf.run(go, given)
     expected = run.result.numpy()
     np.testing.assert_array_equal(run.from_step(2, paused=False).result.numpy(), expected)
+
+
+def test_a_module_that_cannot_be_looked_at_is_left_alone():
+    class Broken(torch.nn.Module):
+        def named_parameters(self, *args, **kwargs):
+            raise RuntimeError("not yet")
+
+    broken = Broken()
+
+    def go():
+        loop = rf.Loop(axis=TIME, name="net")
+        loop.state.h = rf.zeros([FEAT])
+        for _ in loop:
+            loop.state.h = loop.state.h + float(broken.training)
+        return loop.state.h
+
+    run = rf.run(go)
+    assert run.result.numpy().max() == 7.0
+    assert run.from_step(2, paused=False).result.numpy().max() == 7.0
