@@ -191,6 +191,11 @@ def test_edits_of_a_long_result_are_all_counted():
     assert "sequence 0: 1 substituted, 1 inserted" in text_of(branches_spec(rf.compare_runs(a, b)))
 
 
+def test_an_empty_label_is_seen():
+    a, b = (Branch(name, outcome=Outcome("", (labels,))) for name, labels in (("a", ("x", "")), ("b", ("x", "y"))))
+    assert "<td><b>∅</b></td>" in html_of(branches_spec(rf.compare_runs(a, b)))
+
+
 def test_one_run_alone_has_no_pair():
     spec = branches_spec(Tree([Branch("main", trace=recorded_search(LABELS))]))
     assert (spec.head["pair"], spec.head["pairs"], parts_of(spec)) == (None, [], [])

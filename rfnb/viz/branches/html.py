@@ -11,10 +11,10 @@ from rfnb.viz.branches.parts import chosen, views_of
 from rfnb.viz.branches.text import of_result
 from rfnb.viz.drawing.img import img, smaller
 from rfnb.viz.kinds import WIDE, html_of
-from rfnb.viz.visible import line
+from rfnb.viz.visible import line, visible
 
 _MOST = 80_000  # bytes of all pictures
-_MOST_BRANCHES = 60
+_MOST_BRANCHES, _LONGEST = 60, 80
 
 
 def html(spec: Any) -> str:
@@ -71,7 +71,7 @@ def _result(result: dict[str, Any]) -> str:
     for side, name in enumerate(("A", "B", "edit")):
         cells = []
         for cell in result["columns"]:
-            text = escape(line(str(cell[side])))
+            text = escape(visible(str(cell[side])[:_LONGEST]))
             if name == "edit":
                 text = {"=": "", "s": "S", "i": "I", "d": "D"}.get(cell[2], "?")
             elif cell[2] == ("i", "d")[side]:

@@ -208,7 +208,7 @@ function showResult({ label, same, scores, counts: found, columns, more }: Resul
       "tr",
       h("th", { scope: "row" }, name),
       ...columns.map((edit) =>
-        h("td", { "data-edit": edit[2] }, h("bdi", text(edit) && shorten(line(text(edit)), 16))),
+        h("td", { "data-edit": edit[2] }, h("bdi", name ? shorten(text(edit), 16) : text(edit))),
       ),
     );
   const cells = columns.length
