@@ -22,7 +22,7 @@ from pathlib import Path
 WIDGETS = Path(__file__).resolve().parent
 STATIC = WIDGETS.parent / "rfnb" / "viz" / "static"
 STAMP = "bundle.json"
-KINDS = ("attention", "beams", "control", "curves", "dims", "distribution", "flow", "plan", "states")
+KINDS = ("attention", "beams", "control", "curves", "diff", "dims", "distribution", "flow", "plan", "states")
 REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in KINDS), "rfnb.css")
 
 

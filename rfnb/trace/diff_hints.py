@@ -10,12 +10,13 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.diff_cell import different
 from rfnb.trace.diff_events import values_of
 from rfnb.trace.diff_numbers import Tolerance, compare
+from rfnb.trace.diff_text import cut
 
 if TYPE_CHECKING:
     from rfnb.trace.diff import Diff
     from rfnb.trace.diff_rows import Pair, Row
 
-_SUDDEN = 1e3  # times what there was before
+_SUDDEN = 30.0  # times what there was before
 _FEW = 4  # cells, of which nothing is said
 
 
@@ -77,7 +78,7 @@ def _not_finite(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
 
 def _rounded(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
     """One side has only numbers of a smaller dtype."""
-    if a.dtype != np.float32 or b.dtype != np.float32 or a.size < _FEW:
+    if a.dtype != np.float32 or b.dtype != np.float32 or a.size < _FEW or not a.any() or not b.any():
         return ""
     for name, one, other in ((names[0], a, b), (names[1], b, a)):
         for dtype, test, epsilon in (("bfloat16", _is_bfloat16, 2.0**-7), ("float16", _is_float16, 2.0**-10)):
@@ -99,6 +100,9 @@ def _is_float16(values: np.ndarray) -> bool:
 
 def _dropped(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
     """Zeros in one of both, as dropout makes them, or in both at other places."""
+    for name, one in zip(names, (a, b)):
+        if not one.any():
+            return f"{name} is 0 in all cells."
     only = [int(np.count_nonzero((one == 0) & (other != 0))) for one, other in ((a, b), (b, a))]
     if max(only) < max(_FEW, a.size // 50):
         return ""
@@ -207,7 +211,7 @@ def _padding(diff: Diff, row: Row, pair: Pair, most: float | None) -> str:
 
 
 def _where(diff: Diff, row: Row) -> str:
-    return f'"{row.path}"' if row.path else "this"
+    return f'"{cut(row.path)}"' if row.path else "this"
 
 
 def _padded(diff: Diff, row: Row, side: int) -> dict[int, int]:

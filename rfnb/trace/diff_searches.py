@@ -247,6 +247,8 @@ def _score_of_cut(history: BeamHistory, seq: int, index: int, labels: tuple[str,
 
 def _are_near(one: float, other: float, tolerance: Tolerance) -> bool:
     """Whether two hypotheses are as good: each may be off by the tolerance."""
+    if not np.isfinite(one - other):
+        return False
     return abs(one - other) <= 2 * tolerance.relative * max(abs(one), abs(other), 1.0)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rfnb.trace.diff import Diff
     from rfnb.trace.diff_rows import Row
 
-_MOST_PATHS, _MOST_SEQS, _MOST_LABELS = 20, 8, 12
+_MOST_PATHS, _MOST_SEQS, _MOST_LABELS, _LONGEST = 20, 8, 12, 120
 
 
 def sentence(diff: Diff) -> str:
@@ -51,7 +51,12 @@ def place(row: Row) -> str:
         step = f", call {ident.call}"
     op = f", op {ident.op}" if ident.op else ""
     name = f", {row.name}" if row.name and row.name != "hypotheses" else ""
-    return f"{ident.path or ident.kind}{op}{step}{name}"
+    return f"{cut(ident.path or ident.kind)}{op}{step}{name}"
+
+
+def cut(path: str) -> str:
+    """A path of at most some hundred letters, its end."""
+    return path if len(path) <= _LONGEST else f"…{path[1 - _LONGEST :]}"
 
 
 def what(diff: Diff, row: Row) -> str:
@@ -99,7 +104,7 @@ def table(diff: Diff) -> str:
         worst: Any = each.worst or each.first
         count = f"{sum(row.differs for row in each.rows)} of {len(each.rows)}"
         units = "other" if math.isinf(worst.numbers.units) else f"{worst.numbers.units:.3g}"
-        rows.append((each.path or each.first.ident.kind, _step(each.first), count, number(worst.numbers.max_abs), units,
+        rows.append((cut(each.path or each.first.ident.kind), _step(each.first), count, number(worst.numbers.max_abs), units,
                      " ".join(filter(None, [_step(worst), worst.name]))))  # fmt: skip
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
@@ -173,7 +178,7 @@ def next_line(diff: Diff) -> str:
         return ""
     between = _calls_without_values(diff, row)
     if between:
-        calls = ", ".join(f'"{path}"' for path in between[:4]) + (
+        calls = ", ".join(f'"{cut(path)}"' for path in between[:4]) + (
             f" and {len(between) - 4} more" if len(between) > 4 else ""
         )
         return (
@@ -183,9 +188,10 @@ def next_line(diff: Diff) -> str:
     if row.status == "hypotheses":
         return "Both searches beside each other:\n    rf.show(d)"
     step = "" if row.step is None else f", step={row.step}"
-    call = f"d.pair(d.find({row.path!r}, {row.name!r}{step}))" if row.path else "d.pair(d.first)"
+    named = 0 < len(row.path) <= _LONGEST
+    call = f"d.pair(d.find({row.path!r}, {row.name!r}{step}))" if named else "d.pair(d.first)"
     deeper = ""
-    if row.ident.kind == "module":
+    if row.ident.kind == "module" and named:
         deeper = f"\nThe ops in it, one by one:\n    with rf.record(path={row.path!r}, ops=True, values=True) as trace:    # in both runs"
     return f"Both values, along the same axes:\n    {call}{deeper}"
 
@@ -255,7 +261,7 @@ def _same(diff: Diff) -> str:
 
 
 def _search(diff: Diff, search: SearchDiff) -> list[str]:
-    head = f'Search "{search.path}"' + (f", run {search.run}" if search.run else "")
+    head = f'Search "{cut(search.path)}"' + (f", run {search.run}" if search.run else "")
     lines: list[str] = []
     sound = 0
     for seq in search.seqs:
@@ -330,7 +336,7 @@ def _kinds(events: Sequence[Event]) -> str:
     for (kind, path), count in list(counts.items())[:6]:
         there = steps[kind, path]
         span = f", steps {min(there)} to {max(there)}" if len(set(there)) > 1 else f", step {there[0]}" if there else ""
-        parts.append(f"{count} {kind}{' at ' + path if path else ''}{span}")
+        parts.append(f"{count} {kind}{' at ' + cut(path) if path else ''}{span}")
     rest = len(counts) - 6
     return "; ".join(parts) + (f"; and {rest} more paths" if rest > 0 else "")
 

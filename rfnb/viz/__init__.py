@@ -22,7 +22,7 @@ _bind_errors()
 _load_folders()
 
 __all__ = [
-    "Spec", "View", "attention", "beams", "branches", "control", "curves", "dims", "distribution", "flow", "options", "plan",
+    "Spec", "View", "attention", "beams", "branches", "control", "curves", "diff", "dims", "distribution", "flow", "options", "plan",
     "save_html", "show", "states",
 ]  # fmt: skip
 
@@ -106,6 +106,18 @@ def flow(trace: Any, **options: Any) -> View:
     `rfnb/viz/flow/spec.py`.
     """
     return _view("flow", trace, options)
+
+
+def diff(value: Any, other: Any = None, **options: Any) -> View:
+    """The view of two recordings beside each other: where they differ first, over steps and modules, and both values there.
+
+    Args:
+        value: What `rf.diff` gives, or the first recording.
+        other: The second one.
+
+    Options: those of `rf.diff` (tolerance, seq_a, seq_b, names), title. See `rfnb/viz/diff/spec.py`.
+    """
+    return _view("diff", value, {"other": other, **options})
 
 
 def _view(kind: str, value: Any, given: dict[str, Any]) -> View:

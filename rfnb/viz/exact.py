@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.diff.pairs import asked
+from rfnb.viz.diff.spec import source_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.derived import derived
 
@@ -74,6 +76,9 @@ def _block(spec: Spec, name: str) -> np.ndarray | None:
             return None
         blocks = {key[len(index) + 1 :]: block for key, block in spec.blocks.items() if key.startswith(f"{index}/")}
         return _block(Spec(parts[index]["kind"], parts[index]["head"], blocks), rest)
+    if spec.kind == "diff":
+        source = source_of(spec)
+        return None if source is None else asked(source, name)
     return derived(spec, name) if spec.kind == "states" else None
 
 

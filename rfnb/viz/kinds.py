@@ -27,6 +27,7 @@ KINDS = (
     "curves",
     "plan",
     "flow",
+    "diff",
     "branches",
     "control",
     "group",

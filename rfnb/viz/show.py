@@ -3,6 +3,7 @@
 rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Module
 rf.show(trace)                # all that a recording has
 rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
+rf.show(rf.diff(a, b))         # two recordings beside each other
 rf.show(history), rf.show(view), rf.show(spec)
 rf.show(run)                  # a run of `rf.run`: its buttons, and all that it records
 rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them beside each other
@@ -23,6 +24,7 @@ from rfnb.rec.loop_plan import LoopPlan
 from rfnb.search.beam_search import SearchResult
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.compare import Comparison
+from rfnb.trace.diff import Diff
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Tree
 from rfnb.viz.kinds import spec_of
@@ -34,8 +36,8 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
     """Display the view of a value, and return it.
 
     Args:
-        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` gives, a recorded Loop, a Run, a list or dict of Tensors and
-            Dims, a plain array (with `names`), a Spec, a View.
+        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run, a list or dict of
+            Tensors and Dims, a plain array (with `names`), a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
@@ -66,6 +68,8 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         from rfnb.viz.control.live import RunView
 
         return RunView(value, **options).view
+    if isinstance(value, Diff):
+        return View(spec_of("diff", value, **options))
     if isinstance(value, (Loop, LoopPlan)):
         return View(spec_of("plan", value, **options))
     if isinstance(value, (Tree, Comparison)):

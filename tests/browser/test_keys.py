@@ -45,6 +45,12 @@ branched = rf.run(lambda: [rf.gate(step) for step in range(3)], name="main")
 branched.result
 branched.from_step(1, paused=False).result
 rf.show(branched.tree())
+traces = []
+for change in (0.0, 0.5):
+    with rf.record(values=True) as other:
+        rf.Sequential(layer, layer)(keys + change)
+    traces.append(other)
+rf.viz.diff(*traces).show()
 weights = np.full((3, 40, 300), 1 / 300)
 rf.viz.attention(weights, dims=["head", "target", "source"], title="table").show()
 """

@@ -42,7 +42,7 @@ def bad(spec: Spec) -> Iterator[tuple[str, Spec]]:
             yield f"block {name} {what}", Spec(spec.kind, spec.head, {**spec.blocks, name: array})
         yield f"block {name} missing", Spec(spec.kind, spec.head, {k: b for k, b in spec.blocks.items() if k != name})
     yield "no head", Spec(spec.kind, {})
-    for other in ("attention", "states", "beams", "distribution", "dims", "curves", "plan", "group"):
+    for other in ("attention", "states", "beams", "distribution", "dims", "curves", "plan", "diff", "group"):
         yield f"as {other}", Spec(other, spec.head, spec.blocks)
 
 

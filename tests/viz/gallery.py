@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from viz.held import held
-from viz.odd_views import all_kinds, encoder_flow, loop, search, weights
+from viz.odd_views import all_kinds, encoder_flow, loop, search, two_runs, weights
 from viz.two_searches import branch_tree
 
 import rfnb as rf
@@ -84,6 +84,7 @@ def specs() -> dict[str, Spec]:
         "flow": encoder_flow(6),
         "control": held(),
         "branches": view.branches(branch_tree(["#", *WORDS[:7]])).spec,
+        "diff": two_runs(["encoder", "decoder.att", "decoder.readout"]),
         "group": all_kinds(WORDS[:6], title="A recording")[-1],
     }
 

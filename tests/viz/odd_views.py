@@ -12,6 +12,7 @@ from viz.two_searches import branch_tree
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.trace.probe import trace_context
 from rfnb.viz.spec import Spec
 
 HOSTILE = [
@@ -95,6 +96,31 @@ def chain_flow(labels: list[str], title: str = "View") -> Spec:
     return rf.viz.flow(trace, dot=False, title=title).spec
 
 
+def two_runs(labels: list[str], title: str = "View", other: float = 0.5) -> Spec:
+    """Two recordings with these labels as paths, which differ from the second one on, and what a search of each has found."""
+    feat, batch, time = Dim(3, name="feat"), Dim(2, name="batch"), Dim(4, name="time")
+
+    def run(change: float) -> rf.Trace:
+        with rf.record() as trace:
+            for number, label in enumerate(labels):
+                with trace_context.scope(label):
+                    rf.probe("value", x=randn(batch, feat, seed=number) + (change if number else 0.0))
+            for step in range(4):
+                with trace_context.loop("loop", step, time):
+                    rf.probe("states", h=randn(batch, feat, seed=step) * (1.0 + change * 1e-4 * step))
+        return trace
+
+    made = rf.viz.diff(run(0.0), run(other), title=title).spec
+    result = {
+        "label": labels[0],
+        "edits": "=si",
+        "a": labels[:1] + ["b"],
+        "b": labels[:1] + ["c", "d"],
+        "scores": [-1.5, None],
+    }
+    return Spec("diff", {**made.head, "results": [result]}, made.blocks)
+
+
 def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
     """One small spec of each kind with these labels."""
     count = len(labels)
@@ -112,6 +138,7 @@ def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
         chain_flow(labels, title),
         held(title, labels[0], labels[-1]),
         rf.viz.branches(branch_tree(labels), title=title).spec,
+        two_runs(labels, title),
     ]
     from rfnb.viz.group.spec import spec as group
 
@@ -138,6 +165,7 @@ def cases() -> Iterator[tuple[str, Callable[[], list[Spec]]]]:
                 view.distribution(odd(weights(6, 4), value), [0] * 6, estimated_type="logits").spec,
                 view.curves({"y": odd(weights(1, 50)[0], value), "all": [value] * 3}).spec,
                 view.dims(odd(weights(4, 5), value), names=["a", "b"]).spec,
+                two_runs(["a", "b", "c"], other=value),
             ],
         )
     yield (
@@ -157,6 +185,8 @@ def cases() -> Iterator[tuple[str, Callable[[], list[Spec]]]]:
             view.curves({"y": []}).spec,
             view.dims([]).spec,
             view.flow([]).spec,
+            two_runs(["a"], other=0.0),
+            view.diff(rf.Trace(), rf.Trace()).spec,
             Spec("beams", {"title": "b", "live": False, "seqs": []}),
             Spec("beams", {"title": "b", "live": True, "seqs": [{"label": "s", "steps": [], "best": []}]}),
             Spec("group", {"title": "", "live": True, "link": "", "parts": []}),
@@ -181,6 +211,7 @@ def cases() -> Iterator[tuple[str, Callable[[], list[Spec]]]]:
             view.curves({"abcdefghijklmnopqrst"[index]: weights(1, 20_000)[0] for index in range(20)}).spec,
             view.dims({f"x{index}": weights(2, 3) for index in range(0)}).spec,
             chain_flow([f"d{index}" for index in range(2000)]),
+            two_runs([f"layer {index}" for index in range(600)]),
         ],
     )
 
@@ -195,6 +226,7 @@ def broken() -> list[Spec]:
         "curves": {"series": [{"label": "y", "x": "x", "y": "y"}]},
         "dims": {"rows": [{"dims": [7]}], "dims": []},
         "plan": {"places": [{"ops": [{}]}]},
+        "diff": {"rows": [{}], "cols": ["0"], "pairs": [], "names": []},
         "flow": {"dims": [], "legend": [], "levels": [{"label": "all", "up": 4, "stations": [{}], "graph": {}}]},
     }
     return [Spec(kind, {"title": "x", "live": False, **head}) for kind, head in heads.items()]

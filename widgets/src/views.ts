@@ -6,6 +6,7 @@ import { render as branches } from "./branches/render";
 import type { Render } from "./context";
 import { render as control } from "./control/render";
 import { render as curves } from "./curves/render";
+import { render as diff } from "./diff/render";
 import { render as dims } from "./dims/render";
 import { render as distribution } from "./distribution/render";
 import { render as graph } from "./graph/render";
@@ -19,6 +20,7 @@ export const views: Record<string, Render<any>> = {
   control,
   branches,
   curves,
+  diff,
   dims,
   distribution,
   flow: graph,

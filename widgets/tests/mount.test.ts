@@ -13,6 +13,7 @@ import control from "../../tests/viz/fixtures/control_small.json";
 import branches from "../../tests/viz/fixtures/branches_small.json";
 import curves from "../../tests/viz/fixtures/curves_training.json";
 import distribution from "../../tests/viz/fixtures/distribution_small.json";
+import diff from "../../tests/viz/fixtures/diff_small.json";
 import dims from "../../tests/viz/fixtures/dims_several.json";
 import flow from "../../tests/viz/fixtures/flow_small.json";
 import plan from "../../tests/viz/fixtures/plan_small.json";
@@ -26,6 +27,7 @@ const FIXTURES: Record<string, unknown> = {
   branches,
   control,
   curves,
+  diff,
   dims,
   distribution,
   flow,

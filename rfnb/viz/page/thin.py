@@ -19,6 +19,7 @@ from rfnb.viz.group.spec import join, parts_of
 from rfnb.viz.hypotheses import without_slots
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Coded, Grid, Rung, coded, cols_first, fit, ladder, square
+from rfnb.viz.page.differences import thin_diff
 from rfnb.viz.page.heads import slim
 from rfnb.viz.page.labels import thin_labels
 from rfnb.viz.page.points import thin_curves
@@ -190,6 +191,7 @@ _KINDS: dict[str, Callable[[Spec, Room], Spec]] = {
     "states": _states,
     "curves": thin_curves,
     "distribution": thin_labels,
+    "diff": thin_diff,
 }
 _HEADS: dict[str, Callable[[Spec, Room], Spec]] = {"beams": thin_beams}  # what is large there is in the head
 

@@ -1,0 +1,113 @@
+"""The faults of a `diff` spec, each in a sentence. The same as in widgets/src/diff/layout.ts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def problem(spec: Any) -> str:
+    """The fault; empty if it can be drawn."""
+    cannot = "This diff cannot be drawn:"
+    head = spec.head
+    for name in ("rows", "cols", "hints", "pairs", "searches", "results", "notes", "next", "names"):
+        if not isinstance(head.get(name), list):
+            return f"{cannot} its list of {name} is missing."
+    if len(head["names"]) != 2:
+        return f"{cannot} it has no two names."
+    size = len(head["rows"]), len(head["cols"])
+    for name in ("log", "abs"):
+        block = spec.blocks.get(name)
+        if block is None or block.shape != (1, *size):
+            return f"{cannot} the array {name} has no {size[0]} paths in {size[1]} steps."
+    texts = [
+        head.get("said"),
+        head.get("limit"),
+        *head["cols"],
+        *head["hints"],
+        *head["searches"],
+        *head["notes"],
+        *head["next"],
+    ]
+    if not all(isinstance(text, str) for text in [*texts, *head["names"]]):
+        return f"{cannot} one of its sentences is no text."
+    mark = head.get("mark")
+    if mark is not None and not _is_place(mark, size):
+        return f"{cannot} the first difference is at no place."
+    for number, row in enumerate(head["rows"]):
+        if not isinstance(row, dict) or not isinstance(row.get("label"), str):
+            return f"{cannot} path {number} has no label."
+        for name in ("first", "worst"):
+            if row.get(name) is not None and not _is_index(row[name], size[1]):
+                return f"{cannot} path {number} is at no step."
+        if not all(_is_index(row.get(name), 1 << 40) for name in ("differ", "of")):
+            return f"{cannot} path {number} has no numbers of values."
+    return _of_pairs(spec, size, cannot) or _of_results(head, cannot)
+
+
+def _of_pairs(spec: Any, size: tuple[int, int], cannot: str) -> str:
+    for number, pair in enumerate(spec.head["pairs"]):
+        if not isinstance(pair, dict) or not _is_place([pair.get("row"), pair.get("col")], size):
+            return f"{cannot} pair {number} is at no place."
+        if not isinstance(pair.get("words"), str):
+            return f"{cannot} pair {number} has no words."
+        if pair.get("block") is None:
+            continue
+        block = spec.blocks.get(pair["block"]) if isinstance(pair["block"], str) else None
+        if block is None or block.ndim != 3 or block.shape[0] != 2 or not block.size:
+            return f"{cannot} pair {number} has no two values."
+        dims = pair.get("dims")
+        if not isinstance(dims, list) or len(dims) != 2 or not all(isinstance(dim, str) for dim in dims):
+            return f"{cannot} pair {number} has no two dims."
+        for name in ("size", "pool"):
+            numbers = pair.get(name)
+            if (
+                not isinstance(numbers, list)
+                or len(numbers) != 2
+                or not all(_is_index(one, 1 << 40) for one in numbers)
+            ):
+                return f"{cannot} pair {number} has no {name}."
+        if not all(isinstance(pair.get(name), str) for name in ("name", "at")):
+            return f"{cannot} pair {number} has no name."
+    return ""
+
+
+def _of_results(head: Any, cannot: str) -> str:
+    for number, result in enumerate(head["results"]):
+        good = (
+            isinstance(result, dict) and isinstance(result.get("label"), str) and isinstance(result.get("edits"), str)
+        )
+        if not good or not all(_are_texts(result.get(side)) for side in "ab"):
+            return f"{cannot} result {number} has no labels."
+        counts = [sum(edit != skipped for edit in result["edits"]) for skipped in "id"]
+        if set(result["edits"]) - set("=sid") or counts != [len(result["a"]), len(result["b"])]:
+            return f"{cannot} result {number} has edits of other labels."
+        scores = result.get("scores")
+        numbers = (
+            isinstance(scores, list)
+            and len(scores) == 2
+            and all(type(one) in (int, float, type(None)) for one in scores)
+        )
+        if not numbers:
+            return f"{cannot} result {number} has no two scores."
+    return ""
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_place(place: Any, size: tuple[int, int]) -> bool:
+    return isinstance(place, list) and len(place) == 2 and all(map(_is_index, place, size))
+
+
+def _is_index(value: Any, size: int) -> bool:
+    return type(value) is int and 0 <= value < size
+
+
+def share(log: np.ndarray | float) -> np.ndarray:
+    """The place on the ramp of a difference: 0 of what is the same, a tenth for a thousandth of the tolerance, 1 for 100,000 of it."""
+    with np.errstate(invalid="ignore"):
+        seen = np.where(log == -np.inf, 0.0, np.clip(0.1 + 0.9 * (log + 3) / 8, 0.1, 1.0))
+    return np.asarray(np.where(np.isnan(log), np.nan, seen), np.float64)

@@ -1,0 +1,149 @@
+"""The places of a diff in its picture, and the two values at one: pooled to a small map, each cell that of the largest difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.trace.diff import Diff
+from rfnb.trace.diff_cell import names_of
+from rfnb.trace.diff_numbers import differences
+from rfnb.trace.diff_rows import Row
+
+_ROWS, _COLS = 48, 128  # cells of a pair
+
+
+@dataclass(frozen=True)
+class Place:
+    """One path in one step.
+
+    Attributes:
+        row, col: Of the picture.
+        value: The value there that differs most.
+        log: log10 of its difference in tolerances.
+        max_abs: The largest absolute difference.
+        differs: Whether that is a difference.
+        first: Whether the run begins to differ here.
+    """
+
+    row: int
+    col: int
+    value: Row
+    log: float
+    max_abs: float
+    differs: bool
+    first: bool
+
+
+def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[Place]]:
+    """The labels of the columns in the order in which the run came to them, and the places of all values."""
+    number = {path: index for index, path in enumerate(paths)}
+    cols: dict[Any, int] = {}
+    found: dict[tuple[int, int], list[Row]] = {}
+    for row in d.rows:
+        if row.path not in number or not (row.numbers.cells or row.differs):  # nothing that both have
+            continue
+        ident = row.ident
+        key = (ident.run, ident.steps) if ident.steps else (ident.call, ())
+        place = number[row.path], cols.setdefault(key, len(cols))
+        found.setdefault(place, []).append(row)
+    order = sorted(cols, key=lambda key: (bool(key[1]), key[0] if key[1] else 0, key[1], key[0]))
+    moved = {cols[key]: index for index, key in enumerate(order)}
+    made = []
+    for (path, col), rows in found.items():
+        worst = max(rows, key=lambda row: (row.differs, row.numbers.units, row.numbers.max_abs))
+        first = next((row for row in rows if row is d.first), None)
+        most = max(row.numbers.max_abs for row in rows)
+        differs = any(row.differs for row in rows)
+        made.append(Place(path, moved[col], first or worst, _log(worst), most, differs, first is not None))
+    made.sort(key=lambda place: (place.row, place.col))
+    return [_label(key) for key in order], made
+
+
+def _log(row: Row) -> float:
+    """How many tolerances a difference is, as log10."""
+    if row.differs and row.status not in ("values", "hypotheses"):
+        return math.inf
+    units, limit = row.numbers.units, row.tolerance.units
+    if not units:
+        return math.inf if row.differs else -math.inf
+    if not limit:
+        return math.inf if row.differs else math.log10(units)
+    return math.log10(units / limit) if math.isfinite(units) else math.inf
+
+
+def _label(key: tuple[int, tuple[int, ...]]) -> str:
+    number, steps = key
+    if not steps:
+        return f"call {number}" if number else "–"
+    label = ".".join(map(str, steps))
+    return f"{number}: {label}" if number else label
+
+
+def pair_of(d: Diff, row: Row) -> tuple[np.ndarray, dict[str, Any]] | None:
+    """Both values as float32 [side, row, col], and what they are: name, dims, the indices of further dims, how much was pooled.
+
+    Of more than two dims the innermost two stay, at the cell that differs most. What is no cell is NaN in both.
+    """
+    pair = d.pair(row)
+    if pair is None or not pair.a.size:
+        return None
+    a, b = pair.a.astype(np.float32), pair.b.astype(np.float32)
+    apart, _ = differences(a, b)
+    if pair.mask is not None:
+        a, b = (np.where(pair.mask, each, np.float32(np.nan)) for each in (a, b))
+        apart = np.where(pair.mask, apart, -1.0)
+    names = names_of(pair)
+    fixed: list[str] = []
+    place = tuple(map(int, np.unravel_index(max(row.numbers.worst, 0), a.shape)))
+    while a.ndim > 2:
+        axis = min(range(a.ndim), key=lambda one: (a.shape[one] > 1, one))  # of size 1, else the outermost
+        fixed.append(f"{names[axis]} {place[axis]}")
+        a, b, apart = (np.asarray(each.take(place[axis], axis)) for each in (a, b, apart))
+        names, place = names[:axis] + names[axis + 1 :], place[:axis] + place[axis + 1 :]
+    while a.ndim < 2:
+        a, b, apart, names = a[None], b[None], apart[None], ["", *names]
+    rows, cols = ((apart >= 0).any(axis) for axis in (1, 0))
+    if not rows.any():
+        return None
+    keep = slice(0, int(np.flatnonzero(rows)[-1]) + 1), slice(0, int(np.flatnonzero(cols)[-1]) + 1)
+    a, b, apart = a[keep], b[keep], apart[keep]
+    shape = a.shape
+    pooled = -(-shape[0] // _ROWS), -(-shape[1] // _COLS)
+    values = _pooled(np.stack([a, b]), apart, *pooled)
+    return values, {"name": row.name, "dims": names, "at": ", ".join(fixed), "size": list(shape), "pool": list(pooled)}
+
+
+def _pooled(values: np.ndarray, apart: np.ndarray, down: int, across: int) -> np.ndarray:
+    """Of each block of cells both values of the one that differs most."""
+    if down == across == 1:
+        return values
+    rows, cols = -(-apart.shape[0] // down), -(-apart.shape[1] // across)
+    wide = np.pad(
+        values, ((0, 0), (0, rows * down - apart.shape[0]), (0, cols * across - apart.shape[1])), constant_values=np.nan
+    )
+    far = np.pad(apart, ((0, rows * down - apart.shape[0]), (0, cols * across - apart.shape[1])), constant_values=-2.0)
+    blocks = lambda each: each.reshape(rows, down, cols, across).swapaxes(1, 2).reshape(rows, cols, down * across)  # noqa: E731
+    at = blocks(far).argmax(-1)[..., None]
+    return np.stack([np.take_along_axis(blocks(each), at, -1)[..., 0] for each in wide])
+
+
+def asked(source: tuple[Diff, list[Place]], name: str) -> np.ndarray | None:
+    """A block that a page asks for: `pair/ROW/COL`, and `pair/ROW/COL/size` [3] with its rows and cols, and 1 if it was pooled."""
+    parts = name.split("/")
+    if len(parts) not in (3, 4) or parts[0] != "pair" or not all(part.isdecimal() for part in parts[1:3]):
+        return None
+    d, places = source
+    row, col = map(int, parts[1:3])
+    place = next((one for one in places if (one.row, one.col) == (row, col)), None)
+    found = None if place is None else pair_of(d, place.value)
+    if found is None:
+        return None
+    values, about = found
+    if len(parts) == 3:
+        return values
+    return np.array([*values.shape[1:], max(about["pool"]) > 1], np.float32) if parts[3] == "size" else None

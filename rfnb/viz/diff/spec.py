@@ -1,0 +1,190 @@
+"""The spec of two recordings beside each other: where they differ over steps and modules, and some of their values.
+
+The block `log` [1, path, step] is log10 of the largest difference there in tolerances: 0 is as much as the tolerance, minus infinity
+the same bit for bit, infinity another label or NaN on one side only, NaN: nothing to compare. `abs` is the largest absolute difference.
+A pair is a block [side, row, col] of both values along the same axes: those of the first difference, of the first and the largest of
+each path, and of others while there are few. Further ones are asked for by `pair/ROW/COL` (`rfnb/viz/diff/pairs.py`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import type_error
+from rfnb.trace import diff_text
+from rfnb.trace.diff import Diff, PathDiff, diff
+from rfnb.trace.diff_rows import Row
+from rfnb.viz.diff.pairs import Place, pair_of, places_of
+from rfnb.viz.spec import Spec
+
+_MOST_ROWS, _MOST_COLS = 400, 4000
+_MOST_PAIRS = 64
+_MOST_SEQS = 16
+_LONGEST = 2000
+
+_of: weakref.WeakKeyDictionary[Spec, tuple[Diff, list[Place]]] = weakref.WeakKeyDictionary()
+
+
+def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> Spec:
+    """The spec of a Diff, or of two recordings.
+
+    Args:
+        value: A Diff, or the first recording.
+        other: The second one.
+        options: Of `rf.diff`.
+
+    Raises:
+        TypeError: A Diff and something else.
+    """
+    if isinstance(value, Diff) and (other is not None or options):
+        raise type_error(
+            "diff: a Diff and something else.",
+            [("given", ", ".join(["Diff", *([type(other).__name__] if other is not None else []), *options]))],
+            "A Diff is of two recordings already.",
+            "rf.viz.diff(d), or rf.viz.diff(trace_a, trace_b, tolerance=1e-3)",
+        )
+    d = value if isinstance(value, Diff) else diff(value, other, **options)
+    paths = _paths(d)
+    cols, places = places_of(d, paths)
+    log, most = _maps(places, len(paths), len(cols))
+    entries = [_entry(d, path, index, places) for index, path in enumerate(paths)]
+    first = next((place for place in places if place.first), None)
+    blocks: dict[str, np.ndarray] = {"log": log, "abs": most}
+    pairs = _pairs(d, places, first, blocks)
+    a, b = d.names
+    head = {
+        "title": title or f"{a} and {b}",
+        "live": False,
+        "names": [a, b],
+        "said": _cut(diff_text.sentence(d) if d.first is None else f"First difference: {diff_text.sentence(d)}"),
+        "hints": [] if d.first is None else list(map(_cut, diff_text.more(d, d.first))),
+        "limit": f"A difference is more than {d.tolerance.text()}.",
+        "cols": cols,
+        "rows": entries,
+        "mark": None if first is None else [first.row, first.col],
+        "pairs": pairs,
+        "searches": _lines(diff_text.searches(d)) if not d.same else [],
+        "results": _results(d),
+        "notes": _notes(d, len(paths)),
+        "next": _lines(diff_text.next_line(d)),
+    }
+    made = Spec("diff", head, blocks)
+    _of[made] = d, places
+    return made
+
+
+def source_of(spec: Spec) -> tuple[Diff, list[Place]] | None:
+    """The Diff that a spec was made of, and its places; None: it was loaded."""
+    return _of.get(spec)
+
+
+def _paths(d: Diff) -> list[str]:
+    """The paths with values; of very many those that differ, and then as many others as there is room for."""
+    found = [path for path, each in d.by_path.items() if _has_values(each)]
+    if len(found) <= _MOST_ROWS:
+        return found
+    keep = sorted(found, key=lambda path: d.by_path[path].first is None)[:_MOST_ROWS]
+    return [path for path in found if path in set(keep)]
+
+
+def _has_values(each: PathDiff) -> bool:
+    return any(row.numbers.cells or row.differs for row in each.rows)
+
+
+def _maps(places: list[Place], rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    log, most = (np.full((1, rows, cols), np.nan, np.float32) for _ in range(2))
+    for place in places:
+        log[0, place.row, place.col], most[0, place.row, place.col] = place.log, place.max_abs
+    return log, most
+
+
+def _entry(d: Diff, path: str, index: int, places: list[Place]) -> dict[str, Any]:
+    """One path: its label, where it differs first and most."""
+    own = [place for place in places if place.row == index]
+    differ = [place for place in own if place.differs]
+    worst = max(differ, key=lambda place: (place.log, place.max_abs), default=None)
+    return {
+        "label": path or (own[0].value.ident.kind if own else "-"),
+        "first": differ[0].col if differ else None,
+        "worst": None if worst is None else worst.col,
+        "differ": len(differ),
+        "of": len(own),
+        "names": list(dict.fromkeys(place.value.name for place in own))[:20],
+    }
+
+
+def _pairs(d: Diff, places: list[Place], first: Place | None, blocks: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    """The values of the first difference, of the first and the largest one of each path, and then of others."""
+    wanted: dict[tuple[int, int], Place] = {} if first is None else {(first.row, first.col): first}
+    rows: dict[int, list[Place]] = {}
+    for place in places:
+        if place.differs:
+            rows.setdefault(place.row, []).append(place)
+    for own in rows.values():
+        for place in (own[0], max(own, key=lambda each: (each.log, each.max_abs))):
+            wanted.setdefault((place.row, place.col), place)
+    for place in (place for own in rows.values() for place in own):
+        wanted.setdefault((place.row, place.col), place)
+    entries: list[dict[str, Any]] = []
+    for place in list(wanted.values())[:_MOST_PAIRS]:
+        found = pair_of(d, place.value)
+        entry: dict[str, Any] = {"row": place.row, "col": place.col, "words": _cut(words_of(d, place.value))}
+        if found is not None:
+            values, about = found
+            entry |= {"block": f"pair{len(entries)}", **about}
+            blocks[entry["block"]] = values
+        entries.append(entry)
+    return entries
+
+
+def words_of(d: Diff, row: Row) -> str:
+    """A difference in a sentence."""
+    return (
+        f"{diff_text.place(row)}: {diff_text.what(d, row)}" if row.differs else f"{diff_text.place(row)}: no difference"
+    )
+
+
+def _results(d: Diff) -> list[dict[str, Any]]:
+    """The results of searches that are other ones, with their edits."""
+    found: list[dict[str, Any]] = []
+    for search in d.searches:
+        for seq in search.seqs:
+            result = seq.result
+            if result is None or result.same or result.edits is None or len(found) >= _MOST_SEQS:
+                continue
+            label = f"sequence {seq.seq_a}" if seq.seq_a == seq.seq_b else f"sequence {seq.seq_a} | {seq.seq_b}"
+            found.append(
+                {
+                    "label": label,
+                    "edits": result.edits,
+                    "a": list(result.labels_a or ()),
+                    "b": list(result.labels_b or ()),
+                    "scores": [_finite(result.score_a), _finite(result.score_b)],
+                }
+            )
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _notes(d: Diff, drawn: int) -> list[str]:
+    texts = [diff_text.only(d), diff_text.dtypes(d), diff_text.truncated(d)]
+    found = [line for text in texts for line in _lines(text)]
+    all_paths = sum(map(_has_values, d.by_path.values()))
+    if drawn < all_paths:
+        found.append(f"{drawn} of {all_paths} paths are drawn, those that differ first.")
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    return [_cut(line) for line in text.splitlines()]
+
+
+def _cut(text: str) -> str:
+    """A sentence that somebody reads: labels may be as long as they like."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,79 @@
+"""The `diff` view for terminals: the first difference in words, a line of bars per path, searches, what only one has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.diff.check import problem, share
+from rfnb.viz.terminal import WIDTH, aligned, bar, clip, width_of
+
+_MOST_ROWS, _MOST_LABEL, _MOST_BARS = 24, 28, 32
+
+
+def text(spec: Any) -> str:
+    """All of a diff."""
+    fault = problem(spec)
+    if fault:
+        return fault
+    head = spec.head
+    parts = [f"{head.get('title') or 'Diff'}: {head['said']}", *(f"  {hint}" for hint in head["hints"]), head["limit"]]
+    parts += table(spec)
+    parts += [*head["searches"], *head["notes"], *head["next"]]
+    return "\n".join(parts)
+
+
+def table(spec: Any) -> list[str]:
+    """The paths as lines: bars over the steps, where they differ first, how much."""
+    head = spec.head
+    rows = [index for index, row in enumerate(head["rows"]) if row["first"] is not None] or range(len(head["rows"]))
+    shown = list(rows)[:_MOST_ROWS]
+    if not shown or not head["cols"]:
+        return []
+    lines = []
+    left = min(_MOST_LABEL, max(width_of(head["rows"][index]["label"]) for index in shown))
+    log, most = spec.blocks["log"][0], spec.blocks["abs"][0]
+    words = aligned([_words(head, most, index) for index in shown])
+    room = max(8, min(_MOST_BARS, WIDTH - left - 6 - max(map(width_of, words))))
+    for index, said in zip(shown, words):
+        label = clip(head["rows"][index]["label"], left)
+        lines.append(f"  {label}  {_bars(log[index], room)}  {said}")
+    rest = len(head["rows"]) - len(shown)
+    if rest:
+        lines.append(f"  and {rest} more paths, {sum(row['first'] is not None for row in head['rows']) - len(shown)} of which differ"
+                     if len(list(rows)) > len(shown) else f"  and {rest} paths that do not differ")  # fmt: skip
+    return lines
+
+
+def _words(head: Any, most: np.ndarray, index: int) -> list[str]:
+    row = head["rows"][index]
+    if row["first"] is None:
+        return ["the same", "", ""]
+    worst = row["worst"] if row["worst"] is not None else row["first"]
+    mark = " (first of all)" if head.get("mark") and head["mark"][0] == index else ""
+    return [
+        f"from {head['cols'][row['first']]}{mark}",
+        f"largest {most[index, worst]:.3g}",
+        f"at {head['cols'][worst]}",
+    ]
+
+
+def _bars(log: np.ndarray, room: int) -> str:
+    """One bar per column, the largest of its steps: "·" the same bit for bit, blank where there is nothing, "!" another label."""
+    every = -(-len(log) // room)
+    out = ""
+    for start in range(0, len(log), every):
+        here = log[start : start + every]
+        here = here[~np.isnan(here)]
+        worst = here.max() if here.size else np.nan
+        out += (
+            " "
+            if np.isnan(worst)
+            else "·"
+            if worst == -np.inf
+            else "!"
+            if worst == np.inf
+            else bar(float(share(worst)) * 0.999)
+        )
+    return out
