@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.diff.pairs import asked
-from rfnb.viz.diff.spec import source_of
+from rfnb.viz.diff.pairs import asked, source_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.derived import derived
 

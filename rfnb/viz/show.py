@@ -36,8 +36,8 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
     """Display the view of a value, and return it.
 
     Args:
-        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run, a list or dict of
-            Tensors and Dims, a plain array (with `names`), a Spec, a View.
+        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run, a list or
+            dict of Tensors and Dims, a plain array (with `names`), a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...

@@ -11,8 +11,7 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.probe import trace_context
 from rfnb.viz.diff.check import problem
-from rfnb.viz.diff.pairs import asked
-from rfnb.viz.diff.spec import source_of
+from rfnb.viz.diff.pairs import asked, source_of
 from rfnb.viz.exact import part
 from rfnb.viz.kinds import drawing_of, html_of, text_of
 from rfnb.viz.page.budget import Room

@@ -291,3 +291,10 @@ def test_a_picture_says_that_its_boxes_are_letters_which_no_font_has(monkeypatch
     assert "Boxes stand for letters" in drawn("日本") and "Boxes" not in drawn("word")
     monkeypatch.setattr(fonts, "_is_box", lambda letter: False)  # where the system has a font for them
     assert "Boxes" not in drawn("日本")
+
+
+def test_a_round_box_that_is_narrower_than_its_line_is_drawn():
+    drawing = Drawing(20, 20)
+    drawing.add(Rect(4, 4, 0.5, 12, fill="accent", stroke="ink", line=2, radius=3))
+    image = Image.open(io.BytesIO(png(drawing, theme("light"))))
+    assert len(image.convert("RGB").getcolors()) > 1

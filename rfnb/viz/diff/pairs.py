@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,10 @@ from rfnb.trace.diff import Diff
 from rfnb.trace.diff_cell import names_of
 from rfnb.trace.diff_numbers import differences
 from rfnb.trace.diff_rows import Row
+from rfnb.viz.spec import Spec
 
 _ROWS, _COLS = 48, 128  # cells of a pair
+_sources: weakref.WeakKeyDictionary[Spec, tuple[Diff, list[Place]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[Place]]:
 
 
 def _log(row: Row) -> float:
-    """How many tolerances a difference is, as log10."""
+    """The difference in tolerances, as log10."""
     if row.differs and row.status not in ("values", "hypotheses"):
         return math.inf
     units, limit = row.numbers.units, row.tolerance.units
@@ -119,7 +122,7 @@ def pair_of(d: Diff, row: Row) -> tuple[np.ndarray, dict[str, Any]] | None:
 
 
 def _pooled(values: np.ndarray, apart: np.ndarray, down: int, across: int) -> np.ndarray:
-    """Of each block of cells both values of the one that differs most."""
+    """Both values of the cell of each block that differs most."""
     if down == across == 1:
         return values
     rows, cols = -(-apart.shape[0] // down), -(-apart.shape[1] // across)
@@ -130,6 +133,16 @@ def _pooled(values: np.ndarray, apart: np.ndarray, down: int, across: int) -> np
     blocks = lambda each: each.reshape(rows, down, cols, across).swapaxes(1, 2).reshape(rows, cols, down * across)  # noqa: E731
     at = blocks(far).argmax(-1)[..., None]
     return np.stack([np.take_along_axis(blocks(each), at, -1)[..., 0] for each in wide])
+
+
+def note_source(spec: Spec, d: Diff, places: list[Place]) -> None:
+    """Keep what a spec was made of as long as there is the spec."""
+    _sources[spec] = d, places
+
+
+def source_of(spec: Spec) -> tuple[Diff, list[Place]] | None:
+    """The Diff that a spec was made of, and its places; None: it was loaded."""
+    return _sources.get(spec)
 
 
 def asked(source: tuple[Diff, list[Place]], name: str) -> np.ndarray | None:

@@ -8,7 +8,6 @@ each path, and of others while there are few. Further ones are asked for by `pai
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,13 @@ from rfnb.core.errors import type_error
 from rfnb.trace import diff_text
 from rfnb.trace.diff import Diff, PathDiff, diff
 from rfnb.trace.diff_rows import Row
-from rfnb.viz.diff.pairs import Place, pair_of, places_of
+from rfnb.viz.diff.pairs import Place, note_source, pair_of, places_of
 from rfnb.viz.spec import Spec
 
 _MOST_ROWS, _MOST_COLS = 400, 4000
 _MOST_PAIRS = 64
 _MOST_SEQS = 16
 _LONGEST = 2000
-
-_of: weakref.WeakKeyDictionary[Spec, tuple[Diff, list[Place]]] = weakref.WeakKeyDictionary()
 
 
 def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> Spec:
@@ -72,13 +69,8 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
         "next": _lines(diff_text.next_line(d)),
     }
     made = Spec("diff", head, blocks)
-    _of[made] = d, places
+    note_source(made, d, places)
     return made
-
-
-def source_of(spec: Spec) -> tuple[Diff, list[Place]] | None:
-    """The Diff that a spec was made of, and its places; None: it was loaded."""
-    return _of.get(spec)
 
 
 def _paths(d: Diff) -> list[str]:

@@ -102,6 +102,8 @@ class Canvas:
             if color is None:
                 continue
             box = (left + inside, top + inside, right - inside, bottom - inside)
+            if box[2] <= box[0] or box[3] <= box[1]:  # a box that its line fills
+                continue
             self._masked(color, 1.0, box, _round(box, max(0.0, radius - inside), 0 if fill else line))
 
     def _cells(self, shape: Cells) -> None:
