@@ -110,6 +110,31 @@ def test_steps_told_while_a_condition_is_asked_begin_with_this_one(told):
     worker.end()
 
 
+def test_who_is_let_go_and_paused_before_it_notices_stands_where_it_stood(gate):
+    worker = Worker(gate)
+    gate.go(2)
+    stand(gate)
+    with gate._changed:  # the worker does not come in between
+        gate.go(1)
+        gate.pause("again")
+    stand(gate)
+    assert (worker.made, gate.at, gate.reason) == (2, 2, "again")
+    gate.go(1)
+    stand(gate)
+    assert (worker.made, gate.at) == (3, 3)
+
+
+def test_what_is_asked_for_is_done_in_its_order(gate):
+    Worker(gate)
+    stand(gate)
+    done = []
+    with gate._changed:
+        asked = [gate.ask(lambda number=number: done.append(number)) for number in range(5)]
+    for future in asked:
+        future.result(LONG)
+    assert done == [0, 1, 2, 3, 4]
+
+
 def test_what_was_asked_for_is_done_although_it_goes_on_before():
     """Paused, asked, let go again: all before it has come to stand."""
     gate, came, come = Gate(), threading.Event(), threading.Event()
@@ -156,6 +181,12 @@ def test_a_reason_is_said_also_where_it_would_stand_anyway(gate):
     gate.go(1)
     stand(gate)
     assert (gate.at, gate.reason) == (6, "1 step was made")
+
+
+def test_a_reason_is_said_also_where_it_was_told_to_pause(gate):
+    Worker(gate, reason=lambda at: "a condition" if at == 0 else None)
+    stand(gate)
+    assert (gate.at, gate.reason) == (0, "a condition")
 
 
 def test_who_looks_on_and_fails_ends_no_run(gate):
