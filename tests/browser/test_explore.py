@@ -75,11 +75,11 @@ def shows(lab, plain, spelled, beam):
     """The page shows what a plain search gives for a word."""
     found = plain.beam_search(spelled, beam)
     lines = [f"{score:.4f} {' '.join(phonemes)}" for score, phonemes in found]
-    text = box(lab).locator("pre").filter(visible=True)
+    expect(box(lab).locator(".rfnb-explore-said")).to_contain_text(f'word = "{spelled}", beam_size = {beam},')
+    text = box(lab).locator("pre").filter(visible=True)  # which was brought up to date before that line
     expect(text.first).to_contain_text(lines[0].split(" ", 1)[1])
     shown = text.first.inner_text().splitlines()
     assert [line.split(" ", 1)[1] for line in shown] == [line.split(" ", 1)[1] for line in lines]
-    expect(box(lab).locator(".rfnb-explore-said")).to_contain_text(f'word = "{spelled}", beam_size = {beam}')
 
 
 def test_thirty_quick_keys_give_one_final_state_that_is_that_of_a_direct_call(page, plain):
