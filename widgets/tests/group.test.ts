@@ -93,6 +93,15 @@ describe("the page of a recording", () => {
     root.remove();
   });
 
+  it("has views of what a hand can change first, also when their events come later", () => {
+    const held = (of: Part): Part => ({ ...of, head: { ...of.head, held: { path: "search", nth: 0, steps: [] } } });
+    const kinds = () => [...root.querySelectorAll<HTMLElement>(".rfnb-part")].map(({ dataset }) => dataset["kind"]);
+    show(states());
+    expect(kinds()).toEqual(["states"]);
+    show(held(beams(true)), states());
+    expect(kinds()).toEqual(["beams", "states"]);
+  });
+
   it("has one chooser for all its views, in words, and marks what is wrong", () => {
     show(beams(), attention(), states());
     expect(texts(chooser())).toEqual(["1: tongue", "2: a", "3: queue !"]);

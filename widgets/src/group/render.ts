@@ -17,11 +17,13 @@ import type { Sequence } from "./batch";
 const MOST_HYPOTHESES = 16;
 
 interface Entry {
+  held?: object;
   notes?: Record<string, string>;
   seqs?: number[];
 }
 interface PartHead extends AnyHead {
   key?: string;
+  held?: object; // which step a command names, in a held run
   batch?: string;
   seqs?: { label?: string; result?: string; note?: string }[];
   maps?: Entry[];
@@ -33,6 +35,7 @@ interface Head extends AnyHead {
 }
 interface Part {
   root: HTMLElement;
+  held: boolean; // whether a page may change what it shows
   shown: Rendered<AnyHead>;
   at: { prefix: string; linked: boolean }; // as it is now
 }
@@ -113,7 +116,7 @@ class GroupView implements Rendered<Head> {
       const at = { prefix: `${index}/`, linked: this.linked.includes(frame) },
         there = this.parts.get(key);
       if (there) Object.assign(there.at, at);
-      (there ?? this.open(key, at)).shown.update(frame);
+      (there ?? this.open(key, at, isHeld(frame.head))).shown.update(frame);
     }
     this.choose();
     this.showBatch();
@@ -134,13 +137,19 @@ class GroupView implements Rendered<Head> {
     return Math.max(0, Math.min(this.bus.now.seq ?? 0, this.all.length - 1));
   }
 
-  private open(key: string, at: Part["at"]): Part {
+  private open(key: string, at: Part["at"], held: boolean): Part {
     const root = h("section.rfnb-root.rfnb-part"),
       exact = prefixed(this.ctx.exact, () => at.prefix);
     if (key.startsWith("control "))
       this.title.before(root); // buttons are above all that they hold
-    else this.body.append(root);
-    const part = { root, at, shown: showIn(root, exact, () => at.linked, this.ctx.held) };
+    else {
+      // What a hand can change stands before what only led there, though its first event comes later.
+      const after = held
+        ? [...this.parts.values()].find((part) => !part.held && part.root.parentElement === this.body)
+        : null;
+      this.body.insertBefore(root, after?.root ?? null);
+    }
+    const part = { root, held, at, shown: showIn(root, exact, () => at.linked, this.ctx.held) };
     this.parts.set(key, part);
     return part;
   }
@@ -198,6 +207,10 @@ class GroupView implements Rendered<Head> {
     cancelAnimationFrame(this.frame);
   }
 }
+
+/** Whether a hand can change something of what a view shows. */
+const isHeld = ({ held, maps = [], tracks = [] }: PartHead): boolean =>
+  [...maps, ...tracks].some((entry) => entry.held) || !!held;
 
 /** The name that all views give a sequence, else its number; what a search found for it; whether something is wrong with it. */
 function sequence(parts: Frame<PartHead>[], seq: number): Sequence {
