@@ -50,6 +50,7 @@ class HeldStep(StepAround):
         self._loop, self._holder = loop, holder
         self._decisions: list[Decided] = []
         self._next: list[Decided] = []  # of the step after
+        self._is_asked = False  # whether a choice of this step has looked at its decisions
         self._is_held = True
         self._begun = 0
         self._path, self._index = loop.name, -1
@@ -57,10 +58,14 @@ class HeldStep(StepAround):
 
     @property
     def decisions(self) -> Sequence[Decided]:
+        self._is_asked = True
         return self._decisions
 
     def begin(self, index: int) -> None:
+        if self._decisions:
+            self._choice_is_over()
         self._decisions, self._next, self._begun = self._next, [], self._begun + 1
+        self._is_asked = False
         if not index:
             self._is_held = self._holder.holds_here()
         if self._is_held:
@@ -88,7 +93,14 @@ class HeldStep(StepAround):
             host = loop.ended_before()
             self.ended_before = None if host is None else (host, loop.end_dims)
 
+    def _choice_is_over(self) -> None:
+        if not self._is_asked:
+            self.refuse(nothing_chooses(self._decisions[0]))
+
     def finish(self) -> None:
+        if self._decisions:
+            self._choice_is_over()
+            self._decisions = []
         if self._is_held:
             if self._holder.heard.kinds:
                 self._holder.heard.note_ended(self._loop, self._path, self._index)

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from asserting import assert_same
+from control.held_models import sums
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_faces import run_steps
+from waiting import LONG
 
 import rfnb as rf
 from rfnb import Dim
@@ -545,3 +548,25 @@ def test_nothing_is_forced_where_nothing_chooses():
     with pytest.raises(ValueError, match="force: nothing chooses here"):
         run.at.force("a")
     run.stop()
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_what_no_choice_has_looked_at_is_said(face):
+    why = "force: nothing chooses here.\n  label  'a'\nA label is chosen by rf.choice in a step of a Loop, or by rf.beam_search."
+    expected = sums(face)()
+    run = rf.run(sums(face), paused=True)
+    run.step(2)
+    run.force("a")  # whether a step chooses is not known before it is made
+    run.resume()
+    assert run.wait(LONG) and run.at.step == 3 and run.reason == why
+    assert [change.words for change in run.changes] == [
+        "forced a for hypothesis 0 of sequence 0",
+        f"could not be done: {why.splitlines()[0]}",
+    ]
+    run.step(3)
+    run.ban("a")  # the last step
+    run.resume()
+    with pytest.warns(
+        UserWarning, match="in its last step something was not done as it was asked for.\nban: nothing chooses here"
+    ):
+        assert_same(run.result[0], expected[0])

@@ -62,7 +62,7 @@ def test_a_stop_before_any_step_leaves_nothing_behind(name):
         run.stop()
         assert run.state == "stopped" and is_gone(run)
         assert len(run.steps) == tick + 1
-        with pytest.raises(rf.control.run.RunStopped) as error:
+        with pytest.raises(rf.RunStopped) as error:
             _ = run.result
         step = run.steps[-1][1]
         assert str(error.value) == (
