@@ -314,6 +314,35 @@ describe("a state", () => {
     expect(hands.querySelector("[role=alert]")!.textContent).toBe("Which number?");
   });
 
+  it("is pasted from the step that is clicked, and not into another place that was chosen meanwhile", () => {
+    const run = new FakeRun(standing(2)),
+      { root, key, named } = shown(statesSmall, { tracks, slots_of_best } as never, run),
+      pane = root.querySelector<HTMLElement>(".rfnb-pane")!;
+    const click = (step: number) => {
+      pane.scrollLeft = pane.scrollTop = 0;
+      for (let y = 0; y < 400; y += 8)
+        for (let clientX = 0; clientX < 900; clientX += 8) {
+          const at = { clientX, clientY: y, bubbles: true };
+          pane.dispatchEvent(new MouseEvent("pointermove", at));
+          if (root.dataset["col"] === String(step) && root.dataset["row"] === "0")
+            return pane.dispatchEvent(new MouseEvent("click", at));
+        }
+      throw new Error("no such step");
+    };
+    click(1);
+    named("Paste from a step…").click();
+    click(0);
+    const from = { path: "search", nth: 0, step: 1 },
+      entries = { batch: 0, unit: 0, beam: 1 };
+    const paste = { do: "set", state: "lstm.h", how: "paste", entries, from, of: { ...entries, beam: 0 } };
+    expect(run.asked).toEqual([{ do: "edit", path: "search", nth: 0, step: 2, then: [paste] }]);
+    named("Paste from a step…").click();
+    key("End");
+    click(0);
+    expect(run.asked.length).toBe(1);
+    expect(root.dataset["col"]).toBe("0");
+  });
+
   it("is not offered where it is not known which hypothesis it is of", () => {
     const { hands, key } = shown(statesSmall, { tracks } as never, new FakeRun(standing(2)));
     key("ArrowRight");

@@ -11,6 +11,8 @@ import type { Track } from "./scene";
 export interface HeldTrack extends HeldCells {
   state: string; // its path
 }
+/** Takes the place of a click; false: nobody waits for one any more. */
+export type Taker = (from: Position) => boolean;
 interface Offered {
   hands: Hands;
   held: HeldTrack | undefined;
@@ -20,7 +22,7 @@ interface Offered {
   len: number;
   brush: Brush | null; // of this track
   found: Found | null;
-  paste: (take: ((from: Position) => void) | null) => void; // the next click gives a place
+  paste: (take: Taker | null) => void; // the next click gives a place
 }
 
 let draws = 0; // of noise: each is another one
@@ -78,12 +80,14 @@ export function offer(given: Offered, at: Position | null): void {
         from.textContent = wait ? "Click the step to take it from" : usual;
         paste(wait ? taken : null);
       });
-    const taken = ({ step: other }: Position): void => {
+    const taken = ({ step: other }: Position): boolean => {
+      if (!from.isConnected) return false; // another place is offered now, and a change would be made there
       from.textContent = usual;
-      const there = slots ? (slots.after[other] ?? null) : null;
-      if (!isOfOne(held, other, there)) return hands.apply("The hypothesis that is shown has no such step.");
-      const of = entriesOf(held, other, seq, there, single());
-      hands.apply(set({ how: "paste", from: placeOf(held, other, 1), of }));
+      const there = slots ? (slots.after[other] ?? null) : null,
+        paste = () =>
+          set({ how: "paste", from: placeOf(held, other, 1), of: entriesOf(held, other, seq, there, single()) });
+      hands.apply(isOfOne(held, other, there) ? paste() : "The hypothesis that is shown has no such step.");
+      return true;
     };
     return [
       scope,

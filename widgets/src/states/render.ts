@@ -21,6 +21,7 @@ import { hit, layout, titleAt, walk } from "./layout";
 import { panel } from "./panel";
 import type { Head, Scene, Track } from "./scene";
 import { faults, ordered, problem, rowOfUnit, sceneOf } from "./scene";
+import type { Taker } from "./hands";
 import { offer } from "./hands";
 import { table, tableSize } from "./table";
 import { words } from "./words";
@@ -191,13 +192,12 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.tracksBox.hidden = tracks.length < 2;
   }
 
-  private taker: ((from: Position) => void) | null = null; // what the next click is for
+  private taker: Taker | null = null; // what the next click is for
 
   protected override clicked(place: Position): void {
     const { taker } = this;
     this.taker = null;
-    if (taker) taker(place);
-    else super.clicked(place);
+    if (!taker?.(place)) super.clicked(place);
   }
 
   protected offer(at: Position | null): void {
