@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Head } from "../src/diff/layout";
 import { hit, layout, pairAt, problem, ROW, share, told, valuesOf, walk, where } from "../src/diff/layout";
-import { panels } from "../src/diff/draw";
+import { cellAt, panels } from "../src/diff/draw";
 import type { Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
@@ -63,6 +63,23 @@ describe("a difference", () => {
     expect(panels(values(1, 128), 600).beside).toBe(false);
     expect(panels(values(40, 30), 600).beside).toBe(true);
     expect(panels(values(40, 30), 600).wide).toBeLessThan(200);
+  });
+
+  it.each([
+    [48, 128],
+    [1, 128],
+  ])("of %i by %i cells has the same cell under the pointer in each of its maps", (rows, cols) => {
+    const values = { rows, cols, a: () => 0, b: () => 0 },
+      { wide, tall, place } = panels(values, 900);
+    for (const { x, y } of [0, 1, 2].map(place)) {
+      const at = (row: number, col: number) =>
+        cellAt(values, 900, x + ((col + 0.5) / cols) * wide, y + 17 + ((row + 0.5) / rows) * tall);
+      expect([at(0, 0), at(rows - 1, cols - 1)]).toEqual([
+        { row: 0, col: 0 },
+        { row: rows - 1, col: cols - 1 },
+      ]);
+      expect(cellAt(values, 900, x + wide + 2, y + 17)).toBeNull();
+    }
   });
 });
 

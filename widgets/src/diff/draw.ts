@@ -142,18 +142,32 @@ export function drawGrowth(
   if (!Number.isNaN(log(at))) outline(g, x(at) - 4, y(log(at)) - 4, 8, 8, palette.focus, 2);
 }
 
-export const PANEL = 12; // between two maps
+const PANEL = 12, // between two maps
+  NAME = 17; // above each
 
 /** Where the three maps are: side by side, or rows of few cells one below the other. */
 export function panels(
   { rows, cols }: Values,
   width: number,
-): { beside: boolean; wide: number; tall: number; height: number } {
+): { beside: boolean; wide: number; tall: number; height: number; place: (index: number) => { x: number; y: number } } {
   const beside = rows > 1 && cols <= 6 * rows;
   const most = beside ? (width - 2 * PANEL) / 3 : width;
   const cell = Math.min(18, most / cols);
   const tall = Math.max(beside ? 4 : 22, Math.min(200, rows * Math.max(cell, beside ? 0 : 6)));
-  return { beside, wide: cols * cell, tall, height: (beside ? 1 : 3) * (tall + 20) };
+  const place = (index: number) => (beside ? { x: index * (most + PANEL), y: 0 } : { x: 0, y: index * (tall + 20) });
+  return { beside, wide: cols * cell, tall, height: (beside ? 1 : 3) * (tall + 20), place };
+}
+
+/** The cell at a point of the three maps; null: there is none. */
+export function cellAt(values: Values, width: number, x: number, y: number): Position | null {
+  const { wide, tall, place } = panels(values, width),
+    { rows, cols } = values;
+  for (const map of [0, 1, 2].map(place)) {
+    const row = Math.floor(((y - map.y - NAME) / tall) * rows),
+      col = Math.floor(((x - map.x) / wide) * cols);
+    if (row >= 0 && row < rows && col >= 0 && col < cols) return { row, col };
+  }
+  return null;
 }
 
 /** Both values and their difference. */
@@ -164,7 +178,7 @@ export function drawPair(
   width: number,
   palette: Palette,
 ): void {
-  const { beside, wide, tall } = panels(values, width),
+  const { wide, tall, place } = panels(values, width),
     { rows, cols, a, b } = values,
     colors = diverging(palette.dark);
   const apart = (row: number, col: number) => a(row, col) - b(row, col);
@@ -184,12 +198,11 @@ export function drawPair(
     [`${one} − ${other}`, apart, far(apart)],
   ];
   for (const [index, [name, value, most]] of all.entries()) {
-    const x = beside ? index * ((width - 2 * PANEL) / 3 + PANEL) : 0,
-      y = beside ? 0 : index * (tall + 20);
+    const { x, y } = place(index);
     write(g, `${shorten(name, 40)}  ±${short(most)}`, x, y + 8, `11px ${palette.font}`, palette.muted);
     const made = image({ rows, cols, value }, colors, (v) => 0.5 + v / most / 2, { rows, cols });
     g.imageSmoothingEnabled = false;
-    if (made) g.drawImage(made, x, y + 17, wide, tall);
-    outline(g, x, y + 17, wide, tall, palette.line);
+    if (made) g.drawImage(made, x, y + NAME, wide, tall);
+    outline(g, x, y + NAME, wide, tall, palette.line);
   }
 }

@@ -11,7 +11,7 @@ import { short } from "../number";
 import type { Box, Scene } from "../pane";
 import { PanedView } from "../paned";
 import { line, safe, visible } from "../visible";
-import { draw, drawGrowth, drawPair, panels } from "./draw";
+import { cellAt, draw, drawGrowth, drawPair, panels } from "./draw";
 import type { Head, Layout, PairEntry, Position, Result, Values } from "./layout";
 import { hit, layout, pairAt, problem, ROW, told, valuesOf, walk, where } from "./layout";
 
@@ -249,15 +249,11 @@ class DiffView extends PanedView<Head, Position, Layout> {
   private tellCell(event: PointerEvent): void {
     const { values } = this;
     if (!values) return;
-    const width = this.card.clientWidth || 600,
-      { beside, wide, tall } = panels(values, width),
-      box = this.maps.getBoundingClientRect();
-    const pitch = beside ? width / 3 : 1e9,
-      x = (event.clientX - box.left) % (beside ? pitch : 1e9),
-      y = (event.clientY - box.top) % (beside ? 1e9 : tall + 20);
-    const row = Math.floor(((y - 17) / tall) * values.rows),
-      col = Math.floor((x / wide) * values.cols);
-    if (row < 0 || row >= values.rows || col < 0 || col >= values.cols) return;
+    const box = this.maps.getBoundingClientRect(),
+      width = this.card.clientWidth || 600,
+      cell = cellAt(values, width, event.clientX - box.left, event.clientY - box.top);
+    if (!cell) return;
+    const { row, col } = cell;
     const [a, b] = [values.a(row, col), values.b(row, col)];
     const [one, other] = this.frame.head.names;
     const at = values.rows > 1 ? `${row}, ${col}` : String(col);
