@@ -138,11 +138,12 @@ def differences(a: np.ndarray, b: np.ndarray, typical: float | None = None) -> t
     wide = np.complex128 if np.iscomplexobj(a) or np.iscomplexobj(b) else np.float64
     a, b = a.astype(wide), b.astype(wide)
     with np.errstate(all="ignore"):
-        apart = np.abs(a - b)
-        relative = apart / np.maximum(np.maximum(np.abs(a), np.abs(b)), typical)
+        # Of arrays without axes NumPy makes scalars, into which nothing can be written.
+        apart = np.asarray(np.abs(a - b))
+        relative = np.asarray(apart / np.maximum(np.maximum(np.abs(a), np.abs(b)), typical))
     special = ~np.isfinite(apart)
     if special.any():
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        same = np.asarray((a == b) | (np.isnan(a) & np.isnan(b)))
         apart[special] = np.where(same[special], 0.0, np.inf)
         relative[special] = apart[special]
     relative[apart == 0] = 0.0  # 0 of 0

@@ -93,6 +93,19 @@ def test_a_page_gets_the_values_of_any_place_when_it_asks():
     )
 
 
+@pytest.mark.parametrize("other", [1.5, np.inf, np.nan])
+def test_a_value_without_dims_is_one_cell(other):
+    found = []
+    for value in (1.0, other):
+        with rf.record() as trace, trace_context.loop("loop", 0, Dim(1, name="time", kind="spatial")):
+            rf.probe("states", h=tensor(np.float32(value)))
+        found.append(trace)
+    view = rf.viz.diff(*found)
+    pair = view.spec.head["pairs"][0]
+    np.testing.assert_array_equal(view.spec.blocks[pair["block"]], np.float32([[[1.0]], [[other]]]))
+    assert "1 in a" in view.text() and "<img" in view.html()
+
+
 def test_large_values_are_pooled_to_those_that_differ_most():
     batch, time, feat = Dim(2, name="batch"), Dim(100, name="time"), Dim(300, name="feat")
     x = randn(batch, time, feat)
