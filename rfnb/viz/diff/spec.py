@@ -47,10 +47,13 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
     paths = _paths(d)
     cols, places = places_of(d, paths)
     log, most = _maps(places, len(paths), len(cols))
-    entries = [_entry(d, path, index, places) for index, path in enumerate(paths)]
+    of_row: list[list[Place]] = [[] for _ in paths]
+    for place in places:
+        of_row[place.row].append(place)
+    entries = [_entry(path, own) for path, own in zip(paths, of_row)]
     first = next((place for place in places if place.first), None)
     blocks: dict[str, np.ndarray] = {"log": log, "abs": most}
-    pairs = _pairs(d, places, first, blocks)
+    pairs = _pairs(d, of_row, first, blocks)
     a, b = d.names
     head = {
         "title": title or f"{a} and {b}",
@@ -78,8 +81,8 @@ def _paths(d: Diff) -> list[str]:
     found = [path for path, each in d.by_path.items() if _has_values(each)]
     if len(found) <= _MOST_ROWS:
         return found
-    keep = sorted(found, key=lambda path: d.by_path[path].first is None)[:_MOST_ROWS]
-    return [path for path in found if path in set(keep)]
+    keep = set(sorted(found, key=lambda path: d.by_path[path].first is None)[:_MOST_ROWS])
+    return [path for path in found if path in keep]
 
 
 def _has_values(each: PathDiff) -> bool:
@@ -93,9 +96,8 @@ def _maps(places: list[Place], rows: int, cols: int) -> tuple[np.ndarray, np.nda
     return log, most
 
 
-def _entry(d: Diff, path: str, index: int, places: list[Place]) -> dict[str, Any]:
+def _entry(path: str, own: list[Place]) -> dict[str, Any]:
     """One path: its label, where it differs first and most."""
-    own = [place for place in places if place.row == index]
     differ = [place for place in own if place.differs]
     worst = max(differ, key=lambda place: (place.log, place.max_abs), default=None)
     return {
@@ -108,17 +110,16 @@ def _entry(d: Diff, path: str, index: int, places: list[Place]) -> dict[str, Any
     }
 
 
-def _pairs(d: Diff, places: list[Place], first: Place | None, blocks: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+def _pairs(
+    d: Diff, of_row: list[list[Place]], first: Place | None, blocks: dict[str, np.ndarray]
+) -> list[dict[str, Any]]:
     """The values of the first difference, of the first and the largest one of each path, and then of others."""
     wanted: dict[tuple[int, int], Place] = {} if first is None else {(first.row, first.col): first}
-    rows: dict[int, list[Place]] = {}
-    for place in places:
-        if place.differs:
-            rows.setdefault(place.row, []).append(place)
-    for own in rows.values():
+    rows = [differ for own in of_row if (differ := [place for place in own if place.differs])]
+    for own in rows:
         for place in (own[0], max(own, key=lambda each: (each.log, each.max_abs))):
             wanted.setdefault((place.row, place.col), place)
-    for place in (place for own in rows.values() for place in own):
+    for place in (place for own in rows for place in own):
         wanted.setdefault((place.row, place.col), place)
     entries: list[dict[str, Any]] = []
     for place in list(wanted.values())[:_MOST_PAIRS]:
