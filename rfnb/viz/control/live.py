@@ -140,9 +140,8 @@ class RunView:
         asked = {name: value for name, value in content.items() if name not in ("rfnb", "id", "run")}
 
         def answer(said: str | None) -> None:
-            self._leave()
+            self._leave_what_is_gone()  # before the page hears of it
             send({"rfnb": "did", "id": content.get("id"), "said": said})
-            self._leave_what_is_gone()
 
         if asked.get("do") == "look":
             self._said = None
@@ -155,15 +154,8 @@ class RunView:
             branch = obey(self.run, asked, answer)
             if branch is not None:
                 self.follow(branch)
-                self._leave_what_is_gone()
-                self._leave()
+                self._leave_what_is_gone()  # it may have been taken back already
         self._changed()
-
-    def _leave(self) -> None:
-        """Show the run that a branch was made of, where the branch was taken back."""
-        parent = self.run.parent
-        if parent is not None and self.run not in parent.branches:
-            self.follow(parent)
 
     def _follow_number(self, number: Any) -> str | None:
         for run in runs_of(self.run.root):
