@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from viz.two_searches import branch_tree
 
 import rfnb as rf
 from rfnb import Dim
@@ -318,6 +319,17 @@ def test_what_a_result_is_shown_as():
     assert shown(lambda: view) == ({"result": "attention"}, "")
     assert shown(lambda: view.spec) == ({"result": "attention"}, "")
     assert shown(list(range(100)))[1].endswith("\n… 70 more lines")
+
+
+def test_what_two_runs_have_beside_each_other_is_shown_as_a_view():
+    tree = branch_tree()
+    main, other = list(tree.values())[:2]
+    for result, kind in (
+        (rf.diff(main.trace, other.trace), "diff"),
+        (tree, "branches"),
+        (rf.compare_runs(main, other), "branches"),
+    ):
+        assert shown(lambda result=result: result, record=False) == ({"result": kind}, "")
 
 
 def test_what_is_recorded_is_shown_with_the_result():
