@@ -101,6 +101,18 @@ def test_ranks_and_states_are_those_of_each_search():
     assert [len(tree.rivals(node)) for node in (tree.nodes[3][0], tree.nodes[3][split], tree.nodes[1][0])] == [3, 3, 3]
 
 
+def test_the_best_labels_of_the_trunk_are_those_of_both_searches():
+    a, b = (head_of(recorded_search(LABELS, at)) for at in (STEPS, 2))
+    one, other, both = (head["seqs"][0]["steps"] for head in (a, b, merged(a, b, ["A", "B"])))
+    assert [step.get("next") == first["next"] == second["next"] for step, first, second in zip(both, one, other)] == [
+        *(True, True, False, False, False)
+    ]
+    assert "next" not in both[2]  # each has other ones after the same hypotheses
+    split = len(one[2]["tokens"])
+    of_b = {str(int(slot) + split): best for slot, best in other[3]["next"].items()}
+    assert both[3]["next"] == one[3]["next"] | of_b
+
+
 def test_searches_of_other_lengths_end_where_they_end():
     a, b = head_of(recorded_search(LABELS, steps=3)), head_of(recorded_search(LABELS, 2, steps=5))
     [seq] = merged(a, b, ["A", "B"])["seqs"]

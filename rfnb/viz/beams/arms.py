@@ -96,7 +96,12 @@ def _arms(sides: Sequence[Mapping[str, Any]], split: int, apart: bool, parts: bo
     step["cuts"] = [side[index] for index in range(longest) for side in cuts if index < len(side)]
     if any(side.get("by_rank") is False for side in sides):
         step["by_rank"] = False
-    following = _next(a, 0, split if apart else None) | _next(b, before, count if apart else None)
+    nexts = [_next(a, 0, split if apart else None), _next(b, before, count if apart else None)]
+    following = nexts[0] | nexts[1]
+    if not apart:  # both are told of the same hypotheses: what is of one of them alone has no name
+        following = {
+            slot: best for slot, best in following.items() if all(each.get(slot, best) == best for each in nexts)
+        }
     if following:
         step["next"] = following
     return step
