@@ -50,6 +50,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   private ended = false;
   private near = true; // to what is on the screen
   private behind = false; // what is said and drawn has not followed yet
+  private offered: P | null = null; // the place that hands are of
   private readonly unlisten: (() => void)[] = [];
 
   private readonly seqSelect = select("sequence", (seq) => this.choose(seq));
@@ -79,6 +80,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected readonly cursor = new Cursor<P>(() => {
     this.tell();
     this.point();
+    if (this.cursor.pinned !== this.offered) this.offerAgain(); // not where the pointer only passes
   });
   protected readonly hands: Hands;
   protected readonly pane: Pane;
@@ -106,7 +108,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
       options.mostHeight,
     );
     this.stage = h("div.rfnb-stage", this.pane.element);
-    this.hands = new Hands(ctx, () => this.drawable && this.offer(this.cursor.pinned));
+    this.hands = new Hands(ctx, () => this.offerAgain());
     const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout, this.hands.element);
     this.shell = new Shell(el, [this.tools, this.legend], body);
     if (ctx.hasChooser()) ({ seq: this.seq, hypothesis: this.chosen } = { ...ctx.bus.now, seq: ctx.bus.now.seq ?? 0 });
@@ -192,11 +194,17 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     if (!quietly && before !== this.seq) this.ctx.bus.point({ seq: this.seq }, this);
     this.redraw();
     this.hands.mark(this.frame.head.hands);
-    this.offer(this.cursor.pinned);
+    this.offerAgain();
   }
 
   /** Offers what may be done by hand at the place that was chosen. */
   protected offer(_: P | null): void {}
+
+  /** The place that was chosen is another one, or what is there. */
+  protected offerAgain(): void {
+    this.offered = this.cursor.pinned;
+    if (this.drawable) this.offer(this.offered);
+  }
 
   /** The slots of the hypothesis that is drawn, before and after the choice of each step; null: these are no hypotheses. */
   protected get slots(): Pick<Hypothesis, "before" | "after"> | null {
@@ -207,7 +215,6 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
 
   protected clicked(place: P): void {
     this.cursor.pin(place);
-    this.offer(place);
   }
 
   protected redraw(): void {
@@ -290,10 +297,8 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected key(event: KeyboardEvent): boolean {
     const zoom = event.ctrlKey ? 0 : { "+": ZOOM, "=": ZOOM, "-": 1 / ZOOM, "0": 1 / this.zoom }[event.key];
     if (zoom) this.zoomBy(zoom);
-    else if (event.key === "Escape" && !event.ctrlKey) {
-      this.cursor.pin(null);
-      this.offer(null);
-    } else return this.go(event.key, event.ctrlKey);
+    else if (event.key === "Escape" && !event.ctrlKey) this.cursor.pin(null);
+    else return this.go(event.key, event.ctrlKey);
     return true;
   }
 
@@ -302,7 +307,6 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     const to = this.walk(key, far);
     if (!to) return false;
     this.cursor.pin(to);
-    this.offer(to);
     this.reveal();
     return true;
   }

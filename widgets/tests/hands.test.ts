@@ -275,6 +275,15 @@ describe("a row of weights", () => {
       step: rows,
       then: [{ do: "attention", path: "att", entries: { batch: 0 }, sharpen: 0.5 }],
     });
+    root.querySelector<HTMLElement>("[data-do=text]")!.click();
+    const list = root.querySelector<HTMLElement>("[role=listbox]")!;
+    key("Home", list);
+    expect(hands.textContent).toContain("in a branch from step 0");
+    const tools = hands.querySelector(".rfnb-row");
+    list.querySelectorAll("[role=option]")[1]!.dispatchEvent(new Event("pointerover", { bubbles: true }));
+    expect(hands.querySelector(".rfnb-row"), "a pointer that passes changes nothing").toBe(tools);
+    key("Escape", list);
+    expect(hands.hidden, "what was chosen in the text is left there too").toBe(true);
   });
 });
 

@@ -264,7 +264,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     if (!matrix.about || row >= matrix.rows) return matrix;
     if (this.exactRow?.of === matrix && this.exactRow.row === row) return this.exactRow.made;
     const rows = matrix.blocks.map((name) =>
-      rowOf(ctx.exact, name, frame.blocks[name]!, matrix.at, row, () => this.point()),
+      rowOf(ctx.exact, name, frame.blocks[name]!, matrix.at, row, () => {
+        this.point();
+        this.offerAgain();
+      }),
     );
     if (rows.some((values) => !values)) return matrix;
     const mean = Float64Array.from(
@@ -294,7 +297,6 @@ class AttentionView extends PanedView<Head, Position, Layout> {
           return matrix ? [{ head, matrix }] : [];
         }),
     });
-    if (this.cursor.pinned) this.offer(this.cursor.pinned);
     if (this.mode === "text") this.text.point(at, at && this.exactly(at.row));
     if (this.mode === "arcs") this.arcs.point(at);
   }

@@ -431,7 +431,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
         ...panel(this.scene, seqs, brush, found, pin, (place) => this.showPlace(brush.track, place)),
       );
       this.panel.hidden = false;
-      this.offer(this.cursor.pinned);
+      this.offerAgain();
       this.pane.paintSoon();
     });
   }
