@@ -91,33 +91,33 @@ class Hands:
         made = _with_dims(held, [None if event is None else event.values[name] for event in events], seqs, units, slot)
         return made and {**made, "state": name}
 
-    def of_map(
+    def of_maps(
         self,
         events: Sequence[Event | None],
         axis: str,
         seqs: Sequence[tuple[str, int]],
         maps: Sequence[tuple[str, int]],
-        number: int,
+        count: int,
         slot: str | None = None,
-    ) -> dict[str, Any] | None:
-        """The `held` of a map whose rows are steps of a loop.
+    ) -> list[dict[str, Any]]:
+        """The `held` of each map, whose rows are steps of a loop; [] if they are not.
 
         Args:
             axis: The name of the dim attended over.
             seqs, maps: (name, size) of the dims that sequences and maps run over.
-            number: Of the map.
+            count: Of the maps.
             slot: As in `of_state`.
         """
         held = self.rows(events)
         weights = [None if event is None else event.values["weights"] for event in events]
         made = held and _with_dims(held, weights, seqs, [*maps, (axis, 0)], slot)
         if not made:
-            return None
+            return []
         del made["units"]
         widths = [_extent(one, axis) for one in weights]
-        made.update(attention=next(event.path for event in events if event), axis=axis, fixed=_unravel(number, maps))
-        made["widths"] = widths if len(set(widths)) > 1 else widths[0]
-        return made
+        made.update(attention=next(event.path for event in events if event), axis=axis)
+        wide = {"widths": widths if len(set(widths)) > 1 else widths[0]}
+        return [{**made, "fixed": _unravel(number, maps), **wide} for number in range(count)]
 
 
 def vocabulary(labels: Any) -> list[str]:

@@ -232,10 +232,9 @@ class _Page:
         entries = [event.entry for event in calls[one.path]]
         if hands is None or len(set(entries)) < len(entries):  # a module that is called twice in a step
             return
-        for number, entry in enumerate(made.head["maps"]):
-            held = hands.of_map(events, axis, seqs, maps, number, slot)
-            if held:
-                entry["held"] = held
+        shown = made.head["maps"]
+        for entry, held in zip(shown, hands.of_maps(events, axis, seqs, maps, len(shown), slot)):
+            entry["held"] = held
         made.head["hands"] = hands.marks(events)
 
     def _along(self, run: _Run, followed: Followed, axis: Axis, own: Labels, title: str) -> Spec | None:
