@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.trace.diff_numbers import Tolerance, differences
+from rfnb.trace.diff_numbers import Tolerance, different
 
 if TYPE_CHECKING:
     from rfnb.trace.diff_rows import Pair
@@ -61,19 +61,9 @@ def names_of(pair: Pair) -> list[str]:
     return found
 
 
-def different(pair: Pair, tolerance: Tolerance) -> np.ndarray:
-    """The cells that differ by more than a tolerance."""
-    if pair.a.dtype.kind in "fc" or pair.b.dtype.kind in "fc":
-        apart, relative = differences(pair.a, pair.b)
-        found = relative > tolerance.relative if tolerance.given != 0 else apart != 0
-    else:
-        found = pair.a != pair.b
-    return np.asarray(found if pair.mask is None else found & pair.mask)
-
-
 def region(pair: Pair, tolerance: Tolerance, seqs: tuple[int | None, int | None]) -> dict[str, str]:
     """The indices at which two values differ, by dim and in words, without dims in which all do."""
-    other, found = different(pair, tolerance), dict[str, str]()
+    other, found = different(pair.a, pair.b, pair.mask, tolerance), dict[str, str]()
     if not other.any():
         return found
     real = np.ones(other.shape, bool) if pair.mask is None else pair.mask

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.tensor import Tensor
-from rfnb.trace.diff_cell import different
 from rfnb.trace.diff_events import values_of
-from rfnb.trace.diff_numbers import Tolerance, compare
+from rfnb.trace.diff_numbers import Tolerance, compare, different
 from rfnb.trace.diff_text import cut
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def _other_sequence(pair: Pair, row: Row, names: tuple[str, str]) -> str:
     axis = pair.plan.batch
     if axis is None or not 1 < pair.a.shape[axis] <= 64 or pair.mask is not None:
         return ""
-    other = different(pair, row.tolerance)
+    other = different(pair.a, pair.b, pair.mask, row.tolerance)
     rest = tuple(one for one in range(other.ndim) if one != axis)
     wrong = np.flatnonzero(other.any(rest)).tolist()
     moved = []
@@ -201,7 +200,7 @@ def _padding(diff: Diff, row: Row, pair: Pair, most: float | None) -> str:
     axis = pair.plan.batch
     if axis is None:
         return ""
-    other_cells = different(pair, row.tolerance)
+    other_cells = different(pair.a, pair.b, pair.mask, row.tolerance)
     rest = tuple(one for one in range(other_cells.ndim) if one != axis)
     wrong = set(np.flatnonzero(other_cells.any(rest)).tolist())
     short = [seq for seq in wrong if padded[0].get(seq) or padded[1].get(seq)]

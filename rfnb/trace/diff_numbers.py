@@ -98,33 +98,51 @@ def compare(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: To
     Args:
         mask: Which cells count, of a shape that is broadcast to theirs; None: all.
     """
-    cells = a.size if mask is None else int(np.count_nonzero(np.broadcast_to(mask, a.shape)))
-    if not cells:
-        return Numbers(0)
-    if a.dtype == b.dtype and mask is None and np.array_equal(a, b) and (tolerance.given != 0 or _same_bits(a, b)):
-        return Numbers(cells)
+    real: np.ndarray | None = None
     if mask is not None:
-        a, b = np.where(mask, a, a.dtype.type(0)), np.where(mask, b, b.dtype.type(0))
-    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
+        real = np.broadcast_to(mask, a.shape)
+        a, b = a[real], b[real]
+    if not a.size:
+        return Numbers(0)
+    if a.dtype == b.dtype and np.array_equal(a, b) and (tolerance.given != 0 or _same_bits(a, b)):
+        return Numbers(a.size)
+    found = _compare_all(a.reshape(-1), b.reshape(-1), tolerance)
+    if real is not None and found.worst >= 0:
+        found = found._replace(worst=int(np.flatnonzero(real)[found.worst]))
+    return found
+
+
+def _compare_all(a: np.ndarray, b: np.ndarray, tolerance: Tolerance) -> Numbers:
     if not _is_float(a) and not _is_float(b):
-        return _compare_exactly(flat_a, flat_b, cells)
-    typical = max(_typical(flat_a), _typical(flat_b))
+        return _compare_exactly(a, b)
+    typical = max(_typical(a), _typical(b))
     differing, most, units, worst = 0, 0.0, 0.0, -1
-    for start in range(0, flat_a.size, _CHUNK):
+    for start in range(0, a.size, _CHUNK):
         part = slice(start, start + _CHUNK)
-        apart, relative = differences(flat_a[part], flat_b[part], typical)
+        apart, relative = differences(a[part], b[part], typical)
         each = relative / tolerance.epsilon
-        if tolerance.given == 0:
-            differing += int(np.count_nonzero(_different_bits(flat_a[part], flat_b[part])))
-        else:
-            differing += int(np.count_nonzero(relative > tolerance.relative))
+        differing += int(np.count_nonzero(_too_far(a[part], b[part], relative, tolerance)))
         most = max(most, float(apart.max()))
         place = int(each.argmax())
         if each[place] > units:
             units, worst = float(each[place]), start + place
     if worst < 0 and differing:  # by the sign of a zero
-        worst = int(_different_bits(flat_a, flat_b).argmax())
-    return Numbers(cells, differing, most, units, worst)
+        worst = int(_different_bits(a, b).argmax())
+    return Numbers(a.size, differing, most, units, worst)
+
+
+def different(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: Tolerance) -> np.ndarray:
+    """The cells that `compare` counts as differing."""
+    if not _is_float(a) and not _is_float(b):
+        found = a != b
+    else:
+        typical = max(_typical(each.reshape(-1) if mask is None else each[mask]) for each in (a, b))
+        found = _too_far(a, b, differences(a, b, typical)[1], tolerance)
+    return np.asarray(found if mask is None else found & mask)
+
+
+def _too_far(a: np.ndarray, b: np.ndarray, relative: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    return _different_bits(a, b) if tolerance.given == 0 else relative > tolerance.relative
 
 
 def differences(a: np.ndarray, b: np.ndarray, typical: float | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -152,6 +170,8 @@ def differences(a: np.ndarray, b: np.ndarray, typical: float | None = None) -> t
 
 def _typical(values: np.ndarray) -> float:
     """The root mean square of values, of very many of a part of them; without infinities, and without what marks a masked cell."""
+    if not values.size:
+        return 0.0
     sizes = np.abs(
         values[:: -(-values.size // _SAMPLE)].astype(np.complex128 if np.iscomplexobj(values) else np.float64)
     )
@@ -164,13 +184,13 @@ def _typical(values: np.ndarray) -> float:
     return math.sqrt(float(np.mean(np.square(sizes)))) if sizes.size else 0.0
 
 
-def _compare_exactly(a: np.ndarray, b: np.ndarray, cells: int) -> Numbers:
+def _compare_exactly(a: np.ndarray, b: np.ndarray) -> Numbers:
     other = a != b
     differing = int(np.count_nonzero(other))
     if not differing:
-        return Numbers(cells)
+        return Numbers(a.size)
     apart = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind in "iub" else other.astype(np.float64)
-    return Numbers(cells, differing, float(apart.max()), math.inf, int(other.argmax()))
+    return Numbers(a.size, differing, float(apart.max()), math.inf, int(other.argmax()))
 
 
 def _different_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -86,6 +86,34 @@ def test_longer_padding_is_no_difference(longer):
         assert diff.rows[0].numbers.cells == [5, 2][seq] * 3
 
 
+@pytest.mark.parametrize("padding", [0.0, 5000.0])
+def test_padding_is_no_part_of_the_typical_size(padding):
+    values = np.ones((2, 7), np.float32)
+    values[0, 3] = 0.0
+    values[1, 2:] = padding
+    traces = []
+    for far in (0.0, 120 * 2.0**-23):  # beside 1, and were padding a 0, 158 epsilons
+        batch = Dim(2, name="batch")
+        changed = values.copy()
+        changed[0, 3] += far
+        traces.append(recorded({"x": of(changed, batch, ragged([7, 2], batch))}))
+    row = rf.diff(*traces).rows[0]
+    assert row.status == "same" and row.numbers.units == pytest.approx(120 / np.sqrt(8 / 9))
+
+
+def test_the_indices_at_which_values_differ_are_said_whatever_is_in_the_padding():
+    traces = []
+    for far in (0.0, 1e-3):
+        batch = Dim(2, name="batch")
+        values = np.ones((2, 7), np.float32)
+        values[0, 3] += far
+        values[1, 2:] = 5000.0
+        traces.append(recorded({"x": of(values, batch, ragged([7, 2], batch))}))
+    diff = rf.diff(*traces)
+    assert diff.first.numbers.differing == 1
+    assert diff.region(diff.first) == {"batch": "0", "time": "3"}
+
+
 def test_other_lengths_are_a_difference_and_what_both_have_is_compared():
     traces = []
     for lengths in ([5, 2], [5, 3]):
