@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.trace.diff import Diff, diff
+from rfnb.trace.diff_dims import Planner, Sides, batch_dims, placed
+from rfnb.trace.diff_numbers import Tolerance, compare
 from rfnb.trace.diff_text import sentence
 from rfnb.trace.edits import edits
 from rfnb.trace.outcome import best_so_far
@@ -122,7 +122,7 @@ class Comparison:
 
     @cached_property
     def values(self) -> list[tuple[str, str]]:
-        """The Tensors of the results: name, and in words by how much they differ; "" for one that is bit for bit the same."""
+        """The Tensors of the results: name, and in words by how much they differ; "" for one whose cells are bit for bit the same."""
         one, other = self.a.outcome.values, self.b.outcome.values
         return [(name, _apart(one.get(name), other.get(name))) for name in dict.fromkeys([*one, *other])]
 
@@ -188,20 +188,12 @@ def _branch_of(value: Any, which: str, name: str) -> tuple[Branch, Tree | None]:
 def _apart(a: Tensor | None, b: Tensor | None) -> str:
     if a is None or b is None:
         return "only in " + ("A" if b is None else "B")
-    one, other = a.numpy(), b.numpy()
-    if one.shape != other.shape or one.dtype != other.dtype:
+    plan = Planner(Sides((None, None), (batch_dims([a]), batch_dims([b])))).plan(a, b)
+    arrays = [] if plan.problem else [placed(x.numpy(), plan, side, None, crop=False) for side, x in enumerate((a, b))]
+    if not arrays or arrays[0].shape != arrays[1].shape or a.dtype != b.dtype:
         return f"{shape_of(a)} {a.dtype} in A, {shape_of(b)} {b.dtype} in B"
-    if one.tobytes() == other.tobytes():
-        return ""
-    differ = one != other
-    if one.dtype.kind == "f":
-        differ &= ~(np.isnan(one) & np.isnan(other))
-    count = int(differ.sum())
-    if not count:
-        return ""
-    with np.errstate(all="ignore"):
-        most = (
-            np.abs(one.astype(np.float64) - other.astype(np.float64))[differ].max() if one.dtype.kind in "fiu" else None
-        )
-    far = "" if most is None else f", by up to {most:.3g}"
-    return f"{count} of {one.size} entries differ{far}"
+    found = compare(arrays[0], arrays[1], plan.real, Tolerance(a.dtype, 0))
+    lengths = f"other lengths of {plan.lengths}" if plan.lengths else ""
+    far = "" if a.dtype == "bool" else f", by up to {found.max_abs:.3g}"
+    entries = f"{found.differing} of {found.cells} entries differ{far}" if found.differing else ""
+    return "; ".join(filter(None, [lengths, entries]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from asserting import randn
+from asserting import ragged, randn
 
 import rfnb as rf
 from rfnb import Dim
@@ -85,6 +85,27 @@ def test_tensors_of_results_differ_in_so_many_entries_by_so_much():
         ("i", "[batch=3] int32 in A, [batch=3] int64 in B"),
         ("only", "only in A"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "changed", "words"),
+    [
+        ([5, 2], (1, 3), ""),  # in the padding
+        ([5, 2], (1, 1), "1 of 7 entries differ, by up to 0.5"),
+        ([5, 3], (1, 3), 'other lengths of "time"'),
+        ([5, 3], (0, 4), 'other lengths of "time"; 1 of 7 entries differ, by up to 0.5'),
+        ([4, 2], (0, 3), "[batch=2, time<=5] float32 in A, [batch=2, time<=4] float32 in B"),
+    ],
+)
+def test_padding_of_results_is_no_value_and_other_lengths_are_said(lengths, changed, words):
+    made = []
+    for each, far in (([5, 2], 0.0), (lengths, 0.5)):
+        batch = Dim(2, name="batch")
+        host = np.ones((2, max(each)), np.float32)
+        host[changed] += far
+        made.append(rf.convert_to_tensor(host, dims=[batch, ragged(each, batch)]))
+    a, b = (branch(name, values={"x": value}) for name, value in zip("ab", made))
+    assert Comparison(a, b, [a, b]).values == [("x", words)]
 
 
 def record(values, *, name="loop"):
