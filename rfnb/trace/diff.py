@@ -32,7 +32,7 @@ from rfnb.trace.diff_events import Ident, identified, values_of
 from rfnb.trace.diff_hints import hints
 from rfnb.trace.diff_numbers import Tolerance
 from rfnb.trace.diff_rows import NO_VALUES, Comparison, Pair, Row
-from rfnb.trace.diff_searches import SearchDiff
+from rfnb.trace.diff_searches import SearchDiff, SequenceDiff, StepOfSearch
 from rfnb.trace.diff_slots import Slots, searches_of
 from rfnb.trace.event import Event
 from rfnb.trace.paths import find_path
@@ -210,6 +210,10 @@ class Diff:
     def events_of(self, row: Row) -> tuple[Event, Event]:
         """The events of a row, in a and in b."""
         return self.a.events[row.events[0]], self.b.events[row.events[1]]
+
+    def steps_of(self, row: Row) -> list[tuple[SequenceDiff, StepOfSearch]]:
+        """The steps of a search that a row of hypotheses is about, one of each sequence; of other rows none."""
+        return self._comparison.steps_of.get(row.events[0], [])
 
     def cell(self, row: Row) -> Cell | None:
         """The cell of a row that differs most, by the names of its dims; None where there is none."""

@@ -15,7 +15,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.diff_dims import Plan, Planner, Sides, placed
 from rfnb.trace.diff_events import Ident, in_order, is_part_of_values, loop_lengths, values_of
 from rfnb.trace.diff_numbers import Numbers, Tolerance, compare, epsilon
-from rfnb.trace.diff_searches import REAL, SearchDiff, StepOfSearch, search_diff
+from rfnb.trace.diff_searches import REAL, SearchDiff, SequenceDiff, StepOfSearch, search_diff
 from rfnb.trace.diff_slots import Slots
 from rfnb.trace.event import Event
 
@@ -102,6 +102,7 @@ class Comparison:
         self.rows: list[Row] = []
         self.only: tuple[list[Event], list[Event]] = [], []
         self.searches: list[SearchDiff] = []
+        self.steps_of: dict[int, list[tuple[SequenceDiff, StepOfSearch]]] = {}  # by the number of a choice in a
         self._tolerance = Tolerance("float64", given)
         self._exact = Tolerance("float64", given)
 
@@ -112,21 +113,22 @@ class Comparison:
             searches: The searches that both have.
         """
         coarsest = self._coarsest_of_searches()
-        of_beams: dict[int, list[StepOfSearch]] = {}
         for a, b in searches:
             pairs = self.pairs_of(a.history.num_seqs, b.history.num_seqs)
             found = search_diff(a, b, pairs, coarsest)
             self.searches.append(found)
-            for (first, number), (last, latest) in a.choices.values():
-                for event, index in {first.index: number, last.index: latest}.items():
-                    steps = [one for seq in found.seqs for one in seq.steps if one.step == a.history.loop_steps[index]]
-                    of_beams[event] = steps
+            by_step: dict[int, list[tuple[SequenceDiff, StepOfSearch]]] = {}
+            for seq in found.seqs:
+                for step in seq.steps:
+                    by_step.setdefault(step.step, []).append((seq, step))
+            for event, index in (choice for both in a.choices.values() for choice in both):
+                self.steps_of[event.index] = by_step.get(a.history.loop_steps[index], [])
         known = {id(event) for a, _ in searches for pair in a.choices.values() for event, _ in pair}
         for ident, a, b in in_order(*self.events):
             if a is None or b is None:
                 self._note_only(a, b)
             elif id(a) in known:
-                self._add_beams(ident, a, b, of_beams.get(a.index, []), coarsest)
+                self._add_beams(ident, a, b, [step for _, step in self.steps_of[a.index]], coarsest)
             else:
                 self._add(ident, a, b)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rfnb.trace.diff_searches import SearchDiff, SequenceDiff, StepOfSearch
+from rfnb.trace.diff_searches import REAL, SearchDiff, SequenceDiff, StepOfSearch
 from rfnb.trace.event import Event
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def what(diff: Diff, row: Row) -> str:
     """The difference of one row, without its place."""
     numbers = row.numbers
     if row.status == "hypotheses":
-        found = _step_of(diff, row)
+        found = next((each for each in diff.steps_of(row) if each[1].verdict in REAL), None)
         return row.note if found is None else search_step(diff, *found)
     if row.status == "plain":
         one, other = (diff.value(row, side) for side in (0, 1))
@@ -299,17 +299,6 @@ def _result(diff: Diff, seq: SequenceDiff) -> list[str]:
 
 def _sequence(seq: SequenceDiff) -> str:
     return f"sequence {seq.seq_a}: " if seq.seq_a == seq.seq_b else f"sequence {seq.seq_a} | {seq.seq_b}: "
-
-
-def _step_of(diff: Diff, row: Row) -> tuple[SequenceDiff, StepOfSearch] | None:
-    """The step of a search that a row stands for, of the first sequence that differs there."""
-    for search in diff.searches:
-        if search.path == row.path:
-            for seq in search.seqs:
-                for step in seq.steps:
-                    if step.step == row.step and step.verdict in ("scores", "order", "other"):
-                        return seq, step
-    return None
 
 
 def _calls_without_values(diff: Diff, row: Row) -> list[str]:

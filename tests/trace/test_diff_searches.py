@@ -5,14 +5,22 @@ import pytest
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.trace.diff_text import what
 
 LABELS = ["#", "a", "b", "c"]
 # Of each label after the one before it. After "a" and after "b" nothing is a tie but where a test makes one.
 TABLE = np.log([[0.01, 0.45, 0.3, 0.24], [0.02, 0.08, 0.7, 0.2], [0.02, 0.28, 0.1, 0.6], [0.9, 0.04, 0.03, 0.03]])
 
 
-def searched(table, beam_size=2, batch_size=1, dtype="float32", after=None):
-    """The recording of a search; a state counts its steps, and has the score of each label at its place."""
+def searched(table, **options):
+    """The recording of a search."""
+    with rf.record() as trace:
+        search(table, **options)
+    return trace
+
+
+def search(table, beam_size=2, batch_size=1, dtype="float32", after=None):
+    """A search; a state counts its steps, and has the score of each label at its place."""
     batch = Dim(batch_size, name="batch")
     labels, before = Dim(4, name="labels", vocab=LABELS), Dim(4, name="before")
     scores = rf.convert_to_tensor(np.asarray(table).astype(dtype), dims=[before, labels])
@@ -23,17 +31,15 @@ def searched(table, beam_size=2, batch_size=1, dtype="float32", after=None):
         memory = 0.5 * state["memory"] + found if after is None else after(state["memory"], found)
         return found, {"memory": memory}
 
-    with rf.record() as trace:
-        rf.beam_search(
-            step,
-            state={"memory": rf.zeros([batch, labels])},
-            batch=batch,
-            max_seq_len=5,
-            beam_size=beam_size,
-            end_label=0,
-            axis=labels,
-        )
-    return trace
+    rf.beam_search(
+        step,
+        state={"memory": rf.zeros([batch, labels])},
+        batch=batch,
+        max_seq_len=5,
+        beam_size=beam_size,
+        end_label=0,
+        axis=labels,
+    )
 
 
 def changed(*places, by=1.0):
@@ -145,7 +151,7 @@ def test_other_scores_of_the_same_hypotheses_are_a_difference():
 
 def test_a_larger_beam_is_compared_by_what_the_smaller_one_keeps():
     table = changed((0, 3), by=-2.0)  # else the larger beam finds "c #"
-    diff = rf.diff(searched(table, 2), searched(table, 4))
+    diff = rf.diff(searched(table, beam_size=2), searched(table, beam_size=4))
     assert diff.first is None, diff.text
     seq = only_search(diff)
     assert all(step.verdict == "same" and step.shared == step.sizes[0] for step in seq.steps)
@@ -157,7 +163,7 @@ def test_a_larger_beam_that_finds_another_result_differs():
     table = np.log(
         [[1e-3, 0.55, 0.449, 1e-4], [0.3, 0.25, 0.25, 0.2], [0.99, 4e-3, 3e-3, 3e-3], [0.9, 0.04, 0.03, 0.03]]
     )
-    seq = only_search(rf.diff(searched(table, 1), searched(table, 2)))
+    seq = only_search(rf.diff(searched(table, beam_size=1), searched(table, beam_size=2)))
     assert (seq.result.labels_a[0], seq.result.labels_b) == ("a", ("b", "#"))
     assert seq.first.verdict == "other"
 
@@ -185,3 +191,18 @@ def test_hypotheses_that_have_ended_are_not_compared():
     ended_before = history.steps[last.step - 1]["ended"][0].sum()
     assert ended_before
     assert last.numbers.cells < 2 * 4
+
+
+def test_of_two_searches_at_one_path_each_is_said_by_itself():
+    with rf.record() as a:
+        search(TABLE, beam_size=1)
+        search(TABLE, beam_size=1)
+    with rf.record() as b:
+        search(changed((0, 1), by=-3.0), beam_size=1)
+        search(changed((0, 1), (0, 2), by=-3.0), beam_size=1)
+    diff = rf.diff(a, b)
+    first = [what(diff, row) for row in diff.rows if row.name == "hypotheses" and row.step == 0]
+    assert first == [
+        f'sequence 0: "a" (rank 1, {TABLE[0, 1]:.6g}) only in a, "{label}" (rank 1, {score:.6g}) only in b'
+        for label, score in (("b", TABLE[0, 2]), ("c", TABLE[0, 3]))
+    ]
