@@ -317,13 +317,13 @@ def _calls_without_values(diff: Diff, row: Row) -> list[str]:
 
 def _kinds(events: Sequence[Event]) -> str:
     counts = Counter((event.kind, event.path) for event in events)
-    steps = {
-        key: [event.step for event in events if (event.kind, event.path) == key and event.step is not None]
-        for key in counts
-    }
+    steps: dict[tuple[str, str], list[int]] = {}
+    for event in events:
+        if event.step is not None:
+            steps.setdefault((event.kind, event.path), []).append(event.step)
     parts = []
     for (kind, path), count in list(counts.items())[:6]:
-        there = steps[kind, path]
+        there = steps.get((kind, path), [])
         span = f", steps {min(there)} to {max(there)}" if len(set(there)) > 1 else f", step {there[0]}" if there else ""
         parts.append(f"{count} {kind}{' at ' + cut(path) if path else ''}{span}")
     rest = len(counts) - 6
