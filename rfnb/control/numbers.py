@@ -35,8 +35,10 @@ class Numbers(OfRun):
 
     @classmethod
     def of(cls, tensor: Tensor) -> Numbers:
-        """The numbers of a Tensor."""
+        """The numbers of a Tensor; small ones in 32 bits, so that sums and products of them do not overflow."""
         host, real = tensor.numpy(), None
+        if host.dtype.itemsize < 4 and host.dtype.kind in "fiu":
+            host = host.astype(np.float32 if host.dtype.kind == "f" else np.int32)
         for dim in tensor.dims:
             if dim.has_padding() and set(dim.length_dims) <= set(tensor.dims):
                 of_dim = dim.get_mask()

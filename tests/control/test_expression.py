@@ -75,6 +75,16 @@ def test_a_text_means_what_python_would(text, holds):
     assert bool(expression(asked())) is holds
 
 
+@pytest.mark.parametrize(
+    "text", ["h.sum() == 120000", "h + h == 240", "1000 * h == 120000", "h.sum(axis='feat') > 1e5"]
+)
+@pytest.mark.parametrize("dtype", ["float16", "int8", "uint8", "float32"])
+def test_sums_of_small_numbers_do_not_overflow(text, dtype):
+    feat = rf.Dim(1000, name="feat")
+    held = Values(h=rf.convert_to_tensor(np.full(1000, 120, dtype), dims=[feat]))
+    assert Expression(text)(Asked(Position("net", "net", 0, 0, held, {}), []))
+
+
 def refused(text):
     with pytest.raises(ValueError) as error:
         Expression(text)
