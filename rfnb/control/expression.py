@@ -150,7 +150,7 @@ class Expression(OfRun):
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.Attribute):
-            if node.attr in (*_METHODS, *_TRUTHS) and not node.attr.startswith("_"):
+            if node.attr in (*_METHODS, *_TRUTHS):
                 raise self._error(f"{ast.unparse(node)} is called: {ast.unparse(node)}()")
             return f"{self._dotted(node.value)}.{node.attr}"
         raise self._error(f"not understood: {ast.unparse(node)}")
