@@ -77,11 +77,14 @@ def _not_finite(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
 
 def _rounded(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
     """One side has only numbers of a smaller dtype."""
-    if a.dtype != np.float32 or b.dtype != np.float32 or a.size < _FEW or not a.any() or not b.any():
+    if a.dtype != np.float32 or b.dtype != np.float32 or not a.any() or not b.any():
         return ""
     for name, one, other in ((names[0], a, b), (names[1], b, a)):
-        for dtype, test, epsilon in (("bfloat16", _is_bfloat16, 2.0**-7), ("float16", _is_float16, 2.0**-10)):
-            if test(one) and not test(other):
+        for dtype, test, last, epsilon in (
+            ("bfloat16", _is_bfloat16, 16, 2.0**-7),
+            ("float16", _is_float16, 13, 2.0**-10),
+        ):
+            if test(one) and not test(other) and _uses(one, last):
                 near = not compare(one, other, None, Tolerance(dtype, 4 * epsilon)).differing
                 how = "rounded to it" if near else "computed in it"
                 return f"All values of {name} are numbers of {dtype}, although its dtype is float32: they were {how}."
@@ -95,6 +98,12 @@ def _is_bfloat16(values: np.ndarray) -> bool:
 def _is_float16(values: np.ndarray) -> bool:
     with np.errstate(all="ignore"):
         return bool(np.array_equal(values.astype(np.float16).astype(np.float32), values, equal_nan=True))
+
+
+def _uses(values: np.ndarray, bit: int) -> bool:
+    """Whether a bit of float32 is set as often as by chance: 0.5, 2 and 4.5 are numbers of any dtype, and were not rounded."""
+    found = np.unique(values[np.isfinite(values)])
+    return len(found) >= _FEW and 4 * int(np.count_nonzero(found.view(np.uint32) >> bit & 1)) >= len(found)
 
 
 def _dropped(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from asserting import ragged, raises_message, tensor, with_nan_padding
+from asserting import ragged, raises_message, randn, tensor, with_nan_padding
 
 import rfnb as rf
 from rfnb import Dim
@@ -370,3 +370,14 @@ def test_a_value_that_is_not_there_is_said(dims):
         '    d.find("loop")',
     ):
         rf.diff(trace, trace).find("loop", "y", 3)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_values_that_were_rounded_are_told_from_numbers_that_need_few_bits(dtype):
+    feat = Dim(64, name="feat")
+    random, halves = randn(feat), of(np.arange(64, dtype=np.float32) / 2, feat)
+    rounded = rf.cast(rf.cast(random, dtype), "float32")
+    for other, values, said in ((random, rounded, True), (halves * 1.0001, halves, False)):
+        diff = rf.diff(recorded({"x": other}), recorded({"x": values}))
+        assert diff.first is not None
+        assert any("rounded to it" in hint for hint in diff.hints()) is said
