@@ -20,12 +20,10 @@ from rfnb.trace.diff import Diff, diff
 from rfnb.trace.diff_dims import Planner, Sides, batch_dims, placed
 from rfnb.trace.diff_numbers import Tolerance, compare
 from rfnb.trace.diff_text import sentence
-from rfnb.trace.edits import edits
+from rfnb.trace.edits import aligned
 from rfnb.trace.outcome import best_so_far
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Branch, Left, Tree
-
-_MOST_CELLS = 1_000_000  # of the table that an alignment takes
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,7 @@ class Comparison:
         for seq in range(max(len(one.seqs), len(other.seqs))):
             a, b = (side.seqs[seq] if seq < len(side.seqs) else None for side in (one, other))
             scores = tuple(side.scores[seq] if seq < len(side.scores) else None for side in (one, other))
-            known = a is not None and b is not None and len(a) * len(b) <= _MOST_CELLS
-            found.append(Result(seq, a, b, (scores[0], scores[1]), edits(a or (), b or ()) if known else None))
+            found.append(Result(seq, a, b, (scores[0], scores[1]), None if a is None or b is None else aligned(a, b)))
         return found
 
     @cached_property

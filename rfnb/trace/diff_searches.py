@@ -15,9 +15,7 @@ import numpy as np
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.diff_numbers import Tolerance
 from rfnb.trace.diff_slots import Search, labels_of
-from rfnb.trace.edits import edits
-
-_MOST_EDITS = 1 << 20  # cells of the table of an alignment
+from rfnb.trace.edits import aligned
 
 SAME, SWAP, TIE, SCORES, ORDER, OTHER = "same", "swap", "tie", "scores", "order", "other"
 REAL = (SCORES, ORDER, OTHER)
@@ -266,17 +264,3 @@ def _result(a: BeamHistory, b: BeamHistory, one: int, other: int) -> Result:
         best.append((top[0].labels, top[0].score) if top else (None, float("nan")))
     (labels_a, score_a), (labels_b, score_b) = best
     return Result(labels_a, labels_b, score_a, score_b, aligned(labels_a or (), labels_b or ()))
-
-
-def aligned(a: Sequence[str], b: Sequence[str]) -> str | None:
-    """The edits from a to b as letters; what both begin and end with is the same. None: the rest is too long to align."""
-    begin = 0
-    while begin < min(len(a), len(b)) and a[begin] == b[begin]:
-        begin += 1
-    end = 0
-    while end < min(len(a), len(b)) - begin and a[len(a) - 1 - end] == b[len(b) - 1 - end]:
-        end += 1
-    inner_a, inner_b = a[begin : len(a) - end], b[begin : len(b) - end]
-    if len(inner_a) * len(inner_b) > _MOST_EDITS:
-        return None
-    return "=" * begin + edits(inner_a, inner_b) + "=" * end

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_MOST_CELLS = 1 << 20  # of the table of an alignment
+
+
+def aligned(a: Sequence[str], b: Sequence[str]) -> str | None:
+    """The edits from a to b as letters; what both begin and end with is the same. None: the rest is too long to align."""
+    begin = 0
+    while begin < min(len(a), len(b)) and a[begin] == b[begin]:
+        begin += 1
+    end = 0
+    while end < min(len(a), len(b)) - begin and a[len(a) - 1 - end] == b[len(b) - 1 - end]:
+        end += 1
+    inner_a, inner_b = a[begin : len(a) - end], b[begin : len(b) - end]
+    if len(inner_a) * len(inner_b) > _MOST_CELLS:
+        return None
+    return "=" * begin + edits(inner_a, inner_b) + "=" * end
+
 
 def edits(reference: Sequence[str], text: Sequence[str]) -> str:
     """The fewest edits that make `text` of the reference, as letters: "=" the same, "s" another label, "i" one more, "d" one less."""

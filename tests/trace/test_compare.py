@@ -70,6 +70,11 @@ def test_what_is_too_long_is_not_aligned():
     assert "2000 labels in A, 2000 in B; too long to be aligned" in str(Comparison(a, b, [a, b]))
 
 
+def test_of_long_results_only_what_lies_between_their_equal_ends_is_aligned():
+    a, b = branch("a", seqs=(("x",) * 2000 + ("y", "z"),)), branch("b", seqs=(("x",) * 2000 + ("w", "y", "z"),))
+    assert Comparison(a, b, [a, b]).results[0].edits == "=" * 2000 + "i=="
+
+
 def test_tensors_of_results_differ_in_so_many_entries_by_so_much():
     x = randn(BATCH)
     host = x.numpy().copy()
