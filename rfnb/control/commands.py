@@ -415,7 +415,7 @@ def edit(run: Run, step: int, path: str, nth: int, then: list[Any]) -> Asked:
         return asked
 
     def here() -> None:
-        now = _standing(run._gate.at)
+        now = _standing(run._gate.here)
         if now.tick != at.tick:
             raise _Wrong("The run has gone on meanwhile, and nothing was changed.")
         do(now)

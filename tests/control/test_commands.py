@@ -50,6 +50,17 @@ def test_a_page_steps_pauses_resumes_and_stops(page):
     assert [page.answer() for _ in range(5)] == [None] * 5
 
 
+def test_an_edit_is_done_where_it_was_asked_for_although_the_run_was_let_go_meanwhile(page):
+    run, go = page.run, threading.Event()
+    place = run._holder.places[run.at.tick]
+    run._gate.ask(lambda: go.wait(LONG))  # so that it is still to be done when the run is let go
+    page.ask("edit", step=0, path=place.path, nth=0, then=[{"do": "set", "state": "h", "how": "zero"}])
+    run.resume()
+    go.set()
+    assert page.answer() is None and run.wait(LONG)
+    assert [(change.step, change.words) for change in run.changes] == [(0, "state h set to 0")]
+
+
 def test_steps_asked_for_before_the_run_waits_again_add_up():
     go = threading.Event()
     made = []
