@@ -72,7 +72,8 @@ class Breakpoint(OfRun):
             if self._has_missed or asked.at.is_end:  # one loop without it is news, every step of it is not
                 return None
             self._has_missed = True
-            why = f"{self.text} was not asked: {missing}. It will be where there is one"
+            self.hits += 1
+            return f"{self.text} was not asked: {missing}. It will be where there is one"
         except Interrupted:
             why = f"{self.text} was interrupted: it did not end"
         except Exception as error:

@@ -199,6 +199,20 @@ def test_a_text_about_what_is_not_there_pauses_once_and_says_so():
     ]
 
 
+def test_one_that_was_not_asked_is_not_removed_by_that():
+    def fn():
+        scanned = sums("scan")()
+        return scanned, sums()()
+
+    run = paused(fn)
+    once = run.break_when("h.abs_max() >= 0", once=True)
+    run.resume()
+    assert run.wait(PATIENCE) and " was not asked: " in run.reason and run.breakpoints == (once,)
+    run.resume()
+    assert run.wait(PATIENCE) and run.at.path == "sums" and run.breakpoints == ()
+    run.stop()
+
+
 def test_a_loop_in_a_condition_is_no_step_of_the_run():
     def ask(at):
         sums()()
