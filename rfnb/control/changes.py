@@ -69,6 +69,18 @@ def _few(array: np.ndarray) -> str:
     return ", ".join(number_words(item) for item in array.reshape(-1).tolist())
 
 
+def as_given(value: Any) -> Any:
+    """The value as it is now. A change is made again in later steps and in branches, and who gave it may go on changing it."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, (list, tuple)):
+        items = map(as_given, value)
+        return list(items) if isinstance(value, list) else tuple(items)
+    if hasattr(value, "detach") and not isinstance(value, Tensor):  # of torch
+        return value.detach().clone()
+    return value
+
+
 def number_words(number: Any) -> str:
     """A number without the ".0" of a whole one."""
     text = repr(number)

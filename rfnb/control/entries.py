@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.control.changes import as_given
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, type_error
@@ -22,7 +23,7 @@ Key = Any
 
 
 def by_name(entries: Any, dims: Sequence[Dim]) -> Any:
-    """The same entries without Dims, which are others in each run."""
+    """The same entries as they are now, without Dims, which are others in each run."""
     if not isinstance(entries, Mapping):
         return entries
     named: dict[Key, Any] = {}
@@ -30,7 +31,7 @@ def by_name(entries: Any, dims: Sequence[Dim]) -> Any:
         if isinstance(key, Dim):
             same = [dim for dim in dims if dim.name == key.name]
             key = (key.name, same.index(key)) if len(same) > 1 and key in same else key.name
-        named[key] = at
+        named[key] = as_given(at)
     return named
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rfnb.control.attention_rows import RowEdit
-from rfnb.control.changes import entries_words, value_words
+from rfnb.control.changes import as_given, entries_words, value_words
 from rfnb.control.entries import by_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
@@ -109,5 +109,5 @@ class Rows:
         path, steps = self.path, self._steps
         entries = by_name(entries, self.dims or ())
         words = f"{entries_words(path, entries, kind='attention')} {words}"
-        given = RowEdit(path, entries, how, value, words)
+        given = RowEdit(path, entries, how, as_given(value), words)
         self._position.do(lambda at: at._held.attend(given, steps))

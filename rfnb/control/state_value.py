@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.control.changes import entries_words, number_words, value_words
+from rfnb.control.changes import as_given, entries_words, number_words, value_words
 from rfnb.control.entries import Chosen, by_name, under_names
 from rfnb.control.numbers import Numbers
 from rfnb.core.dim import Dim
@@ -124,7 +124,7 @@ class StateValue:
         return self._chosen(entries).of(self.numpy())
 
     def __setitem__(self, entries: Any, value: Any) -> None:
-        entries = by_name(entries, self.dims)
+        entries, value = by_name(entries, self.dims), as_given(value)
         said = f"the values of state {value.name}" if isinstance(value, StateValue) else value_words(value)
         self._do(entries, f"set to {said}", lambda now: now.changed(entries, value))
 

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from asserting import randn
+import torch
+from asserting import assert_same, randn
+from control.attending import decoding
 from control.held_models import BATCH, FEAT, TIME, letters, sums
 
 import rfnb as rf
@@ -137,3 +139,26 @@ def test_what_a_breakpoint_changes_is_repeated_by_branches():
     branch = run.from_step(5, paused=False)
     np.testing.assert_array_equal(branch.result[1].numpy(), expected)
     assert branch.drifted is None
+
+
+@pytest.mark.parametrize("of", [np.array, torch.tensor, list])
+def test_a_branch_puts_in_what_was_given_as_it_was_then(of):
+    run = held(sums())
+    value, places = of([1.0, 2.0]), [0, 3]
+    run.at.states["h"][{"batch": 0, "feat": places}] = value
+    value[1], places[0] = 7.0, 4
+    result = run.resume().result
+    branch = run.from_step(3, paused=False)
+    assert_same(branch.result[1], result[1])
+    assert branch.drifted is None
+
+
+def test_a_row_is_put_in_in_later_steps_as_it_was_when_it_was_given():
+    run = held(decoding())
+    row = np.array([0.0, 0.0, 1.0, 0.0])
+    run.at.attention["att"].during(None)[...] = row
+    row[:] = [1.0, 0.0, 0.0, 0.0]
+    run.step(2)
+    for weights in run.trace.attention.steps("att")[2:]:
+        assert (weights.numpy()[0, 0] == [0, 0, 1, 0, 0, 0]).all()
+    run.stop()
