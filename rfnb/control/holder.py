@@ -286,6 +286,7 @@ class Holder(Hold):
 
     def ended(self) -> None:
         """The function has a result: no step comes any more."""
+        self.attention.over(self)  # of a loop of the user's own, which does not say when it is over
         if self._trunk is not None:
             (path, step), around = self._trunk.step(self._trunk.end), self._trunk.around
             found = f'it was over after {len(self.steps)} steps, before step {step} of "{path}"'
