@@ -286,7 +286,7 @@ def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
     if isinstance(label, str):
         return label
     vocab = getattr(labels, "vocab", None)
-    return f"label {int(label)}" if vocab is None else str(vocab[int(label)])
+    return f"label {label}" if vocab is None else str(vocab[int(label)])
 
 
 def nothing_chooses(decided: Decided) -> ValueError:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import index_error, value_error
+from rfnb.core.errors import value_error
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
-from rfnb.search.labels import hypothesis_index, label_index, spelled
+from rfnb.search.labels import check_number, hypothesis_index, label_index, spelled
 from rfnb.search.rank import Flat, Ranked, take
 
 Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
@@ -68,13 +68,9 @@ def check(decided: Decided, batch: Sequence[Dim], beam: Dim | None, ended: Ended
         ValueError: If the hypothesis has ended.
     """
     seqs, hypotheses = math.prod(dim.extent for dim in batch), 1 if beam is None else beam.extent
-    for what, given, size in (("seq", decided.seq, seqs), ("hypothesis", decided.hypothesis, hypotheses)):
-        if given is not None and not 0 <= given < size:
-            raise index_error(
-                f"{decided.kind}: no {what} {given}.",
-                [("given", given), ("there are", size)],
-                f"They are 0 to {size - 1}.",
-            )
+    check_number(decided.kind, "seq", decided.seq, seqs)
+    if decided.hypothesis is not None:
+        check_number(decided.kind, "hypothesis", decided.hypothesis, hypotheses)
     if ended is None or decided.hypothesis is None:
         return
     dims = batch if beam is None else (*batch, beam)

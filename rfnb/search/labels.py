@@ -53,6 +53,21 @@ def label_index(decided: Decided, labels: Dim) -> int:
     return int(label)
 
 
+def check_number(kind: str, what: str, given: Any, count: int) -> None:
+    """Whether it is one of so many.
+
+    Raises:
+        IndexError: If not.
+    """
+    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    if not whole or not 0 <= given < count:
+        raise index_error(
+            f"{kind}: no {what} {int(given) if whole else repr(given)}.",
+            [("given", int(given) if whole else repr(given)), ("there are", count)],
+            f"They are 0 to {count - 1}.",
+        )
+
+
 def spelled(decided: Decided, labels: Dim) -> Decided:
     """The same, where a text that is no label but several of them, with spaces, is one label after the other."""
     vocab = getattr(labels, "vocab", None) or ()
@@ -95,6 +110,7 @@ def labels_so_far(loop: Loop, seq: int, what: str) -> list[list[int]]:
     """The labels of each hypothesis of a sequence before the next step, without what comes after its end; [] before the first choice.
 
     Raises:
+        IndexError: If there is no such sequence.
         ValueError: If a step does not choose one label.
     """
     search = loop.search
@@ -110,6 +126,7 @@ def labels_so_far(loop: Loop, seq: int, what: str) -> list[list[int]]:
             f"run.at.{what}(..., hypothesis=0)",
         )
     batch = search.batch_dims()
+    check_number(what, "seq", seq, math.prod(dim.extent for dim in batch))
     count = search.last.out_dim.extent
     place, labels = np.arange(count), []
     for step in reversed(steps):

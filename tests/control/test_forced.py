@@ -570,3 +570,30 @@ def test_what_no_choice_has_looked_at_is_said(face):
         UserWarning, match="in its last step something was not done as it was asked for.\nban: nothing chooses here"
     ):
         assert_same(run.result[0], expected[0])
+
+
+@pytest.mark.parametrize("seq", ["0", None, 1.5, True, 2, -1])
+@pytest.mark.parametrize("hypothesis", [0, "a"])
+def test_a_sequence_that_there_is_not_is_said(seq, hypothesis):
+    run = rf.run(search(), paused=True)
+    run.wait()
+    run.force("b", seq=seq)  # before the first choice nobody knows
+    run.step()
+    assert run.reason.startswith(f"force: no seq {seq!r}.\n"), run.reason
+    for change in (run.force, run.ban):
+        with pytest.raises(IndexError) as error:
+            change("a", seq=seq, hypothesis=hypothesis)
+        assert str(error.value) == (
+            f"{change.__name__}: no seq {seq!r}.\n  given      {seq!r}\n  there are  2\nThey are 0 to 1."
+        )
+    run.stop()
+
+
+def test_a_label_that_there_is_not_is_said_before_the_first_choice_by_a_pause():
+    run = rf.run(search(), paused=True)
+    run.wait()
+    run.force(None)
+    assert [change.words for change in run.changes] == ["forced label None for hypothesis 0 of sequence 0"]
+    run.step()
+    assert run.reason == "force: no label None.\n  labels  labels=6\nLabels are 0 to 5."
+    run.stop()
