@@ -73,33 +73,34 @@ def scan(
         steps = _WhileCond(cond, cond_dims, cond_before_body, max_seq_len)
     state, template, hold, held = initial, ys, holding(), False
     outputs = None if ys is None else map_nested(_Output, ys)
-    while steps.may_go_on():
-        x = None if xs is None else map_nested(steps.frame, xs)
-        if not steps.begin(x, state):
-            break
-        if hold is not None:
-            state, held = hold.step_of("scan", steps.index, state, steps), True
-        try:
-            with around_step(steps.dims, steps.ended_before):
-                y, new = body(x, state)
-        except BaseException as error:
-            before.note(error)
-            before.restore()
+    try:
+        while steps.may_go_on():
+            x = None if xs is None else map_nested(steps.frame, xs)
+            if not steps.begin(x, state):
+                break
             if hold is not None:
-                hold.over("scan")
-            raise
-        check_state(f"scan, step {steps.index}", state, new)
-        active = steps.active((y, new))
-        state = new if active is None else where_nested(new, state, condition=active)
-        if steps.index == 0 and ys is None:
-            template, outputs = y, map_nested(_Output, y)
-        steps.stacks = any(isinstance(leaf, Tensor) for leaf in values_in(y))
-        if not agree(_both_tensors, template, y):
-            raise _changed_outputs(steps.index, template, y)
-        map_nested(_Output.check_and_add if not return_tensor_arrays else _Output.add, outputs, y)
-        steps.end(x, state)
-    if hold is not None and held:
-        hold.over("scan")
+                state, held = hold.step_of("scan", steps.index, state, steps), True
+            try:
+                with around_step(steps.dims, steps.ended_before):
+                    y, new = body(x, state)
+            except BaseException as error:
+                before.note(error)
+                before.restore()
+                raise
+            check_state(f"scan, step {steps.index}", state, new)
+            active = steps.active((y, new))
+            state = new if active is None else where_nested(new, state, condition=active)
+            if steps.index == 0 and ys is None:
+                template, outputs = y, map_nested(_Output, y)
+            if hold is not None:
+                steps.stacks = any(isinstance(leaf, Tensor) for leaf in values_in(y))
+            if not agree(_both_tensors, template, y):
+                raise _changed_outputs(steps.index, template, y)
+            map_nested(_Output.check_and_add if not return_tensor_arrays else _Output.add, outputs, y)
+            steps.end(x, state)
+    finally:
+        if hold is not None and held:
+            hold.over("scan")
     dim = steps.finish()
     if steps.index == 0 and ys is None:
         raise value_error(

@@ -1,5 +1,7 @@
 """Attention that is changed where a run stands: as plain computations that change the same, and what does not fit changes nothing."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -305,6 +307,21 @@ def test_a_change_is_over_with_its_loop(face):
     run.at.attention["att"].during(None).focus(0)
     run.resume()
     assert_same(run.result[1], Decoder("dot")(START_AFTER))
+
+
+def test_a_change_is_for_its_step_although_a_scan_in_that_fails():
+    one, two = Dim(1), Dim(2)
+
+    def body(x, h):
+        with contextlib.suppress(rf.DimError):  # its state gets another dim
+            rf.scan(spatial_dim=one, initial=h, body=lambda x, h: (h, rf.expand_dim(h, dim=two)))
+        return Decoder("dot").att(START_AFTER), h
+
+    run = paused_at(0, lambda: rf.scan(spatial_dim=Dim(3), initial=rf.zeros([]), body=body)[0])
+    run.at.attention["attention"].focus(0)
+    run.resume()
+    plain, attended = Decoder("dot").att(START_AFTER).numpy(), run.result.numpy()
+    assert [bool(np.array_equal(step, plain)) for step in attended] == [False, True, True]
 
 
 START_AFTER = randn(BATCH, HEADS, FEAT, seed=8)
