@@ -9,7 +9,7 @@ from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.nn.attention.attended import attended
+from rfnb.nn.attention.attended import are_edited, attended, note_fused
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
 from rfnb.ops.gather import gather
@@ -17,7 +17,6 @@ from rfnb.ops.math import clip_by_value, combine_bc, compare_bc, exp, round, squ
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
-from rfnb.rec.hold import holding
 from rfnb.trace.probe import listening
 
 
@@ -85,9 +84,11 @@ def gauss_window_attention(
     last = clip_by_value(axis.get_size_tensor(device=base.device) - 1, 0, frames_dim.extent - 1)
     index = combine_bc(clip_by_value(frames, 0, frames_dim.extent - 1), "minimum", last)
     by_frame = of_frames = None
-    if holding() is not None or listening("attention"):
+    if are_edited() or listening("attention"):
         by_frame = _by_frame(weights, index, window, frames_dim)
         of_frames = attended(by_frame, axis=frames_dim)
+    else:
+        note_fused(weights, window, frames_dim)
     if of_frames is not by_frame and of_frames is not None:
         out = matmul(of_frames, base, reduce=frames_dim)
     else:
