@@ -214,7 +214,7 @@ class Holder(Hold):
         made = self.heard.take()
         at = Position(loop, path, index, tick, held, values, self._done)
         at.do = lambda edit: self._do(at, edit)
-        why = None
+        why = ""
         if trunk is not None and found is not None:
             self.drifted = f"{found}; {trunk.around}" if trunk.around else found
             self.kept.leave_trunk(tick)
@@ -225,7 +225,7 @@ class Holder(Hold):
         try:
             for change in self._changes.get(tick, ()):
                 self._repeat(change, at)
-            self._gate.pass_(at, (lambda at: self._reason(at, made)) if why is None else lambda _: why)
+            self._gate.pass_(at, lambda at: self._reason(at, made, why))
         finally:
             at.is_left = True
         self.heard.want(self._breakpoints.kinds)
@@ -326,6 +326,7 @@ class Holder(Hold):
         refused, self._refused = self._refused, None
         return refused
 
-    def _reason(self, at: Position, made: Sequence[Made]) -> str | None:
-        halt = self.halt[1] if self.halt is not None and self.halt[0] == at.tick else None
-        return "; ".join(filter(None, [self.take_refused(), self._breakpoints.reason(at, made), halt])) or None
+    def _reason(self, at: Position, made: Sequence[Made], drifted: str) -> str | None:
+        halt = self.halt[1] if self.halt is not None and self.halt[0] == at.tick and not drifted else None
+        reasons = [drifted, self.take_refused(), self._breakpoints.reason(at, made), halt]
+        return "; ".join(filter(None, reasons)) or None

@@ -501,7 +501,7 @@ class Run(OfRun):
         trunk = Trunk(self._holder.steps, self._holder.kept, end, words, is_other)
         other = Run(self._fn, self._args, self._kwargs, name, trunk, record, kept, self._turns)
         other._numbers = self._numbers
-        other._changes.update({at: list(done) for at, done in self._changes.items() if at < end})
+        other._changes.update({at: list(done) for at, done in [*self._changes.items()] if at < end})
         return other
 
     def from_step(

@@ -110,6 +110,44 @@ def test_a_run_whose_surroundings_have_changed_says_so():
     branch.stop()
 
 
+def test_a_breakpoint_is_asked_also_where_a_branch_has_drifted():
+    log, go = [], threading.Event()
+
+    def grows():
+        loop = rf.Loop(axis=TIME, name="grows")
+        loop.state.h = rf.zeros([BATCH, FEAT])
+        for _ in loop:
+            log.append(1)
+            assert len(log) <= 7 or go.wait(LONG)
+            loop.state.h = loop.state.h + float(len(log))
+        return loop.state.h
+
+    run = rf.run(grows)
+    _ = run.result
+    branch = run.from_step(4)
+    point = branch.break_when("h.max() == 8")
+    go.set()
+    branch.wait()
+    assert (
+        branch.reason == f"this is not what the run it branches from did: {branch.drifted}; breakpoint h.max() 8 == 8"
+    )
+    assert point.hits == 1
+    branch.stop()
+
+
+def test_a_branch_is_made_of_a_run_that_is_being_changed():
+    run = rf.run(sums())
+    _ = run.result
+
+    class Meanwhile(int):
+        def __lt__(self, other):
+            run._changes.setdefault(99, [])  # as the thread of the run does
+            return int(self) < other
+
+    run._changes[Meanwhile(1)] = []
+    assert_same(run.from_step(3, paused=False).result[1], run.result[1])
+
+
 def test_parameters_that_have_changed_are_noticed():
     linear = rf.Linear(FEAT, rf.Dim(5, name="out"))
 
