@@ -14,6 +14,7 @@ from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.where import where
 from rfnb.rec.selection import align_host
+from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import listening, trace_context
 
 
@@ -92,7 +93,7 @@ class AttentionEdits:
         Raises:
             KeyError: If it may not be unknown, or there are several.
         """
-        found = [path] if path in self.known else [each for each in self.known if each.endswith(f".{path}")]
+        found = [path] if path in self.known else [each for each in self.known if is_end_of(path, each)]
         if len(found) == 1 or (not found and may_be_unknown):
             return found[0] if found else None
         raise missing_key_error(
@@ -158,9 +159,7 @@ class AttentionEdits:
     def _fits(self, one: _Lasting, path: str) -> bool:
         if one.refused:
             return False
-        if one.path is not None:
-            return path == one.path
-        return path == one.edit.path or path.endswith(f".{one.edit.path}")
+        return path == one.path if one.path is not None else is_end_of(one.edit.path, path)
 
     def _path(self) -> str:
         return trace_context.place.path or self._here()

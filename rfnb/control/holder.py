@@ -19,6 +19,7 @@ from rfnb.control.steps import Steps
 from rfnb.core.errors import index_error
 from rfnb.rec import running
 from rfnb.rec.hold import Hold
+from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import listen, listening
 from rfnb.trace.tree import Changed
 
@@ -302,7 +303,7 @@ class Holder(Hold):
         found = [
             tick
             for tick, (loop, index) in enumerate(steps)
-            if index == step and (path is None or loop == path or loop.endswith(f".{path}"))
+            if index == step and (path is None or is_end_of(path, loop))
         ]
         if nth is not None:
             runs = numbers(steps, path)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rfnb.control.of_run import OfRun
+from rfnb.trace.match import is_end_of
 
 
 class Place(NamedTuple):
@@ -80,7 +81,7 @@ def numbers(steps: Iterable[tuple[str, int]], path: str | None) -> list[int | No
     found: list[int | None] = []
     count = 0
     for loop, step in steps:
-        if path is not None and loop != path and not loop.endswith(f".{path}"):
+        if path is not None and not is_end_of(path, loop):
             found.append(None)
             continue
         before, number = last.get(loop, (step, 0))

@@ -15,6 +15,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.decisions import Decided
 from rfnb.rec.nested import leaves, map_nested
+from rfnb.trace.match import is_end_of
 
 
 class Held(Protocol):
@@ -204,7 +205,7 @@ class PositionStates(Mapping[str, StateValue]):
 
     def _find(self, path: str) -> tuple[str, str, int, Tensor]:
         tensors = self._tensors()
-        found = [path] if path in tensors else [each for each in tensors if each.endswith(f".{path}")]
+        found = [path] if path in tensors else [each for each in tensors if is_end_of(path, each)]
         if len(found) != 1:
             raise missing_key_error(
                 f'run: {"several states end in" if found else "no state"} "{path}".',

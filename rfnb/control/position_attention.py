@@ -10,6 +10,7 @@ from rfnb.control.changes import as_given, entries_words, value_words
 from rfnb.control.entries import by_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
+from rfnb.trace.match import is_end_of
 
 if TYPE_CHECKING:
     from rfnb.control.position import Position
@@ -69,7 +70,7 @@ class Rows:
         return found[0].dims if found else None
 
     def _full(self) -> str:
-        ends = [path for path in self._position.attention if path == self.path or path.endswith(f".{self.path}")]
+        ends = [path for path in self._position.attention if is_end_of(self.path, path)]
         return self.path if self.path in ends or len(ends) != 1 else ends[0]
 
     def during(self, steps: int | None) -> Rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rfnb.control.outcome import outcome_of
 from rfnb.trace.outcome import best_so_far
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Branch, Left, Tree
+from rfnb.trace.tree import Branch, Tree
 
 if TYPE_CHECKING:
     from rfnb.control.run import Run
@@ -47,6 +47,5 @@ def _branch(run: Run) -> Branch:
     else:
         outcome = best_so_far(trace)
     reason = f"{type(error).__name__}: {error}".splitlines()[0] if error is not None else run.reason
-    left = None if run.left is None else Left(*run.left)
     parent = None if run.parent is None else run.parent.name
-    return Branch(run.name, parent, left, tuple(run.steps), tuple(run.changes), state, reason, outcome, trace)
+    return Branch(run.name, parent, run.left, tuple(run.steps), tuple(run.changes), state, reason, outcome, trace)
