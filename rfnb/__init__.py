@@ -219,7 +219,9 @@ from rfnb.search.transducer import transducer_beam_search, transducer_greedy_dec
 from rfnb.search.transducer_align import transducer_forced_align
 
 # -- Held while they run -----------------------------------------------------------------------------------------------
-from rfnb.control.run import Run, RunStopped, gate, run
+from rfnb.control.own_loop import gate
+from rfnb.control.run import Run, RunStopped
+from rfnb.control.start import run
 
 # -- N-gram models -----------------------------------------------------------------------------------------------------
 from rfnb.lm.ngram import NGramLM

@@ -14,6 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.control.of_run import OfRun
+from rfnb.core.errors import message
+
+PATIENCE, PATIENCE_AFTER = 3.0, 3.0
+"""seconds: how long a condition may be asked while somebody waits for the run to pause or stop, and then may take to be ended"""
 
 
 class Interrupted(BaseException):
@@ -32,7 +36,7 @@ class Asking(OfRun):
         """Give what `fn` gives; by the thread of the run.
 
         Args:
-            who: Says `now`.
+            who: Says `now`. Its `text` is what is asked.
 
         Raises:
             Interrupted: It was ended.
@@ -56,8 +60,9 @@ class Asking(OfRun):
         now = self._now
         return None if now is None else (now[0], time.monotonic() - now[1])
 
-    def interrupt_after(self, seconds: float) -> None:
-        """End what is being asked then and has been for so long, without waiting for it here."""
+    def end_late(self) -> None:
+        """End what is being asked, if it still is after a while, without waiting for it here."""
+        seconds = PATIENCE
 
         def end() -> None:
             now = self.now()
@@ -68,6 +73,32 @@ class Asking(OfRun):
             timer = threading.Timer(seconds, end)
             timer.daemon = True
             timer.start()
+
+    def end_while(self, what: str, name: str, arrived: Callable[[float], bool]) -> None:
+        """Wait until a run has arrived or is at work in a step; a condition that it is still asking meanwhile is ended.
+
+        Args:
+            what, name: What the run is to do, and its name.
+            arrived: Waits so many seconds, and gives whether it has.
+
+        Raises:
+            TimeoutError: If the condition cannot be ended.
+        """
+        for again, patience in enumerate((PATIENCE, PATIENCE_AFTER)):
+            if arrived(patience):
+                return
+            now = self.now()
+            if now is None or now[1] < PATIENCE:  # a long step, or another condition
+                return
+            if again:
+                raise TimeoutError(
+                    message(
+                        f"{what}: {name} asks a condition that does not end.",
+                        [("condition", now[0].text), ("asked for", f"{now[1]:.0f} seconds")],
+                        "It waits in a call from which it does not come back, so nothing can end it. The run arrives when it does.",
+                    )
+                )
+            self.interrupt()
 
     def interrupt(self) -> None:
         """End the condition that is being asked; nothing if none is, or Python cannot."""

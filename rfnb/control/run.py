@@ -11,82 +11,44 @@ other = run.from_step(3)                        # the same once more, to go othe
 
 from __future__ import annotations
 
-import atexit
 import contextvars
-import functools
 import inspect
 import itertools
-import math
-import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from numbers import Integral, Real
+from numbers import Real
 from os import PathLike
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
-from rfnb.backends import registry
+from rfnb.control.again import once_more, states_at
+from rfnb.control.arguments import limit_of, no_call
+from rfnb.control.begun import note_begun
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
 from rfnb.control.counted import Counted
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.generators import Generators
 from rfnb.control.holder import Holder, Trunk
-from rfnb.control.kept import Kept, KeptSpan, States
-from rfnb.control.look import looked_at, not_made_again
+from rfnb.control.kept import Kept, KeptSpan
+from rfnb.control.look import looked_at
 from rfnb.control.of_run import OfRun
 from rfnb.control.places import Place
 from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
-from rfnb.control.surroundings import Difference, Surroundings, in_words, surroundings_of
+from rfnb.control.surroundings import Difference, Surroundings, surroundings_of
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
-from rfnb.core.errors import message, missing_key_error, runtime_error, type_error, value_error
-from rfnb.ops.amp import get_amp_policy, set_amp_policy, set_amp_policy_ctx
+from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
 from rfnb.ops.random_state import own_step_seeds
-from rfnb.rec.hold import held_by, holding, let_go
-from rfnb.trace.probe import stop_hearing
+from rfnb.rec.hold import held_by
 from rfnb.trace.record import record as recorded
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Changed, Left, Tree
 
-PATIENCE, PATIENCE_AFTER = 3.0, 3.0
-"""seconds: how long a condition may be asked while somebody waits for the run to pause or stop, and then may take to be ended"""
-
 _numbers = itertools.count(1)
 _naming = threading.Lock()
-_begun: weakref.WeakSet[Run] = weakref.WeakSet()
-
-
-@atexit.register
-def stop_all() -> None:
-    """Stop every run, as is done before Python ends: a thread of torch that is cut off takes the process down with a message."""
-    runs = [run for run in _begun if run._gate.mode != "over"]
-    for run in runs:
-        run._gate.stop()
-    for run in runs:
-        if not run._gate.until_over(2.0):
-            run._breakpoints.asking.interrupt()
-            run._gate.until_over(1.0)
-
-
-def _in_fork() -> None:
-    """This process is a copy of one that has runs: they go on there, their threads are not here."""
-    let_go()
-    for run in [run for run in _begun if run._gate.mode != "over"]:
-        run._gate.forked()
-        run._turns.forked()
-        run._error = runtime_error(
-            f"{run.name}: it runs in another process.",
-            [("here", os.getpid()), ("there", os.getppid())],
-            "This one was forked from it, and has no threads of it.",
-        )
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=_in_fork)
 
 
 class RunStopped(RuntimeError):
@@ -149,7 +111,7 @@ class Run(OfRun):
         gate, begun = self._gate, threading.Event()
         work = lambda: self._work(modes, begun)  # noqa: E731
         gate.worker = threading.Thread(target=context.copy().run, args=(work,), name=f"rfnb {self.name}", daemon=True)
-        _begun.add(self)
+        note_begun(self)
         gate.worker.start()
         begun.wait()
         if self._record is not False and self.trace is None:  # it did not begin: what to record was not understood
@@ -190,7 +152,7 @@ class Run(OfRun):
                 result = self._fn(*self._args, **self._kwargs)
                 if inspect.iscoroutine(result):
                     result.close()
-                    raise _no_call("coroutine", self._fn)
+                    raise no_call("coroutine", self._fn)
                 self._holder.after_all()
                 self._holder.ended()
             return result
@@ -207,7 +169,7 @@ class Run(OfRun):
         Raises:
             TimeoutError: If it cannot be ended. The run pauses when it does.
         """
-        limit = _limit("pause", timeout)
+        limit = limit_of("pause", timeout)
         self.told += 1
         self._gate.pause("it was told to")
         self._end_condition("pause", limit, self._gate.until_standing)
@@ -220,7 +182,7 @@ class Run(OfRun):
             ValueError: For less than 1.
             RuntimeError: If it is over.
         """
-        limit = _limit("step", timeout)
+        limit = limit_of("step", timeout)
         if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
             raise value_error(
                 f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
@@ -244,7 +206,7 @@ class Run(OfRun):
         Raises:
             TimeoutError: If it cannot be ended. The run ends when it does.
         """
-        limit = _limit("stop", timeout)
+        limit = limit_of("stop", timeout)
         self.told += 1
         self._gate.stop()
         self._end_condition("stop", limit, self._gate.until_over)
@@ -264,7 +226,7 @@ class Run(OfRun):
             RuntimeError: In the run itself.
             ValueError: If the timeout is no number of seconds.
         """
-        limit = _limit("wait", timeout)
+        limit = limit_of("wait", timeout)
         self._need_outside("wait")
         return until_over(self._gate, limit) if poll else self._until_standing(limit)
 
@@ -467,42 +429,7 @@ class Run(OfRun):
             RuntimeError: If they were not kept, and the function does not do the same once more.
         """
         tick = self._holder.tick_of("look", step, path, nth)
-        return looked_at(*self._holder.steps[tick], tick, self._states_at(tick))
-
-    def _states_at(self, tick: int) -> States:
-        kept, steps = self._holder.kept, self._holder.steps
-        found = kept.at(tick)
-        if found is not None:
-            return found
-        if self.parent is not None and tick < kept.begin:
-            return self.parent._states_at(tick)
-        span = kept.around(tick, len(steps))
-        # up to where it shows whether it was the same
-        end = next((each for each in kept.ticks() if each >= span[-1]), span[-1])
-        quiet = self._once_more(f"{self.name} again", end, False, KeptSpan(span))
-        quiet._changes[end] = [lambda at: quiet._gate.stop()]
-        context, modes = self._begins
-        context = context.copy()
-        context.run(stop_hearing)
-        quiet._start(context, modes)
-        quiet._gate.until_standing()
-        quiet.stop()
-        made = cast(KeptSpan, quiet._holder.kept).states
-        if quiet.drifted or tick not in made:
-            raise not_made_again(*steps[tick], quiet.drifted or f"{type(quiet._error).__name__}: {quiet._error}")
-        kept.put(made)
-        return made[tick]
-
-    def _once_more(self, name: str | None, end: int, record: bool | Mapping[str, Any], kept: Kept | None = None) -> Run:
-        """A run of the same function, with all that was changed in this one before a tick."""
-        around = self._surroundings.differences() if self._surroundings is not None else {}
-        words = in_words(around, self._changed_by_itself)
-        is_other = kept is None and any(each.counts for each in around.values())
-        trunk = Trunk(self._holder.steps, self._holder.kept, end, words, is_other)
-        other = Run(self._fn, self._args, self._kwargs, name, trunk, record, kept, self._turns)
-        other._numbers = self._numbers
-        other._changes.update({at: list(done) for at, done in [*self._changes.items()] if at < end})
-        return other
+        return looked_at(*self._holder.steps[tick], tick, states_at(self, tick))
 
     def from_step(
         self,
@@ -537,7 +464,7 @@ class Run(OfRun):
                 f'run.from_step({step}, lambda at: at.force("AH"))',
             )
         tick = self._holder.tick_of("from_step", step, path, nth)
-        branch = self._once_more(name, tick, self._record)
+        branch = once_more(self, name, tick, self._record)
         branch.parent, branch.left = self, Left(tick, *self._holder.steps[tick])
         branch._before = tuple(change for change in self.changes if change.tick < tick)
         if change is not None:
@@ -593,28 +520,12 @@ class Run(OfRun):
     def _mark(self, mark: Callable[[], None]) -> None:
         """Let the gate know, and return at once; a condition that goes on being asked is ended after a while."""
         mark()
-        self._breakpoints.asking.interrupt_after(PATIENCE)
+        self._breakpoints.asking.end_late()
 
-    def _end_condition(self, what: str, timeout: float | None, arrived: Callable[[float], bool]) -> None:
-        """Wait until the run has arrived or is at work in a step; a condition that it is still asking meanwhile is ended."""
-        asking = self._breakpoints.asking
-        if timeout is not None or threading.current_thread() is self._gate.worker:
-            return
-        for again, patience in enumerate((PATIENCE, PATIENCE_AFTER)):
-            if arrived(patience):
-                return
-            now = asking.now()
-            if now is None or now[1] < PATIENCE:  # a long step, or another condition
-                return
-            if again:
-                raise TimeoutError(
-                    message(
-                        f"{what}: {self.name} asks a condition that does not end.",
-                        [("condition", now[0].text), ("asked for", f"{now[1]:.0f} seconds")],
-                        "It waits in a call from which it does not come back, so nothing can end it. The run arrives when it does.",
-                    )
-                )
-            asking.interrupt()
+    def _end_condition(self, what: str, limit: float | None, arrived: Callable[[float], bool]) -> None:
+        """End a condition that is still being asked while this thread waits, as long as it takes, for the run to arrive."""
+        if limit is None and not self._gate.is_worker:
+            self._breakpoints.asking.end_while(what, self.name, arrived)
 
     def _last_step(self) -> int:
         return self._holder.steps[-1][1] if self._holder.steps else 0
@@ -640,149 +551,3 @@ class Run(OfRun):
                 "From one of its steps it goes on again as another run:",
                 f"branch = run.from_step({self._last_step()})",
             )
-
-
-def run(
-    fn: Callable[..., Any],
-    *args: Any,
-    paused: bool = False,
-    name: str | None = None,
-    record: bool | Mapping[str, Any] = True,
-    break_when: Any = None,
-    **kwargs: Any,
-) -> Run:
-    """Run a function in a thread of its own, and give a handle that holds its loops.
-
-    What is current here (gradients, defaults, recordings, training) is so in the run too. It waits at the steps of each `Loop`, `scan`
-    and `beam_search`, and where the function calls `rf.gate`.
-
-    Args:
-        fn: Called with `args` and `kwargs`.
-        paused: Whether it waits before its first step.
-        name: In messages and in the tree of branches.
-        record: Whether it is recorded, as `run.trace`; a dict has the options of `rf.record`, as `{"kinds": "beams"}`.
-        break_when: A condition as of `Run.break_when`, or a list of them. They hear too what is made before the first step.
-
-    Raises:
-        TypeError, ValueError: If fn cannot be called, or what to record or a condition cannot be understood.
-        RuntimeError: Inside of a run: its thread would wait for another one.
-    """
-    if isinstance(fn, Run):
-        raise type_error(
-            f"run: {fn.name} was started already.",
-            [("state", fn.state)],
-            "A run is made once. The same from its beginning is another one:",
-            "again = run.from_step(0, paused=False)",
-        )
-    if not callable(fn):
-        raise type_error(
-            "run: no function.", [("given", type(fn).__name__)], "It runs when it is called.", "rf.run(model.search, x)"
-        )
-    kind = _runs_later(fn)
-    if kind is not None:
-        raise _no_call(kind, fn)
-    if holding() is not None:
-        raise runtime_error(
-            "run: inside of a run.",
-            [("fn", getattr(fn, "__name__", type(fn).__name__))],
-            "The loops of what is called here are held by the run around it.",
-            "fn(...)",
-        )
-    made = Run(fn, args, kwargs, name, record=options_of(record))
-    for condition in (
-        break_when if isinstance(break_when, (list, tuple)) else [] if break_when is None else [break_when]
-    ):
-        made.break_when(condition)
-    if paused:
-        made._gate.pause("it was started paused")
-    return made._start(contextvars.copy_context(), modes_here())
-
-
-def modes_here() -> Callable[[], None]:
-    """A function that makes current in another thread what is current in this one, besides its context."""
-    policy = get_amp_policy()
-    with set_amp_policy_ctx(None) if policy is not None else nullcontext():  # which has modes of its own
-        modes = registry.selected().current_modes()
-
-    def again() -> None:
-        modes()
-        if policy is not None:
-            set_amp_policy(policy)
-
-    return again
-
-
-def _runs_later(fn: Callable[..., Any]) -> str | None:
-    """The kind of function whose call runs nothing yet; None: it is none."""
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    for each in (fn, type(fn).__call__):
-        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
-            return "generator"
-        if inspect.iscoroutinefunction(each):
-            return "coroutine"
-    return None
-
-
-def _no_call(kind: str, fn: Any) -> TypeError:
-    """The error for a call that gives something which runs later, outside of the run."""
-    name = getattr(fn, "__name__", type(fn).__name__)
-    return type_error(
-        f"run: its call makes a {kind}, and runs nothing.",
-        [("fn", name)],
-        "A run is the call of a function. Give one that goes through all of it:",
-        "rf.run(lambda: list(fn(...)))" if kind == "generator" else "rf.run(lambda: asyncio.run(fn(...)))",
-    )
-
-
-def _limit(what: str, timeout: Any) -> float | None:
-    """The seconds to wait at most; None: no limit. What is below 0 is 0."""
-    if timeout is None or timeout == float("inf"):
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout):
-        raise value_error(
-            f"{what}: no number of seconds.",
-            [("timeout", repr(timeout))],
-            "It waits so many seconds at most; None: as long as it takes.",
-        )
-    return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
-
-
-def options_of(record: Any) -> bool | Mapping[str, Any]:
-    """The `record` of a run, if `rf.record` has such options.
-
-    Raises:
-        TypeError: If it has not.
-    """
-    if not isinstance(record, bool):
-        known = list(inspect.signature(recorded).parameters)
-        if not isinstance(record, Mapping) or not set(record) <= set(known):
-            raise type_error(
-                "run: what is to be recorded?",
-                [
-                    ("record", sorted(map(str, record)) if isinstance(record, Mapping) else repr(record)),
-                    ("options", ", ".join(known)),
-                ],
-                "True, False, or a dict of options of rf.record.",
-                'rf.run(fn, record={"kinds": "beams"})',
-            )
-    return record
-
-
-def gate(step: int, **values: Any) -> None:
-    """A step of a loop of one's own begins: a run waits here, as it does in a `Loop`; without a run this does nothing.
-
-    Args:
-        step: From 0.
-        **values: What can be looked at where it waits: `run.at.values`, and Tensors in `run.at.states`.
-    """
-    hold = holding()
-    if isinstance(hold, Holder):
-        if isinstance(step, bool) or not isinstance(step, Integral) or step < 0:
-            raise value_error(
-                "gate: no number of a step.",
-                [("step", repr(step))],
-                "Steps are counted from 0.",
-                "rf.gate(step, loss=loss)",
-            )
-        hold.step_of_own(step, values)

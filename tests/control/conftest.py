@@ -1,6 +1,6 @@
 import pytest
 
-from rfnb.control.run import stop_all
+from rfnb.control.begun import stop_all
 
 
 @pytest.fixture(autouse=True)

@@ -8,15 +8,15 @@ from control.held_models import sums
 from control.stops import PATIENCE
 
 import rfnb as rf
-from rfnb.control import run as run_module
+from rfnb.control import asking as asking_module
 from rfnb.control.asking import Asking, Interrupted
 from rfnb.control.commands import obey
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(run_module, "PATIENCE", 0.05)
-    monkeypatch.setattr(run_module, "PATIENCE_AFTER", PATIENCE)
+    monkeypatch.setattr(asking_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(asking_module, "PATIENCE_AFTER", PATIENCE)
 
 
 def asks(condition):
@@ -71,7 +71,7 @@ def test_a_command_of_a_page_ends_it_too_and_waits_for_nothing(name, state):
 
 
 def test_what_cannot_be_ended_is_said_and_the_run_arrives_when_it_ends(monkeypatch):
-    monkeypatch.setattr(run_module, "PATIENCE_AFTER", 0.05)
+    monkeypatch.setattr(asking_module, "PATIENCE_AFTER", 0.05)
     ends = threading.Event()
     run = asks(ends.wait)
     with pytest.raises(TimeoutError) as error:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any, NamedTuple
 
-from rfnb.control.run import Run, modes_here, options_of
-from rfnb.control.run import run as started
+from rfnb.control.arguments import options_of
+from rfnb.control.run import Run
+from rfnb.control.start import modes_here
+from rfnb.control.start import run as started
 from rfnb.core.errors import runtime_error, type_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.viz import display

@@ -1,0 +1,71 @@
+"""The checks of what `rf.run` and the commands of a run are given."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import threading
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
+
+from rfnb.core.errors import type_error, value_error
+from rfnb.trace.record import record as recorded
+
+
+def runs_later(fn: Callable[..., Any]) -> str | None:
+    """The kind of function whose call runs nothing yet; None: it is none."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    for each in (fn, type(fn).__call__):
+        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+            return "generator"
+        if inspect.iscoroutinefunction(each):
+            return "coroutine"
+    return None
+
+
+def no_call(kind: str, fn: Any) -> TypeError:
+    """The error for a call that gives something which runs later, outside of the run."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return type_error(
+        f"run: its call makes a {kind}, and runs nothing.",
+        [("fn", name)],
+        "A run is the call of a function. Give one that goes through all of it:",
+        "rf.run(lambda: list(fn(...)))" if kind == "generator" else "rf.run(lambda: asyncio.run(fn(...)))",
+    )
+
+
+def limit_of(what: str, timeout: Any) -> float | None:
+    """The seconds to wait at most; None: no limit. What is below 0 is 0."""
+    if timeout is None or timeout == float("inf"):
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout):
+        raise value_error(
+            f"{what}: no number of seconds.",
+            [("timeout", repr(timeout))],
+            "It waits so many seconds at most; None: as long as it takes.",
+        )
+    return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
+
+
+def options_of(record: Any) -> bool | Mapping[str, Any]:
+    """The `record` of a run, if `rf.record` has such options.
+
+    Raises:
+        TypeError: If it has not.
+    """
+    if not isinstance(record, bool):
+        known = list(inspect.signature(recorded).parameters)
+        if not isinstance(record, Mapping) or not set(record) <= set(known):
+            raise type_error(
+                "run: what is to be recorded?",
+                [
+                    ("record", sorted(map(str, record)) if isinstance(record, Mapping) else repr(record)),
+                    ("options", ", ".join(known)),
+                ],
+                "True, False, or a dict of options of rf.record.",
+                'rf.run(fn, record={"kinds": "beams"})',
+            )
+    return record

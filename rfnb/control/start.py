@@ -1,0 +1,85 @@
+"""Start: `rf.run`, which lets a function run in a thread of its own."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from rfnb.backends import registry
+from rfnb.control.arguments import no_call, options_of, runs_later
+from rfnb.control.run import Run
+from rfnb.core.errors import runtime_error, type_error
+from rfnb.ops.amp import get_amp_policy, set_amp_policy, set_amp_policy_ctx
+from rfnb.rec.hold import holding
+
+
+def run(
+    fn: Callable[..., Any],
+    *args: Any,
+    paused: bool = False,
+    name: str | None = None,
+    record: bool | Mapping[str, Any] = True,
+    break_when: Any = None,
+    **kwargs: Any,
+) -> Run:
+    """Run a function in a thread of its own, and give a handle that holds its loops.
+
+    What is current here (gradients, defaults, recordings, training) is so in the run too. It waits at the steps of each `Loop`, `scan`
+    and `beam_search`, and where the function calls `rf.gate`.
+
+    Args:
+        fn: Called with `args` and `kwargs`.
+        paused: Whether it waits before its first step.
+        name: In messages and in the tree of branches.
+        record: Whether it is recorded, as `run.trace`; a dict has the options of `rf.record`, as `{"kinds": "beams"}`.
+        break_when: A condition as of `Run.break_when`, or a list of them. They hear too what is made before the first step.
+
+    Raises:
+        TypeError, ValueError: If fn cannot be called, or what to record or a condition cannot be understood.
+        RuntimeError: Inside of a run: its thread would wait for another one.
+    """
+    if isinstance(fn, Run):
+        raise type_error(
+            f"run: {fn.name} was started already.",
+            [("state", fn.state)],
+            "A run is made once. The same from its beginning is another one:",
+            "again = run.from_step(0, paused=False)",
+        )
+    if not callable(fn):
+        raise type_error(
+            "run: no function.", [("given", type(fn).__name__)], "It runs when it is called.", "rf.run(model.search, x)"
+        )
+    kind = runs_later(fn)
+    if kind is not None:
+        raise no_call(kind, fn)
+    if holding() is not None:
+        raise runtime_error(
+            "run: inside of a run.",
+            [("fn", getattr(fn, "__name__", type(fn).__name__))],
+            "The loops of what is called here are held by the run around it.",
+            "fn(...)",
+        )
+    made = Run(fn, args, kwargs, name, record=options_of(record))
+    for condition in (
+        break_when if isinstance(break_when, (list, tuple)) else [] if break_when is None else [break_when]
+    ):
+        made.break_when(condition)
+    if paused:
+        made._gate.pause("it was started paused")
+    return made._start(contextvars.copy_context(), modes_here())
+
+
+def modes_here() -> Callable[[], None]:
+    """A function that makes current in another thread what is current in this one, besides its context."""
+    policy = get_amp_policy()
+    with set_amp_policy_ctx(None) if policy is not None else nullcontext():  # which has modes of its own
+        modes = registry.selected().current_modes()
+
+    def again() -> None:
+        modes()
+        if policy is not None:
+            set_amp_policy(policy)
+
+    return again
