@@ -22,6 +22,14 @@ import rfnb as rf
 from rfnb.control.begun import _begun
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Ctrl+C is an error, also where these tests run in the background of a shell that is not interactive, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def waits(go):
     """A function that makes two steps, then waits in the third one until `go` is set."""
 
