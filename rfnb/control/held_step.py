@@ -101,6 +101,9 @@ class HeldStep(StepAround):
         if self._decisions:
             self._choice_is_over()
             self._decisions = []
+        for one in self._next:
+            link = self._loop.search.links[0]
+            self.refuse(_no_step_comes(one, link.sources or link.last.tokens.sparse_dim))
         if self._is_held:
             if self._holder.heard.kinds:
                 self._holder.heard.note_ended(self._loop, self._path, self._index)
@@ -244,6 +247,17 @@ class HeldEnd(HeldValues):
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
         """Refused."""
         raise _at_the_end("a length")
+
+
+def _no_step_comes(decided: Decided, labels: Dim | tuple[Dim, ...] | None) -> ValueError:
+    return value_error(
+        "force: no step comes for what was to follow.",
+        [
+            ("then", ", ".join(label_words(label, labels) for label in (decided.label, *decided.then))),
+            ("seq", decided.seq),
+        ],
+        "The search is over before it.",
+    )
 
 
 def _at_the_end(what: str) -> ValueError:

@@ -597,3 +597,14 @@ def test_a_label_that_there_is_not_is_said_before_the_first_choice_by_a_pause():
     run.step()
     assert run.reason == "force: no label None.\n  labels  labels=6\nLabels are 0 to 5."
     run.stop()
+
+
+def test_labels_that_were_to_follow_when_a_search_is_over_are_said():
+    run = rf.run(search(), paused=True)
+    run.step(STEPS - 1)
+    run.force("a", "b", "c", seq=1)
+    run.resume()
+    with pytest.warns(
+        UserWarning, match="force: no step comes for what was to follow.\n  then  b, c\n  seq   1\nThe search is over"
+    ):
+        _result_of(run)
