@@ -29,8 +29,10 @@ def opened(lab):
     """Opens a notebook with cells, and runs them until the run can be held."""
     (lab.server.root / "stop").unlink(missing_ok=True)
 
-    def open_(cells, button="pause", kernel="python3"):
+    def open_(cells, button="pause", kernel="python3", subshells=True):
         lab.open(lab.write("held.ipynb", *cells, kernel=kernel))
+        if not subshells:
+            lab.page.evaluate("() => { window.jupyterapp.serviceManager.kernels.commsOverSubshells = 'disabled'; }")
         lab.run_all()
         view = tools(lab)
         expect(view.locator(f"[data-do={button}]")).to_be_visible(timeout=ms(60))
@@ -50,6 +52,21 @@ def test_clicks_hold_a_run(lab, opened, cells):
     expect(view).to_have_attribute("data-state", "stopped")
     expect(view.locator(".rfnb-run-words")).to_contain_text("without a result")
     assert lab.errors == []
+
+
+def test_a_page_that_a_cell_holds_up_follows_the_run_and_is_heard_later(lab, opened):
+    """As in VS Code, and in JupyterLab until it has a subshell for what pages say."""
+    view = opened(CELLS["another cell is busy"], subshells=False)
+    expect(view).to_contain_text("a cell holds it up")
+    step = at(view)
+    lab.page.wait_for_function(
+        "step => Number(document.querySelector('[data-kind=control]').dataset.at) > step + 50", arg=step
+    )
+    press(view, "pause")
+    expect(view).to_have_attribute("data-state", "running")
+    (lab.server.root / "stop").touch()
+    expect(view).to_have_attribute("data-state", "paused")
+    expect(view).not_to_contain_text("holds it up")
 
 
 @pytest.mark.skipif(not KERNELS, reason="RFNB_KERNELS has no Pythons with other versions of ipykernel")

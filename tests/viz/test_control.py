@@ -149,6 +149,19 @@ def test_a_page_that_looks_gets_the_state_though_nothing_has_changed(page):
     assert page.said() == [None]
 
 
+def test_a_page_that_is_not_heard_follows_a_run_that_records_nothing():
+    def endless():
+        for step in range(1_000_000):
+            rf.gate(step)
+
+    run = rf.run(endless, name="endless", record=False)
+    run.speed = 100
+    page = Page(run)
+    assert wait_until(lambda: page.state()["state"] == "running")
+    step = page.state()["steps"]
+    assert wait_until(lambda: page.state()["steps"] > step + 20)
+
+
 def test_a_page_hears_what_code_does(page):
     run = page.view.run
     point = run.break_when(4)

@@ -90,7 +90,7 @@ export class Held implements HeldRun {
       this.looks = setTimeout(
         () => {
           if (this.kernel === "asked") this.kernel = "silent";
-          if (this.kernel !== "silent") return;
+          if (this.kernel === "answers") return;
           this.tell();
           this.look(tries + 1);
         },
@@ -135,7 +135,10 @@ export class Held implements HeldRun {
       said?: string | null;
       head?: RunState;
     };
-    if (rfnb === "run" && head) this.renew(head);
+    if (rfnb === "run" && head) {
+      if (this.kernel === "silent") this.kernel = "late"; // it is there, and does not hear yet
+      this.renew(head);
+    }
     if (rfnb !== "did" || !id || !this.waiting.has(id)) return;
     const before = this.kernel;
     this.kernel = "answers";

@@ -150,6 +150,23 @@ describe("a held run", () => {
     held.destroy();
   });
 
+  it("is late, not silent, where its kernel says how far it is and hears nothing yet", () => {
+    const kernel = new Kernel(),
+      held = new Held(kernel.wire);
+    held.renew(frame({ serial: 1 }).head);
+    kernel.tell({ rfnb: "run", head: frame({ serial: 2 }).head });
+    expect(held.kernel).toBe("asked");
+    vi.advanceTimersByTime(1000);
+    expect(held.kernel).toBe("silent");
+    kernel.tell({ rfnb: "run", head: frame({ serial: 3 }).head });
+    expect([held.kernel, held.held, held.state.serial]).toEqual(["late", held, 3]);
+    vi.advanceTimersByTime(2000);
+    expect(kernel.asked.length).toBe(3); // it goes on asking
+    kernel.answer();
+    expect(held.kernel).toBe("answers");
+    held.destroy();
+  });
+
   it("is found in a frame of its own and in a group", () => {
     const alone = frame();
     expect(stateIn(alone)).toBe(alone.head);

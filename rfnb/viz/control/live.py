@@ -52,6 +52,7 @@ class RunView:
         self._watch(run)  # which draws it, so there has to be a view
         pump.put(self.view, self._draw)  # what has come in between
         self._hear_of_all()
+        controls.put(self, self._say)  # how far it is, also to a page that is not heard
         _shown.add(self)
         _settle_after_cells()
 
