@@ -119,8 +119,9 @@ class View:
             return
         if self._widget is None:
             pump.drop(self)
+            self._spec = spec  # a job that had begun before has one of its own
         else:
-            pump.finish(self, self._send)
+            pump.finish(self, lambda: self.draw(spec))
         if self._handle is not None:
             display.republish(self._handle, self._repr_mimebundle_())
 

@@ -118,6 +118,28 @@ def test_show_prints_text_where_there_is_no_notebook(capsys, monkeypatch):
     assert capsys.readouterr().out.startswith("Attention: sequence 0")
 
 
+@pytest.mark.parametrize("displayed", [True, False])
+def test_what_is_drawn_while_a_recording_ends_is_not_the_last(displayed):
+    with rf.record() as trace:
+        view = attention_view(live=True)
+        if displayed:
+            view.as_widget()
+        last, begun = attention_view(live=False).spec, threading.Event()
+
+        def make(more):
+            if not more:
+                return last
+            begun.set()
+            assert wait_until(lambda: view.spec is last)  # it is told of the end before it has made what it makes
+            return attention_view(live=True).spec
+
+        view.follow(trace, make)
+        rf.probe("states", h=rf.zeros([rf.Dim(2, name="unit")]))
+        assert begun.wait(LONG)
+    assert view.spec is last
+    assert not displayed or not unpack(view.as_widget().frame).head["live"]
+
+
 def test_following_calls_no_drawing_in_the_thread_of_the_model():
     threads = []
     with rf.record() as trace:
