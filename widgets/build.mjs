@@ -46,15 +46,31 @@ const only = (kind, folder) => ({
     }));
   },
 });
+// Nothing is held where there is no kernel.
+const handless = {
+  name: "handless",
+  setup(build) {
+    build.onLoad({ filter: /src\/\w+\/hands\.ts$/ }, () => ({
+      contents: "export const offer = () => null;",
+      loader: "ts",
+    }));
+  },
+};
 const jobs = [
   { ...common, entryPoints: ["src/index.ts"], outfile: `${out}/rfnb.js` },
-  { ...common, format: "iife", entryPoints: ["src/static.ts"], outfile: `${out}/rfnb-static.js` },
+  {
+    ...common,
+    format: "iife",
+    entryPoints: ["src/static.ts"],
+    outfile: `${out}/rfnb-static.js`,
+    plugins: [handless, self],
+  },
   ...Object.entries(KINDS).map(([kind, folder]) => ({
     ...common,
     format: "iife",
     entryPoints: ["src/static.ts"],
     outfile: `${out}/rfnb-static-${kind}.js`,
-    plugins: [only(kind, folder), self],
+    plugins: [only(kind, folder), handless, self],
   })),
   { ...common, inject: [], plugins: [], entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
 ];
