@@ -53,6 +53,21 @@ def plain_sums(edits: dict[int, Callable[[np.ndarray], None]]) -> np.ndarray:
     return h
 
 
+def growing() -> Callable[[], Any]:
+    """Sums of the length of a list outside of the loop, so that no run is as the one before."""
+    log: list[int] = []
+
+    def grows() -> Any:
+        loop = rf.Loop(axis=TIME, name="grows")
+        loop.state.h = rf.zeros([BATCH, FEAT])
+        for _ in loop:
+            log.append(1)
+            loop.state.h = loop.state.h + float(len(log))
+        return loop.state.h
+
+    return grows
+
+
 STATE = {"for": "h", "with": "h", "scan": "state"}
 
 

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 from asserting import assert_same
-from control.held_models import BATCH, FEAT, TIME, plain_sums, sums
+from control.held_models import BATCH, FEAT, TIME, growing, plain_sums, sums
 from waiting import LONG, wait_until
 
 import rfnb as rf
@@ -88,17 +88,7 @@ def test_loops_in_loops_are_told_apart_by_their_path():
 
 
 def test_a_run_whose_surroundings_have_changed_says_so():
-    log = []
-
-    def grows():
-        loop = rf.Loop(axis=TIME, name="grows")
-        loop.state.h = rf.zeros([BATCH, FEAT])
-        for _ in loop:
-            log.append(1)
-            loop.state.h = loop.state.h + float(len(log))
-        return loop.state.h
-
-    run = rf.run(grows)
+    run = rf.run(growing())
     _ = run.result
     branch = run.from_step(4)
     branch.wait()

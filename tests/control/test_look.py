@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from control.held_models import BATCH, FEAT, TIME, sums
+from control.held_models import BATCH, FEAT, growing, sums
 from control.noisy_models import KINDS, noisy, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,17 +150,7 @@ def test_what_was_is_read_and_not_changed():
 
 def test_states_that_cannot_be_made_again_are_not_made_up(monkeypatch):
     monkeypatch.setattr(kept, "LIMIT", TINY)
-    log = []
-
-    def grows():
-        loop = rf.Loop(axis=TIME, name="grows")
-        loop.state.h = rf.zeros([BATCH, FEAT])
-        for _ in loop:
-            log.append(1)
-            loop.state.h = loop.state.h + float(len(log))
-        return loop.state.h
-
-    run = rf.run(grows)
+    run = rf.run(growing())
     result = run.result.numpy().copy()
     gone = next(tick for tick in range(7) if run._holder.kept.at(tick) is None)
     with pytest.raises(RuntimeError) as error:

@@ -232,7 +232,8 @@ def test_what_the_function_raises_is_raised_where_its_result_is_asked_for_and_sh
     assert explorer.result == 0.25
 
 
-def test_a_run_that_is_stopped_by_hand_has_no_result():
+def explored_without_end():
+    """An explorer whose run makes steps for ever, until x is 0."""
     begun = threading.Event()
 
     def fn(x):
@@ -246,6 +247,11 @@ def test_a_run_that_is_stopped_by_hand_has_no_result():
     assert begun.wait(LONG)
     with explorer._changed:
         assert explorer._changed.wait_for(lambda: explorer.run.state == "running", LONG)
+    return explorer
+
+
+def test_a_run_that_is_stopped_by_hand_has_no_result():
+    explorer = explored_without_end()
     explorer.run.stop()
     with pytest.raises(RuntimeError, match="it was stopped after"):
         explorer.result
@@ -254,19 +260,7 @@ def test_a_run_that_is_stopped_by_hand_has_no_result():
 
 
 def test_waiting_for_a_paused_run_says_so():
-    begun = threading.Event()
-
-    def fn(x):
-        for step in range(10**9 if x else 1):
-            rf.gate(step)
-            begun.set()
-
-    explorer = explored(fn, x=0)
-    begun.clear()
-    explorer.set(x=1)
-    assert begun.wait(LONG)
-    with explorer._changed:
-        assert explorer._changed.wait_for(lambda: explorer.run.state == "running", LONG)
+    explorer = explored_without_end()
     explorer.run.pause()
     with pytest.raises(RuntimeError) as error:
         explorer.wait()
