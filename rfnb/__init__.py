@@ -254,6 +254,7 @@ from rfnb.interop.hf_llama import (
     import_params_hf_llama_to_rf_transformer_decoder,
 )
 from rfnb.interop.hf_search import hf_search_options
+import rfnb.interop.seen.door as _door  # lets recordings see into torch modules
 from rfnb.interop.net_from_dict import net_from_dict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint
 
@@ -354,5 +355,5 @@ _backend_methods.bind(globals())
 _required_dims.name_the_dims(globals())
 _paths.make_modules(globals())
 _loading.end()
-del _NoCollection, _backend_methods, _loading, _marking, _operators, _paths, _required_dims, _typing
+del _NoCollection, _backend_methods, _door, _loading, _marking, _operators, _paths, _required_dims, _typing
 __version__ = "0.1.0"

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rfnb.core.errors import type_error, value_error
+from rfnb.trace.attach import Options, attached, attacher_of
 from rfnb.trace.calls_of_ops import CallsOfOps, Numbers
 from rfnb.trace.event import Templates, bytes_of, keep
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
@@ -31,6 +32,7 @@ def record(
     *,
     ops: bool = False,
     values: bool = False,
+    dims: Mapping[str, Any] | None = None,
 ) -> Iterator[Trace]:
     """Keep the events of a with-block in a Trace.
 
@@ -45,11 +47,14 @@ def record(
         limit: bytes. What would exceed it and all that follows is not kept; `trace.truncated` then tells where, and a
             warning what to do. The run goes on. The default is 256 MiB: some thousand steps of a small model.
         model: A Module whose `named_modules()` gives the paths, or a dict of Modules by the name that their paths begin with. Default: the
-            outermost module of each module.
+            outermost module of each module. A torch.nn.Module is seen into while the block runs: what its modules compute is
+            offered as if they were written in rfnb (docs/contracts/seen.md).
         ops: Also the calls of ops, as events of the kind "op" without values, and of all calls which tensors they read and made, by
             number: what `rf.viz.flow` draws. That takes some microseconds for each op. Who names the kind "op" gets them too.
         values: Also the values that modules (and with `ops` the ops) return, without copy: what `rf.diff` of two recordings needs to say in
             which module they differ first. They stay in memory as long as the trace, and count for the limit.
+        dims: Of a model of torch, names for the axes of what modules get and return, by path: {"encoder": ["batch", "time", "feature"]}.
+            Default: guessed by the kinds of modules and by what is the same tensor or has the same size.
 
     Yields:
         The Trace, which fills while the block runs.
@@ -66,7 +71,8 @@ def record(
             "rf.record(limit=512 << 20)    # 512 MiB",
         )
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
-    names = _names_of(model)
+    names, others = _names_of(model)
+    options = Options(wants_kind, dims or {})
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = Numbers() if ops else None
@@ -92,17 +98,19 @@ def record(
 
     try:
         with listen(listener, names, wants_kind), CallsOfOps(listener) if ops else nullcontext():
-            yield trace
+            with attached(others, options) if others else nullcontext():
+                yield trace
     finally:
         trace.close()
         if kinds is not None:
             warn_of_kinds("record", [kinds] if isinstance(kinds, str) else kinds, trace.events)
 
 
-def _names_of(model: Any) -> dict[int, tuple[Any, str]]:
-    """The path of each module, by its id."""
+def _names_of(model: Any) -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
+    """The path of each module, by its id; and those models that offer nothing by themselves."""
     given = model if isinstance(model, Mapping) else {"": model} if model is not None else {}
     names: dict[int, tuple[Any, str]] = {}
+    others: dict[str, Any] = {}
     for prefix, each in given.items():
         if not isinstance(prefix, str) or not callable(getattr(each, "named_modules", None)):
             raise type_error(
@@ -112,15 +120,17 @@ def _names_of(model: Any) -> dict[int, tuple[Any, str]]:
                 'rf.record(model={"encoder": encoder, "decoder": decoder})',
             )
         if not any(hasattr(module, "module_path") for _, module in each.named_modules()):  # of a layer above this one
-            raise type_error(
-                "record: this model offers no events.",
-                [("model", f"{type(each).__module__}.{type(each).__name__}")],
-                "Only modules of rfnb do. What a model of another kind computes is recorded where its own code offers it:",
-                'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
-            )
+            if attacher_of(each) is None:
+                raise type_error(
+                    "record: this model offers no events.",
+                    [("model", f"{type(each).__module__}.{type(each).__name__}")],
+                    "Only modules of rfnb and of torch do. What another model computes is recorded where its own code offers it:",
+                    'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
+                )
+            others[prefix] = each
         for name, module in each.named_modules():
             names.setdefault(id(module), (module, ".".join(filter(None, [prefix, name]))))
-    return names
+    return names, others
 
 
 def _class_of(model: Any) -> str:

@@ -1,0 +1,88 @@
+"""attach: torch modules offer what they compute, while a recording is open.
+
+`forward` of each module instance is another function meanwhile. Hooks would do, but for layers of nn.TransformerEncoder a hook
+switches the fast path off, which changes the last bits of the result. The wrappers go when the last recording of the model is closed.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
+from rfnb.interop.seen.calls import Call, _current
+from rfnb.interop.seen.functions import functions_seen
+from rfnb.interop.seen.names import Names
+from rfnb.interop.seen.readers import tell
+from rfnb.trace.attach import Options
+from rfnb.trace.probe import listening, trace_context
+
+_lock = threading.Lock()
+# By id of a module: it, its wrapper, the `forward` of its own that it had, one entry per recording.
+_wrapped: dict[int, tuple[Any, Any, Any, list[int]]] = {}
+_names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=())  # of each open recording
+
+
+@contextmanager
+def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[None]:
+    """Let torch modules offer what they compute while a block runs."""
+    modules = list({id(module): module for model in models.values() for module in model.modules()}.values())
+    names = Names(options.dims, _names.get()[-1] if _names.get() else None)
+    _names.set((*_names.get(), names))
+    for module in modules:
+        _wrap(module)
+    try:
+        with functions_seen(modules):
+            yield
+    finally:
+        for module in modules:
+            _unwrap(module)
+        _names.set(tuple(other for other in _names.get() if other is not names))
+
+
+def _wrap(module: torch.nn.Module) -> None:
+    with _lock:
+        if id(module) not in _wrapped:
+            wrapper, own = _seeing(module, module.forward), module.__dict__.get("forward")
+            _wrapped[id(module)] = module, wrapper, own, []
+            module.__dict__["forward"] = wrapper
+        _wrapped[id(module)][-1].append(1)
+
+
+def _unwrap(module: torch.nn.Module) -> None:
+    with _lock:
+        _, wrapper, own, count = _wrapped[id(module)]
+        count.pop()
+        if not count:
+            del _wrapped[id(module)]
+            if module.__dict__.get("forward") is not wrapper:  # somebody has put another one there meanwhile
+                return
+            del module.__dict__["forward"]
+            if own is not None:
+                module.__dict__["forward"] = own
+
+
+def _seeing(module: torch.nn.Module, forward: Any) -> Any:
+    @functools.wraps(forward)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        names = _names.get()
+        path = trace_context.module_name(module) if names and listening() else None
+        if path is None:
+            return forward(*args, **kwargs)
+        call = Call(module, path, _current.get(), names[-1], args, kwargs)
+        token, before = _current.set(call), trace_context.enter_module(lambda: path)
+        try:
+            result = forward(*args, **kwargs)
+            tell(call, result)
+            return result
+        finally:
+            trace_context.leave_module(before)
+            _current.reset(token)
+
+    return seen

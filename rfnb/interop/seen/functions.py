@@ -1,0 +1,89 @@
+"""Functions of torch that are seen wherever a recorded model calls them.
+
+    @sees(torch.nn.functional, "scaled_dot_product_attention")
+    def attention(call: Call, args, kwargs, result) -> None:
+        probe_later("attention", ...)
+
+While a model of torch is recorded, the function at this place is one that calls the original and then tells its handlers; also where a
+module of the model has imported it by name. Who records nothing in this context gets the original's result and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from rfnb.interop.seen.calls import Call, current
+from rfnb.interop.seen.readers import unseen
+from rfnb.trace.probe import listening
+
+Handler = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
+_handlers: dict[tuple[Any, str], list[Handler]] = {}
+_lock = threading.Lock()
+_open: list[int] = []  # one entry for each open recording
+_put: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is there now
+
+
+def sees(owner: Any, name: str) -> Callable[[Handler], Handler]:
+    """Let a function handle the calls of `owner.name` inside of modules that are recorded."""
+
+    def register(handler: Handler) -> Handler:
+        _handlers.setdefault((owner, name), []).append(handler)
+        return handler
+
+    return register
+
+
+@contextmanager
+def functions_seen(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
+    """See the functions in a with-block, also those that the code of these modules has imported by name."""
+    files = {cls.__module__ for module in modules for cls in type(module).__mro__}
+    with _lock:
+        _open.append(1)
+        for (owner, name), handlers in _handlers.items():
+            original = next((was for at, key, was, _ in _put if at is owner and key == name), getattr(owner, name))
+            places = [(owner, name)]
+            for file in files:
+                names = vars(sys.modules.get(file, object)) if file in sys.modules else {}
+                places += [(sys.modules[file], key) for key, value in list(names.items()) if value is original]
+            for at, key in places:
+                if not any(at is other and key == same for other, same, _, _ in _put):
+                    seen = _seeing(original, handlers)
+                    _put.append((at, key, vars(at).get(key, _nothing), seen))
+                    setattr(at, key, seen)
+    try:
+        yield
+    finally:
+        with _lock:
+            _open.pop()
+            if not _open:
+                while _put:
+                    at, key, was, seen = _put.pop()
+                    if vars(at).get(key) is not seen:  # somebody has put another one there meanwhile
+                        continue
+                    delattr(at, key) if was is _nothing else setattr(at, key, was)
+
+
+_nothing: Any = object()
+
+
+def _seeing(original: Any, handlers: list[Handler]) -> Any:
+    @functools.wraps(original)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        call = current()
+        if call is not None and listening():
+            for handler in handlers:
+                try:
+                    handler(call, args, kwargs, result)
+                except Exception as error:
+                    unseen(call, error)
+        return result
+
+    return seen

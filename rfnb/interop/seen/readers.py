@@ -1,0 +1,74 @@
+"""Readers: what a recording offers of the call of a module, by its type.
+
+    @reads(torch.nn.LSTM)
+    def lstm(call: Call, result: Any) -> None:
+        probe("states", ...)
+
+    @reads("transformers.models.t5.modeling_t5.T5Attention")    # by name: nothing is imported
+
+A reader is called after the call, with what it has returned, while the place of the run is still inside of the module. The readers of
+all base classes are called, those of the nearest class last, until one returns False.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.interop.seen.calls import Call
+
+Reader = Callable[[Call, Any], Any]
+_readers: dict[str, list[Reader]] = {}
+_of_types: dict[type, list[Reader]] = {}
+
+
+def reads(*kinds: type | str) -> Callable[[Reader], Reader]:
+    """Let a function offer what calls of modules of these classes (and of those that inherit from them) compute."""
+
+    def register(reader: Reader) -> Reader:
+        for kind in kinds:
+            _readers.setdefault(kind if isinstance(kind, str) else _name(kind), []).append(reader)
+        _of_types.clear()
+        return reader
+
+    return register
+
+
+def readers_of(kind: type) -> list[Reader]:
+    """The readers of a class of modules."""
+    if kind not in _of_types:
+        _of_types[kind] = [reader for base in kind.__mro__ for reader in _readers.get(_name(base), ())]
+    return _of_types[kind]
+
+
+def tell(call: Call, result: Any) -> None:
+    """Offer what a call has computed. What goes wrong here costs a warning, never the run."""
+    for reader in readers_of(type(call.module)):
+        try:
+            if reader(call, result) is False:
+                return
+        except Exception as error:
+            unseen(call, error)
+
+
+def unseen(call: Call, error: Exception) -> None:
+    """Warn that something of a call could not be seen, once for each path of a recording."""
+    said = call.names.said
+    if call.path not in said:
+        said.add(call.path)
+        warnings.warn(
+            message(
+                "record: a call of this module could not be seen into; the run goes on.",
+                [("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"),
+                 ("reason", f"{type(error).__name__}: {error}")],
+                "What its code knows it can offer by itself:",
+                'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
+            ),
+            stacklevel=2,
+        )  # fmt: skip
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

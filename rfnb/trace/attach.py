@@ -1,0 +1,65 @@
+"""attach: a recording sees into a model of another library, whose modules offer nothing by themselves.
+
+    attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")     # by `rfnb/__init__.py`
+    with attached(models, options):
+        ...                                                         # what its modules compute is offered by probes
+
+What knows the library lies above this layer, and is imported when the first such model is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Options(NamedTuple):
+    """The part of what a recording was told that is about models of other libraries.
+
+    Attributes:
+        wants: Says of a kind of events whether it is recorded.
+        dims: Names of axes by the path of a module, or by the path and the name of an input.
+    """
+
+    wants: Callable[[str], bool]
+    dims: Mapping[str, Any]
+
+
+Attach = Callable[[Mapping[str, Any], Options], AbstractContextManager[Any]]
+"""Of models by the name that their paths begin with; offers by probes while the block runs, and leaves the models as they were."""
+
+_places: dict[str, str] = {}  # base class of models, with its module: where the function is that attaches to them
+
+
+def attach_by(base: str, place: str) -> None:
+    """Let models that inherit from a class be seen into.
+
+    Args:
+        base: Of the class, its module and name, with dots.
+        place: "module:function" of an `Attach`.
+    """
+    _places[base] = place
+
+
+def attacher_of(model: Any) -> str | None:
+    """The place of what attaches to a model; None if nothing does."""
+    bases = (f"{base.__module__}.{base.__qualname__}" for base in type(model).__mro__)
+    return next((_places[base] for base in bases if base in _places), None)
+
+
+@contextmanager
+def attached(models: Mapping[str, Any], options: Options) -> Iterator[None]:
+    """Let models be seen into for a with-block."""
+    by_place: dict[str, dict[str, Any]] = {}
+    for prefix, model in models.items():
+        place = attacher_of(model)
+        assert place is not None
+        by_place.setdefault(place, {})[prefix] = model
+    with ExitStack() as stack:
+        for place, those in by_place.items():
+            module, _, function = place.partition(":")
+            attach: Attach = getattr(import_module(module), function)
+            stack.enter_context(attach(those, options))
+        yield
