@@ -18,6 +18,7 @@ from rfnb.core.dim import Dim, batch_dim, ragged_dim, single_step_dim
 from rfnb.core.tensor import Tensor, VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict
 from rfnb.core.errors import DimError, ShapeError
+from rfnb.core.named import named, unnamed
 from rfnb.ops.dims import (
     dim_match_priority_when_needed, last_frame_position_of_dim, masked_fraction_of_shape, num_elements_of_shape,
     range_over_dim, replace_dim, replace_dim_v2, sequence_mask, set_sparse_dim, use_mask_default,
@@ -320,9 +321,9 @@ __all__ = [
     "make_complex", "make_conv_out_spatial_dims", "make_ff", "make_norm", "make_transposed_conv_out_spatial_dims",
     "mask_nested", "masked_computation", "masked_fraction_of_shape", "masked_scatter", "masked_scatter_nested",
     "masked_select", "masked_select_nested", "matmul", "max_pool", "max_pool1d", "maximum", "mel_filterbank",
-    "merge_dims", "minimum", "mod", "moments", "mul", "nbest", "neg", "net_from_dict", "next_edit_distance_reduce",
-    "next_edit_distance_row", "normalize", "not_equal", "num_elements_of_shape", "one_hot", "ones", "ones_like",
-    "opt_logical_and", "opt_logical_or", "optimal_completion_edit_distance",
+    "merge_dims", "minimum", "mod", "moments", "mul", "named", "nbest", "neg", "net_from_dict",
+    "next_edit_distance_reduce", "next_edit_distance_row", "normalize", "not_equal", "num_elements_of_shape", "one_hot",
+    "ones", "ones_like", "opt_logical_and", "opt_logical_or", "optimal_completion_edit_distance",
     "optimal_completion_edit_distance_per_successor", "optimal_completions", "pack_padded", "pad", "pad_packed", "plot",
     "pool", "pool1d", "pool2d", "pool3d", "pow", "probe", "ragged_dim", "random", "random_choice_with_replacement",
     "random_choice_without_replacement", "random_mask", "random_normal", "random_truncated_normal", "random_uniform",
@@ -343,8 +344,9 @@ __all__ = [
     "split", "split_batch_beam", "split_dims", "sqrt", "square", "squared_difference", "squeeze", "stack", "stft",
     "stop_gradient", "stop_gradient_scope", "sub", "swish", "tanh", "tensor", "top_k", "top_k_mask", "top_p_mask",
     "transducer_beam_search", "transducer_forced_align", "transducer_greedy_decode", "transposed_conv", "true_divide",
-    "unmask", "unmask_initial_state", "unstack", "use_mask_default", "viz", "walk_tensor_consumers", "weight_dropout",
-    "weight_noise", "where", "where_nested", "while_loop", "window", "word_errors", "zeros", "zeros_like",
+    "unmask", "unmask_initial_state", "unnamed", "unstack", "use_mask_default", "viz", "walk_tensor_consumers",
+    "weight_dropout", "weight_noise", "where", "where_nested", "while_loop", "window", "word_errors", "zeros",
+    "zeros_like",
 ]
 # fmt: on
 

@@ -1,0 +1,120 @@
+"""torch tensors that are no plain arrays, as plain ones: packed sequences, nested and jagged tensors, torch's own names.
+
+What can be padded is padded by torch's own functions, so gradients go through. What has no entries at places (sparse) or no numbers
+(quantised) says so by `refusal`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+from torch.utils import dlpack
+
+
+class Plain(NamedTuple):
+    """A plain array.
+
+    Attributes:
+        raw: Strided.
+        lengths: By axis: its length in each entry of axis 0, int64 on the CPU.
+        names: Of the axes, where they are known; None for one without.
+    """
+
+    raw: torch.Tensor
+    lengths: dict[int, Any]
+    names: list[str | None] | None
+
+
+def is_torch(value: Any) -> bool:
+    """Whether it is something that `plain` takes."""
+    return isinstance(value, (torch.Tensor, PackedSequence))
+
+
+def refusal(value: Any) -> tuple[str, str] | None:
+    """Says why a tensor is no array of numbers, and what makes one of it; None if it is one."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.is_quantized:
+        return "is quantised: it holds codes, not numbers", "x.dequantize()"
+    if not value.is_nested and value.layout != torch.strided:
+        return (
+            f"is sparse ({str(value.layout).removeprefix('torch.')}): most of its entries are not there",
+            "x.to_dense()",
+        )
+    return None
+
+
+def plain(value: Any) -> Plain:
+    """A tensor, packed sequence or nested tensor as a plain array, without copy where it is one."""
+    if isinstance(value, PackedSequence):
+        raw, lengths = pad_packed_sequence(value, batch_first=True)
+        return Plain(raw, {1: lengths.numpy()}, ["batch", "time", *_rest(raw.ndim - 2)])
+    if value.is_nested:
+        return _nested(value)
+    named = getattr(value, "has_names", None)  # newer versions of torch have no names any more
+    names = list(value.names) if named is not None and named() else None
+    return Plain(value if names is None else value.rename(None), {}, names)
+
+
+def _nested(value: Any) -> Plain:
+    shapes = torch.tensor([tuple(part.shape) for part in value.unbind()], dtype=torch.int64)
+    shapes = shapes.reshape(len(shapes), -1) if len(shapes) else torch.zeros((0, value.dim() - 1), dtype=torch.int64)
+    ragged = [axis + 1 for axis in range(shapes.shape[1]) if len(shapes) and int(shapes[:, axis].unique().numel()) > 1]
+    if not ragged:  # all are equally long, this time
+        ragged = [next((axis for axis in range(1, value.dim()) if isinstance(_size(value, axis), torch.SymInt)), 1)]
+    raw = value.to_padded_tensor(0)
+    names: list[str | None] = ["batch", *[None] * (raw.ndim - 1)]
+    for axis in ragged:
+        names[axis] = "time" if axis == ragged[0] else f"time{axis}"
+    rest = iter(_rest(names.count(None)))
+    named = [next(rest) if name is None else name for name in names]
+    return Plain(raw, {axis: shapes[:, axis - 1].numpy() for axis in ragged}, named)
+
+
+def _size(value: Any, axis: int) -> Any:
+    try:
+        return value.size(axis)
+    except RuntimeError:  # of the strided layout: the sizes differ
+        return None
+
+
+def _rest(count: int) -> list[str | None]:
+    """Names for the axes of one frame."""
+    return ["feature"] if count == 1 else [f"feature{axis}" for axis in range(count)]
+
+
+def knows_axes(value: Any) -> bool:
+    """Whether it has lengths or names of its own."""
+    named = getattr(value, "has_names", None)
+    return isinstance(value, PackedSequence) or value.is_nested or (named is not None and named())
+
+
+def without_values(value: Any) -> tuple[str, str] | None:
+    """Says why a tensor has no values to look at, and what would give it some; None if it has."""
+    raw = value.data if isinstance(value, PackedSequence) else value
+    if raw.is_meta:
+        return "has no values: it is on the meta device", "x.to_empty(device='cpu')    # or load the values"
+    if type(raw).__name__ == "FakeTensor":
+        return (
+            "has no values: it is a FakeTensor of a compiler",
+            "# look at it outside of torch.compile and torch.export",
+        )
+    return None
+
+
+def on_host(raw: torch.Tensor) -> Any:
+    """The values as a NumPy array; dtypes that NumPy has not (bfloat16, float8) as float32. Waits for a GPU."""
+    raw = raw.detach()
+    if raw.is_floating_point() and raw.dtype not in (torch.float16, torch.float32, torch.float64):
+        raw = raw.float()
+    return raw.cpu().resolve_conj().resolve_neg().numpy()
+
+
+def from_dlpack(value: Any) -> torch.Tensor | None:
+    """The array of another library with its storage shared; None if it does not give it away."""
+    try:
+        return dlpack.from_dlpack(value)
+    except (RuntimeError, TypeError, BufferError, AttributeError):
+        return None

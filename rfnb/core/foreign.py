@@ -1,0 +1,166 @@
+"""Arrays of any library: what is an array, its values on the host, its raw array for a backend, and what it knows of its axes.
+
+An array is what has `__array__` or `__dlpack__` (NumPy, torch, JAX, CuPy, ...), a packed sequence, a nested tensor, a DataArray of
+xarray, or nested lists of numbers. No library is imported that is not there already.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import registry
+from rfnb.core.errors import type_error
+
+
+@dataclass(frozen=True, eq=False)
+class Foreign:
+    """A raw array with what it came with.
+
+    Attributes:
+        raw: Of a backend.
+        lengths: By axis: the lengths of its sequences, over axis 0.
+        names: Of the axes, where they are known.
+        labels: By name of an axis, its labels.
+        over: By name of an axis: (its lengths, the names of the axes that they are over).
+    """
+
+    raw: Any
+    lengths: dict[int, np.ndarray] = field(default_factory=dict)
+    names: list[str | None] | None = None
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    over: dict[str, tuple[np.ndarray, tuple[str, ...]]] = field(default_factory=dict)
+
+
+def knows_axes(value: Any) -> bool:
+    """Whether an array knows names or lengths of its axes itself: a packed sequence, a nested or named tensor, a DataArray."""
+    torch = _torch(value)
+    return is_data_array(value) or (torch is not None and torch.knows_axes(value))
+
+
+def is_data_array(value: Any) -> bool:
+    """Whether it is a DataArray of xarray."""
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "xarray" and kind.__name__ == "DataArray"
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is one array, of whatever library; lists are none."""
+    return _torch(value) is not None or (
+        (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) and hasattr(value, "shape")
+    )
+
+
+def is_many(value: Any) -> bool:
+    """Whether it is a tuple, list or dict of arrays, of whatever depth; numbers, also as arrays without axes, make up one array."""
+    if is_array(value):
+        return False
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return any(is_many(item) or (is_array(item) and len(getattr(item, "shape", (0,))) > 0) for item in items)
+
+
+def array_of(value: Any, where: str) -> Foreign:
+    """The raw array of an array or of nested lists of numbers.
+
+    Raises:
+        TypeError: If it is none, or has entries that are not there, or no numbers.
+    """
+    torch = _torch(value)
+    if torch is not None:
+        _refuse(torch.refusal(value), value, where)
+        plain = torch.plain(value)
+        return Foreign(plain.raw, plain.lengths, plain.names)
+    if is_data_array(value):
+        return _of_data_array(value, where)
+    backend = registry.selected()
+    if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)) and backend.name == "torch":
+        from rfnb.backends import torch_packed
+
+        shared = torch_packed.from_dlpack(value)
+        if shared is not None:
+            return Foreign(shared)
+    array = host_array(value, where)
+    floats = array.dtype.kind == "f" and not hasattr(value, "dtype")  # numbers of Python
+    return Foreign(backend.from_numpy(array, dtype="float32" if floats else array.dtype.name))
+
+
+def host_array(value: Any, where: str) -> np.ndarray:
+    """An array or nested lists of numbers as a NumPy array; what NumPy has no dtype for (bfloat16, float8) as float32.
+
+    Raises:
+        TypeError: If it is none, or has entries that are not there, or no numbers.
+    """
+    torch = _torch(value)
+    if torch is not None:
+        _refuse(torch.refusal(value) or torch.without_values(value), value, where)
+        return np.asarray(torch.on_host(torch.plain(value).raw))
+    try:
+        array = np.asarray(_with_host_leaves(value, where))
+    except (ValueError, TypeError) as error:
+        if isinstance(error, TypeError) and hasattr(error, "parts"):
+            raise
+        array = np.asarray(None)
+    if array.dtype.kind == "V" and "float" in array.dtype.name:  # of ml_dtypes, as JAX has them
+        array = array.astype(np.float32)
+    if array.dtype.kind not in "biufc":
+        raise type_error(
+            f"{where}: this is no array of numbers.",
+            [("given", _described(value))],
+            "Arrays are those of torch, NumPy and others (`__array__`, `__dlpack__`), and nested lists of numbers;\n"
+            "the lists of one level are equally long.",
+            "numpy.asarray(values, dtype='float32')",
+        )
+    return array
+
+
+def _with_host_leaves(value: Any, where: str) -> Any:
+    """Nested lists whose numbers may be tensors without axes."""
+    if isinstance(value, (list, tuple)):
+        return [_with_host_leaves(item, where) for item in value]
+    return value if _torch(value) is None else host_array(value, where)
+
+
+def _torch(value: Any) -> Any:
+    """The module that knows torch, if the value is something of torch."""
+    if type(value).__module__.partition(".")[0] != "torch" and not (
+        "torch" in sys.modules and any(base.__module__.partition(".")[0] == "torch" for base in type(value).__mro__)
+    ):
+        return None
+    from rfnb.backends import torch_packed
+
+    return torch_packed if torch_packed.is_torch(value) else None
+
+
+def _refuse(reason: tuple[str, str] | None, value: Any, where: str) -> None:
+    if reason is not None:
+        what, fix = reason
+        raise type_error(
+            f"{where}: the tensor {what}.",
+            [("given", _described(value))],
+            "What is named and drawn are plain arrays of numbers.",
+            fix,
+        )
+
+
+def _described(value: Any) -> str:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return " ".join([kind, *([] if shape is None else [str(tuple(shape))]), *([] if dtype is None else [str(dtype)])])
+
+
+def _of_data_array(value: Any, where: str) -> Foreign:
+    names = [str(name) for name in value.dims]
+    labels, over = {}, {}
+    for key, coordinate in value.coords.items():
+        inner = [str(name) for name in coordinate.dims]
+        if inner == [str(key)] and coordinate.dtype.kind in "OUST":
+            labels[str(key)] = [str(label) for label in coordinate.values.tolist()]
+        of = str(key).removesuffix("_lengths")
+        if of != str(key) and of in names and of not in inner and coordinate.dtype.kind in "iu":
+            over[of] = np.asarray(coordinate.values), tuple(inner)
+    found = array_of(value.data, where)
+    return Foreign(found.raw, {}, list(names), labels, over)
