@@ -256,6 +256,7 @@ from rfnb.interop.hf_llama import (
 )
 from rfnb.interop.hf_search import hf_search_options
 import rfnb.interop.seen.door as _door  # lets recordings see into torch modules
+from rfnb.interop.speech.doors import ctc_output
 from rfnb.interop.net_from_dict import net_from_dict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint
 
@@ -299,7 +300,7 @@ __all__ = [
     "combine_bc", "compare", "compare_bc", "compare_runs", "compile_loops", "complex_as_real", "concat",
     "concat_features", "cond", "constant", "control_flow_ctx", "conv", "conv_norm_use_mask_default",
     "convert_to_tensor", "copy", "copy_to_device", "cos", "cross_entropy", "ctc_best_path", "ctc_durations_from_path",
-    "ctc_forced_align", "ctc_greedy_decode", "ctc_loss", "ctc_no_label_loop_blank_durations_from_path",
+    "ctc_forced_align", "ctc_greedy_decode", "ctc_loss", "ctc_no_label_loop_blank_durations_from_path", "ctc_output",
     "ctc_prefix_beam_search", "cum_concat", "cum_concat_initial_state", "cum_concat_step", "cumsum", "debug", "decide",
     "decide_keep_beam", "diff", "dim_match_priority_when_needed", "dot", "dot_attention", "dot_attention_weights",
     "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",

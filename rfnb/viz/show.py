@@ -7,6 +7,7 @@ rf.show(rf.diff(a, b))         # two recordings beside each other
 rf.show(history), rf.show(view), rf.show(spec)
 rf.show(run)                  # a run of `rf.run`: its buttons, and all that it records
 rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them beside each other
+rf.show(ctc.align(texts))     # alignments of labels to frames
 rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
 
@@ -22,6 +23,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.search.beam_search import SearchResult
+from rfnb.search.label_alignment import is_alignments
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.compare import Comparison
 from rfnb.trace.diff import Diff
@@ -74,6 +76,10 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return View(spec_of("plan", value, **options))
     if isinstance(value, (Tree, Comparison)):
         return View(spec_of("branches", value, **options))
+    if is_alignments(value):
+        from rfnb.viz.attention import alignments
+
+        return View(alignments.spec(value, **options))
     if isinstance(value, (BeamHistory, SearchResult)):
         return View(spec_of("beams", value, **options))
     if hasattr(value, "named_parameters") and not hasattr(value, "module_path"):

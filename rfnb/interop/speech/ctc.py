@@ -1,0 +1,225 @@
+"""The output of a CTC model of others: searched, aligned, and looked at.
+
+    ctc = rf.ctc_output(model(**inputs).logits, vocab=processor, config=model.config, samples=audio)   # transformers
+    ctc = rf.ctc_output(emissions, lengths, vocab=bundle, samples=waveform)                            # torchaudio
+    ctc.greedy(), ctc.beam_search(beam_size=8), ctc.loss(["HELLO WORLD"])
+    rf.show(ctc.align(["HELLO WORLD"]))
+
+This file and its neighbours import torch, so `import rfnb` loads `doors.py` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.core.dim import Dim, ragged_dim
+from rfnb.core.errors import value_error
+from rfnb.core.tensor import Tensor
+from rfnb.interop.speech.frames import FrameBatch, check_scores, references_of
+from rfnb.interop.speech.labels import LabelSet, sampling_rate_of
+from rfnb.interop.speech.sound import Sound, frame_lengths
+from rfnb.ops.const import convert_to_tensor
+from rfnb.ops.ctc import ctc_best_path, ctc_loss
+from rfnb.ops.gradient import stop_gradient
+from rfnb.search.ctc_prefix import ctc_prefix_beam_search
+from rfnb.search.decide import Found, NBest
+from rfnb.search.label_alignment import Alignments, LabelAlignment, Span, words_of
+from rfnb.search.lattice import ctc_posteriors
+
+
+class CtcOutput:
+    """Logits of a CTC model with all that belongs to them; `rf.ctc_output` makes it.
+
+    Attributes:
+        logits: {batch, time, vocab}, as they were given: also with their gradient.
+        labels: The text of each class.
+        blank: Index of the blank.
+        frame_shift: Seconds from a frame to the next; None: not known.
+        sampling_rate: Samples per second; None: not known.
+    """
+
+    def __init__(self, frames: FrameBatch, labels: LabelSet, sound: Sound):
+        self._frames, self._labels, self._sound = frames, labels, sound
+        self.logits, self.labels, self.blank = frames.values, labels.labels, labels.blank
+        self.frame_shift, self.sampling_rate = sound.frame_shift, sound.rate
+
+    def __repr__(self) -> str:
+        lengths = self._frames.lengths
+        of = (
+            f"{lengths.min()} to {lengths.max()}"
+            if len(lengths) and lengths.min() < lengths.max()
+            else str(lengths.max(initial=0))
+        )
+        between = self._labels.delimiter or (f"{self._labels.marker}…" if self._labels.marker else None)
+        return (
+            f"<CtcOutput: {len(lengths)} sequences of {of} frames, {len(self.labels)} labels, blank {self._labels.describe_blank()}, "
+            f"{f'words by “{between}”' if between else 'no words'}, {self._sound.describe()}>"
+        )
+
+    def greedy(self) -> Alignments:
+        """The best label of each frame, repetitions merged and blanks dropped, with the frames of each label and word."""
+        scores = self._log_probs()
+        return Alignments(self._alignment(seq, own, own.argmax(-1)) for seq, own in enumerate(scores))
+
+    def beam_search(self, beam_size: int = 8, **options: Any) -> list[NBest]:
+        """The best label sequences of each sequence, each scored by the sum over all its alignments, as tables.
+
+        Args:
+            **options: Of `rf.ctc_prefix_beam_search`: lm, lm_scale, label_bonus, ...
+        """
+        found, scores, time, beam = ctc_prefix_beam_search(
+            self.logits, in_spatial_dim=self._frames.time, blank_index=self.blank, beam_size=beam_size, **options
+        )
+        batch = self._frames.batch
+        tokens = found.copy_transpose([batch, beam, time]).numpy()
+        totals = scores.copy_transpose([batch, beam]).numpy()
+        sizes = np.broadcast_to(np.asarray(time.get_size_tensor().copy_transpose([batch, beam]).numpy()), totals.shape)
+        return [
+            NBest(self._found(row[:size], score) for row, size, score in zip(*of_seq) if score > -np.inf)
+            for of_seq in zip(tokens, sizes, totals)
+        ]
+
+    def align(self, reference: Any, reference_lengths: Any = None) -> Alignments:
+        """The best alignment of a reference to the frames (Viterbi), with the frames of each label and word.
+
+        Args:
+            reference: Of each sequence a text, a list of labels or of indices, or a line of an n-best list; or an array of indices with a
+                row for each, padded with numbers below 0 or with lengths; or all behind each other with lengths, as `nn.CTCLoss`.
+            reference_lengths: Labels of each.
+
+        Raises:
+            ValueError: If a reference has the blank or what is not in the vocabulary in it, or no alignment to the frames.
+            IndexError: If an index is none of the classes.
+        """
+        rows = references_of("align", reference, reference_lengths, self._labels, len(self._frames.lengths))
+        self._check_possible("align", rows)
+        targets, time = self._targets(rows)
+        detached = stop_gradient(self.logits)
+        path = ctc_best_path(
+            logits=detached,
+            targets=targets,
+            input_spatial_dim=self._frames.time,
+            targets_spatial_dim=time,
+            blank_index=self.blank,
+        )
+        paths = path.copy_transpose([self._frames.batch, self._frames.time]).numpy()
+        made = []
+        for seq, (own, row) in enumerate(zip(self._log_probs(), rows)):
+            one = self._alignment(seq, own, paths[seq, : len(own)])
+            if len(one.labels) < len(row) or one.log_prob == -np.inf:  # what has no alignment has a path of blanks
+                raise value_error(
+                    f"align: reference {seq} has no alignment with a probability above 0.",
+                    [
+                        ("frames", len(own)),
+                        ("labels", len(row)),
+                        ("logits", "minus infinity for a label in each alignment"),
+                    ],
+                    "Every label needs a frame in which its logit is a number.",
+                )
+            made.append(one)
+        return Alignments(made)
+
+    def loss(self, reference: Any, reference_lengths: Any = None) -> Tensor:
+        """-log of the summed probability of all alignments of each reference, in nats: {batch}, with its gradient.
+
+        The same as `torch.nn.functional.ctc_loss(..., reduction="none")` of a log_softmax of the logits.
+
+        Args and Raises: As of `align`.
+        """
+        rows = references_of("loss", reference, reference_lengths, self._labels, len(self._frames.lengths))
+        self._check_possible("loss", rows)
+        targets, time = self._targets(rows)
+        return ctc_loss(
+            logits=self.logits,
+            targets=targets,
+            input_spatial_dim=self._frames.time,
+            targets_spatial_dim=time,
+            blank_index=self.blank,
+        )
+
+    def _log_probs(self) -> list[np.ndarray]:
+        """float64 (frames, classes) of each sequence."""
+        raw = self.logits.raw_tensor.detach().double().log_softmax(-1).cpu().numpy()
+        return [own[:length] for own, length in zip(raw, self._frames.lengths)]
+
+    def _found(self, ids: np.ndarray, score: float) -> Found:
+        return Found(
+            tuple(ids.tolist()), self._labels.text(ids.tolist()), float(score), {"log_prob": float(score)}, True
+        )
+
+    def _targets(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Dim]:
+        """References as a Tensor, and its time."""
+        time = ragged_dim([len(row) for row in rows], over=self._frames.batch, name="labels")
+        padded = np.full((len(rows), max(map(len, rows), default=0)), (self.blank + 1) % len(self.labels), np.int64)
+        for row, own in zip(padded, rows):
+            row[: len(own)] = own
+        raw = torch.as_tensor(padded, device=self.logits.raw_tensor.device)
+        return convert_to_tensor(raw, dims=[self._frames.batch, time], sparse_dim=self._frames.feature), time
+
+    def _check_possible(self, what: str, rows: Sequence[np.ndarray]) -> None:
+        for seq, (row, frames) in enumerate(zip(rows, self._frames.lengths)):
+            between = int((row[1:] == row[:-1]).sum())
+            if len(row) + between > frames:
+                blanks = f" and {between} blank{'s' * (between > 1)} between equal ones" if between else ""
+                raise value_error(
+                    f"{what}: reference {seq} has no alignment to its frames.",
+                    [("frames", int(frames)), ("needed", f"{len(row) + between}: {len(row)} labels{blanks}"),
+                     ("reference", repr(self._labels.text(row.tolist()))[:60])],
+                    "Each label takes a frame or more, and a blank is between equal ones. Are the lengths those of the output?",
+                    "rf.ctc_output(logits, lengths, ...)",
+                )  # fmt: skip
+
+    def _alignment(self, seq: int, scores: np.ndarray, path: np.ndarray) -> LabelAlignment:
+        """The alignment that a path is, the class of each frame."""
+        starts = (path != np.concatenate([[self.blank], path[:-1]])) & (path != self.blank)
+        ids = path[starts]
+        rows = np.cumsum(starts) * 2 - (path != self.blank)
+        each = scores[np.arange(len(path)), path]
+        labels = []
+        for place, index in enumerate(ids):
+            (frames,) = np.nonzero(rows == 2 * place + 1)
+            span = (self.labels[index], int(frames[0]), int(frames[-1]) + 1, float(each[frames].sum()))
+            labels.append(Span(*span, self.frame_shift))
+        blank = self.labels[self.blank]
+        return LabelAlignment(
+            f"sequence {seq}", self._labels.text(ids.tolist()), labels, words_of(labels, self._labels.delimiter, self._labels.marker),
+            [blank, *(text for span in labels for text in (span.text, blank))], rows, len(path), float(each.sum()), self.frame_shift,
+            "CTC", lambda: ctc_posteriors(scores, ids, self.blank), self._sound.of(seq), self.sampling_rate,
+        )  # fmt: skip
+
+
+def make(
+    logits: Any,
+    lengths: Any,
+    vocab: Any,
+    blank: int | str | None,
+    layout: str,
+    config: Any,
+    samples: Any,
+    sampling_rate: float | None,
+    frame_shift: float | None,
+    word_delimiter: str | None,
+) -> CtcOutput:
+    """The result of `rf.ctc_output`, whose arguments these are."""
+    what = "ctc_output"
+    rate = sampling_rate_of(vocab) if sampling_rate is None else float(sampling_rate)
+    if not isinstance(logits, Tensor):
+        count = (
+            1
+            if np.ndim(logits) == 2
+            else np.shape(logits)[layout.split().index("batch")]
+            if "batch" in layout.split()
+            else 0
+        )
+        lengths = frame_lengths(what, lengths, samples, config, int(count))
+    frames = FrameBatch.of(what, logits, lengths, layout, "vocab", "logits")
+    check_scores(what, frames)
+    labels = LabelSet.of(what, vocab, frames.feature.extent, blank, config, word_delimiter)
+    named = Dim(frames.feature.extent, name="vocab", vocab=labels.labels)
+    values = convert_to_tensor(frames.values.raw_tensor, dims=[frames.batch, frames.time, named], feature_dim=named)
+    sound = Sound(what, samples, rate, frame_shift, config, frames.lengths)
+    return CtcOutput(FrameBatch(values, frames.batch, frames.time, frames.lengths), labels, sound)

@@ -1,0 +1,108 @@
+"""The sound that frames are of: its samples, and which frame is when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.core.errors import value_error
+
+
+class Sound:
+    """The sound of a batch, and where frames are in it.
+
+    Attributes:
+        rate: Samples per second, or None.
+        frame_shift: Seconds from a frame to the next, or None.
+        how: How that was found.
+    """
+
+    def __init__(
+        self, what: str, samples: Any, rate: float | None, shift: float | None, config: Any, lengths: np.ndarray
+    ):
+        self._samples = samples_of(what, samples, rate, len(lengths))
+        self.rate, self.frame_shift, self.how = rate, shift, ""
+        ratio = getattr(config, "inputs_to_logits_ratio", None)
+        if shift is None and ratio and rate:
+            self.frame_shift, self.how = ratio / rate, "of the config"
+        elif shift is None and rate and self._samples is not None and lengths.max(initial=0):
+            longest = int(lengths.argmax())
+            self.frame_shift, self.how = (
+                len(self._samples[longest]) / rate / int(lengths[longest]),
+                "about: samples / frames",
+            )
+        if self.frame_shift is not None and not self.frame_shift > 0:
+            raise value_error(
+                f"{what}: frame_shift is no time.",
+                [("frame_shift", shift)],
+                "It is in seconds, from a frame to the next.",
+                "frame_shift=0.02",
+            )
+
+    def of(self, seq: int) -> np.ndarray | None:
+        """The samples of a sequence."""
+        return None if self._samples is None else self._samples[seq]
+
+    def describe(self) -> str:
+        """The frame shift in words."""
+        if self.frame_shift is None:
+            return "no times: say frame_shift="
+        return f"{1000 * self.frame_shift:.4g} ms per frame" + (f" ({self.how})" if self.how else "")
+
+
+def frame_lengths(what: str, lengths: Any, samples: Any, config: Any, count: int) -> Any:
+    """The lengths that were given; else those that the samples have after the convolutions of the config.
+
+    Raises:
+        ValueError: If the samples have different lengths, and nothing says how many frames that are.
+    """
+    if lengths is not None or not isinstance(samples, (list, tuple)) or len(samples) != count:
+        return lengths
+    sizes = np.array([np.shape(one)[-1] if np.ndim(one) else 0 for one in samples])
+    if len(set(sizes.tolist())) < 2:
+        return None
+    kernels, strides = (getattr(config, name, None) for name in ("conv_kernel", "conv_stride"))
+    if not kernels or not strides or getattr(config, "add_adapter", False):
+        raise value_error(
+            f"{what}: how many frames has each sequence?",
+            [("samples", ", ".join(map(str, sizes[:8].tolist()))), ("lengths", None)],
+            "The samples have different lengths, so the last frames are padding; no config with conv_kernel and conv_stride says which.",
+            f"rf.{what}(logits, lengths, ...)",
+        )
+    for kernel, stride in zip(kernels, strides):
+        sizes = (sizes - kernel) // stride + 1
+    return np.maximum(sizes, 0)
+
+
+def samples_of(what: str, samples: Any, rate: float | None, count: int) -> list[np.ndarray] | None:
+    """The sound of each sequence, one channel.
+
+    Raises:
+        ValueError: If there is not one for each sequence, or no rate.
+    """
+    if samples is None:
+        return None
+    if rate is None:
+        raise value_error(
+            f"{what}: samples without their rate.",
+            [("samples", type(samples).__name__), ("sampling_rate", None)],
+            "Where a frame is in the sound follows from the samples per second.",
+            f"rf.{what}(..., samples=samples, sampling_rate=16000)",
+        )
+    host = lambda one: np.asarray(one.detach().cpu().float() if isinstance(one, torch.Tensor) else one, np.float32)  # noqa: E731
+    ragged = isinstance(samples, (list, tuple)) and len(samples) > 0 and np.ndim(host(samples[0])) > 0
+    rows = (
+        [host(one) for one in samples]
+        if ragged
+        else list(host(samples)[None] if np.ndim(host(samples)) == 1 else host(samples))
+    )
+    rows = [row.mean(0) if row.ndim == 2 and row.shape[0] <= 8 else row for row in rows]  # channels
+    if len(rows) != count or any(row.ndim != 1 for row in rows):
+        raise value_error(
+            f"{what}: there is not one sound for each sequence.",
+            [("sequences", count), ("samples", ", ".join(str(row.shape) for row in rows[:4]))],
+            "The samples are (batch, samples), or a list of (samples,); of one sequence (samples,).",
+        )
+    return rows

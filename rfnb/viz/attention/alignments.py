@@ -1,0 +1,48 @@
+"""Alignments of labels to frames as a view: a row per label and blank, a column per frame; how probable each is there, and the path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.search.label_alignment import LabelAlignment, seconds
+from rfnb.viz.attention.spec import spec as attention_spec
+from rfnb.viz.spec import Spec
+
+_REMARK = {
+    "CTC": "Each frame is one label or blank: a column sums to 1.",
+    "transducer": "Each label is in one frame: its row sums to 1. A blank ends each frame: the blanks of a column sum to 1.",
+}
+
+
+def spec(value: LabelAlignment | Sequence[LabelAlignment], *, title: str | None = None) -> Spec:
+    """The spec of one alignment or of several, an `attention` view of two maps: "posterior" and "best path"."""
+    every = [value] if isinstance(value, LabelAlignment) else list(value)
+    first = every[0]
+    shape = (len(every), max(len(one.rows) for one in every), max(one.frames for one in every))
+    maps = {"posterior": np.zeros(shape, np.float32), "best path": np.zeros(shape, np.float32)}
+    for seq, one in enumerate(every):
+        for name, values in (("posterior", one.posteriors), ("best path", one.best_path)):
+            maps[name][seq, : len(one.rows), : one.frames] = values
+    made = attention_spec(
+        maps,
+        dims=["batch", "label", "frame" if first.frame_shift is None else "time (s)"],
+        target=[one.rows for one in every],
+        source=[_times(one) for one in every],
+        names=[f"{one.name}: {one.text}" for one in every],
+        title=title or f"{first.kind} alignment",
+    )
+    for entry in made.head["maps"]:  # rows are no weights that a target spreads: they sum to frames
+        for name in ("notes", "sums", "causal", "looks", "remark"):
+            entry.pop(name, None)
+    head: dict[str, Any] = {**made.head, "remark": _REMARK[first.kind]}
+    head.pop("badges", None), head.pop("looks", None)
+    return Spec("attention", head, {name: block for name, block in made.blocks.items() if name != "badges"})
+
+
+def _times(one: LabelAlignment) -> list[str]:
+    if one.frame_shift is None:
+        return [str(frame) for frame in range(one.frames)]
+    return [seconds(frame, one.frame_shift) for frame in range(one.frames)]
