@@ -55,6 +55,13 @@ def is_array(value: Any) -> bool:
     )
 
 
+def refusal(value: Any) -> str | None:
+    """Says in words why an array has no values to look at (sparse, quantised, on the meta device); None if it has."""
+    torch = _torch(value)
+    reason = None if torch is None else torch.refusal(value) or torch.without_values(value)
+    return None if reason is None else reason[0]
+
+
 def is_many(value: Any) -> bool:
     """Whether it is a tuple, list or dict of arrays, of whatever depth; numbers, also as arrays without axes, make up one array."""
     if is_array(value):

@@ -1,6 +1,7 @@
 """show: the picture of anything.
 
 rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Module
+rf.show(torch.nn.LSTM(3, 4))  # a torch module; an array of any library, a packed sequence, what a model of transformers gives
 rf.show(trace)                # all that a recording has
 rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
 rf.show(rf.diff(a, b))         # two recordings beside each other
@@ -19,6 +20,7 @@ from typing import Any
 from rfnb.control.run import Run
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
+from rfnb.core.foreign import is_array, knows_axes
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
@@ -29,6 +31,7 @@ from rfnb.trace.compare import Comparison
 from rfnb.trace.diff import Diff
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Tree
+from rfnb.viz.foreign_views import maker_of
 from rfnb.viz.kinds import spec_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
@@ -39,7 +42,8 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
 
     Args:
         value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run, a list or
-            dict of Tensors and Dims, a plain array (with `names`), a Spec, a View.
+            dict of Tensors and Dims, a torch module, an array of any library (`names` are those of its axes), what a model of
+            transformers gives or takes, a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
@@ -82,24 +86,21 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return View(alignments.spec(value, **options))
     if isinstance(value, (BeamHistory, SearchResult)):
         return View(spec_of("beams", value, **options))
-    if hasattr(value, "named_parameters") and not hasattr(value, "module_path"):
-        raise type_error(
-            "show: a module of another kind.",
-            [("given", f"{type(value).__module__}.{type(value).__name__}")],
-            "Its parameters have no dims with names. As parameters of a Module of rfnb they get some:",
-            "from rfnb.interop.torch_module import pt_module_to_rf_module\nrf.show(pt_module_to_rf_module(model))",
-        )
+    maker = maker_of(value)
+    if maker is not None:
+        return View(maker(value, **options))
     if (
         isinstance(value, (Tensor, Dim, Mapping, list, tuple))
         or hasattr(value, "named_parameters")
-        or hasattr(value, "__array__")
+        or is_array(value)
+        or knows_axes(value)
     ):
         return View(spec_of("dims", value, **options))
     raise type_error(
         f"show: there is no view of {type(value).__name__}.",
         [
             ("given", type(value).__name__),
-            ("known", "Tensor, Dim, Module, Trace, BeamHistory, Loop, array, list or dict of them"),
+            ("known", "Tensor, Dim, Module, Trace, BeamHistory, Loop, array, torch module, list or dict of them"),
         ],
         "A view shows dims, attention, beams or states.",
         "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",

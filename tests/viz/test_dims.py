@@ -281,11 +281,11 @@ def test_an_array_needs_a_name_for_each_axis():
     with pytest.raises(ShapeError) as caught:
         dims_spec(np.zeros((2, 3)), names=["batch"])
     assert str(caught.value) == (
-        "dims: the dim names do not fit the array.\n"
+        "dims: the names do not fit the array.\n"
         "  array  (2, 3)\n"
         "  names  batch\n"
-        "An array needs one dim name per axis.\n"
-        '    rf.viz.dims(array, names=["dim0", "dim1"])'
+        'There is one name per axis; "..." stands for any further ones, "(heads dim)" for one axis that is both.\n'
+        '    rf.viz.dims(array, names="batch axis1")'
     )
 
 

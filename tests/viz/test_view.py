@@ -282,7 +282,7 @@ def test_what_has_no_view_is_refused():
     assert str(caught.value) == (
         "show: there is no view of object.\n"
         "  given  object\n"
-        "  known  Tensor, Dim, Module, Trace, BeamHistory, Loop, array, list or dict of them\n"
+        "  known  Tensor, Dim, Module, Trace, BeamHistory, Loop, array, torch module, list or dict of them\n"
         "A view shows dims, attention, beams or states.\n"
         "    rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])"
     )

@@ -3,31 +3,38 @@
     rf.show(x), rf.show(time)                     # a Tensor, a Dim
     rf.viz.dims({"query": q, "keys": k})          # several tensors
     rf.viz.dims(trace), rf.viz.dims(model)        # the dims in and out of each module; the parameters of a module
-    rf.viz.dims(array, names=["batch", "feat"])   # a plain array
+    rf.viz.dims(array, names="batch feature")     # a plain array, of whatever library; a packed sequence; a nested tensor
+    rf.show(torch.nn.LSTM(3, 4))                  # the parameters of a torch module, as the tree of its modules
 
 The widget draws the same spec in `widgets/src/dims/`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rfnb.core import foreign
+from rfnb.core.axis_names import simple_names
 from rfnb.core.dim import Dim
-from rfnb.core.errors import shape_error, type_error
+from rfnb.core.errors import type_error
+from rfnb.core.named import KINDS, named
 from rfnb.core.tensor import Tensor
+from rfnb.viz.dims import of_transformers, torch_modules
 from rfnb.viz.dims.entries import Entries
 from rfnb.viz.dims.folds import folds_of
 from rfnb.viz.dims.small import values_table
-from rfnb.viz.dims.values import array_stats, bytes_of, stats_of
-from rfnb.viz.spec import Spec, host
+from rfnb.viz.dims.torch_modules import is_torch_module, values_looked_at
+from rfnb.viz.dims.values import MOST_CELLS, array_stats, bytes_of, stats_of
+from rfnb.viz.spec import Spec
 
 
 def spec(
     value: Any,
     *,
-    names: Sequence[str] | None = None,
-    values: bool = True,
+    names: str | Sequence[str] | None = None,
+    values: bool | None = None,
     title: str | None = None,
     live: bool = False,
     failure: str | None = None,
@@ -36,9 +43,12 @@ def spec(
 
     Args:
         value: A Tensor, a Dim, a list or (nested) dict of them, a Trace or list of its module events, a Module (then its
-            parameters), or an array (then `names`).
-        names: Dim names of an array, one per axis.
-        values: Whether to look at the values for the statistics; on a GPU that waits for them.
+            parameters), a torch module, an array of any library, or what a model of transformers gives or takes; or a list, tuple or
+            dict of such.
+        names: Names of the axes of an array, or of all arrays in a list or dict: as of `rf.named`, one per axis. Default: those that it
+            knows itself, else axis0, axis1, ...
+        values: Whether to look at the values for the statistics; on a GPU that waits for them. Default: yes; of a torch module only if it
+            is not large and on the CPU.
         title: Default says what `value` is.
         live: Whether more may come.
         failure: The message of an error that these dims led to; shown above them.
@@ -47,8 +57,10 @@ def spec(
         ShapeError: If `names` does not fit the array.
         TypeError: If `value` has no dims.
     """
-    rows = _Rows(values)
-    rows.add(None, value, 0, names)
+    if values is None:
+        values = not is_torch_module(value) or values_looked_at(value)
+    rows = _Rows(values, names)
+    rows.add(None, value, 0)
     head: dict[str, Any] = {
         "title": title or _title(value),
         "live": live,
@@ -59,6 +71,8 @@ def spec(
     folds = folds_of(rows.rows, rows.entries)
     if folds:
         head["folds"] = folds
+    if rows.remarks:
+        head["remark"] = " ".join(rows.remarks)
     blocks: dict[str, Any] = {}
     if values and isinstance(value, Tensor) and rows.rows[0]["stats"]:
         table, blocks = values_table(value, rows.rows[0]["dims"])
@@ -66,40 +80,70 @@ def spec(
     return Spec("dims", head, blocks)
 
 
+_NO_NAMES = 'The axes of the arrays have no names: names="batch time feature" gives them some.'
+
+
 class _Rows:
     """Collects rows and the dims that they name."""
 
-    def __init__(self, values: bool):
-        self.values = values
+    def __init__(self, values: bool, names: Any = None):
+        self.values, self.names = values, names
         self.rows: list[dict[str, Any]] = []
+        self.remarks: dict[str, None] = {}  # in order, each once
+        self.field: str | None = None  # of an output of a model, which says what the axes of arrays in it are
+        self._axes: dict[tuple[str, int, int], int] = {}
         known = Entries()
         self.entries, self.id_of = known.entries, known.id_of
 
-    def add(self, label: str | None, value: Any, indent: int, names: Sequence[str] | None = None) -> None:
+    def add(self, label: str | None, value: Any, indent: int) -> None:
         if isinstance(value, Dim):
             self.id_of(value)
         elif isinstance(value, Tensor):
             self.tensor(label or value.name or "tensor", value, indent)
+        elif is_torch_module(value):
+            self.remarks[torch_modules.REMARK] = None
+            if not self.values and not torch_modules.values_looked_at(value):
+                self.remarks[torch_modules.NOT_LOOKED_AT] = None
+            torch_modules.add_module(self, value)
+        elif of_transformers.is_encoding(value) and self.names is None:
+            of_transformers.add_encoding(self, value, indent)
+        elif of_transformers.is_cache(value):
+            of_transformers.add_cache(self, label, value, indent)
+        elif foreign.knows_axes(value) and self.names is None:
+            self.tensor(label or type(value).__name__, named(value), indent)
+        elif foreign.is_array(value):
+            self.array(label or "array", value, indent)
         elif isinstance(getattr(value, "data", None), Mapping):  # a TensorDict
             self.add(label, value.data, indent)
         elif isinstance(value, Mapping):
             if label is not None:
                 self.heading(label, indent)
             for key, item in value.items():
+                self.field = str(key) if of_transformers.is_model_output(value) else self.field
                 self.add(str(key), item, indent + (label is not None))
-        elif hasattr(value, "shape") and hasattr(value, "dtype"):
-            self.array(label or "array", value, names)
         elif callable(getattr(value, "select", None)):  # a Trace
             self.calls(value.select(kind="module"))
         elif callable(getattr(value, "named_parameters", None)):
             self.parameters(value.named_parameters())
         elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and not hasattr(value, "shape"):
             items = list(value)
+            if not items and label is not None:
+                self.heading(label, indent, note="none")
+                return
             if items and all(getattr(item, "kind", None) == "module" and hasattr(item, "values") for item in items):
                 self.calls(items)
                 return
+            if label is not None:
+                self.heading(label, indent)
             for index, item in enumerate(items):
-                self.add(getattr(item, "name", None) or f"[{index}]", item, indent)
+                name = getattr(
+                    item, "name", None
+                )  # of a Tensor or Dim; that of a torch tensor is a method in old versions
+                self.add(name if isinstance(name, str) and name else f"[{index}]", item, indent + (label is not None))
+        elif label is not None and (value is None or isinstance(value, (str, int, float))):
+            self.heading(label, indent, note=str(value))
+        elif label is not None:  # in a dict or list: what else is there
+            self.heading(label, indent, note=f"{type(value).__name__}, which has no dims")
         else:
             raise type_error(
                 "dims: this value has no dims.",
@@ -126,24 +170,46 @@ class _Rows:
         more = {"dtype": str(tensor.dtype), "device": tensor.device, "bytes": bytes_of(tensor)}
         self.row(label, indent, ids, note=note, sparse=sparse, stats=stats, **more)
 
-    def array(self, label: str, array: Any, names: Sequence[str] | None) -> None:
+    def array(self, label: str, array: Any, indent: int) -> None:
+        names = self.names
+        if names is None and (names := of_transformers.field_axes(self.field, len(array.shape))) is not None:
+            self.remarks[of_transformers.REMARK] = None
+        elif names is None:
+            names = [f"axis{axis}" for axis in range(len(array.shape))]
+            self.remarks |= dict.fromkeys([_NO_NAMES] if names else [])
+        found = simple_names(names, tuple(array.shape), "dims", "rf.viz.dims(array, names={})")
+        note = "requires gradient" if getattr(array, "requires_grad", False) else ""
+        self.array_row(label, array, indent, self.named_axes(found, array.shape), note=note)
+
+    def named_axes(self, names: Sequence[str], shape: Sequence[int]) -> list[int]:
+        """The numbers of axes of arrays without dims: those of one name and size are one, but not within one array."""
+        out: list[int] = []
+        for axis, (name, size) in enumerate(zip(names, shape)):
+            key = name, int(size), list(names[:axis]).count(name)
+            if key not in self._axes:
+                self._axes[key] = len(self.entries)
+                kind = KINDS.get(name)
+                self.entries.append(
+                    {"name": name, "size": key[1], "lengths": None, "kind": kind, "id": len(self.entries)}
+                )
+            out.append(self._axes[key])
+        return out
+
+    def array_row(
+        self, label: str, array: Any, indent: int, dims: list[int], *, note: str = "", again: bool = False
+    ) -> None:
+        """One row of an array; `again`: it is there already, so neither bytes nor values are said once more."""
         dtype = str(array.dtype).removeprefix("torch.")
+        refused = foreign.refusal(array)
+        looked_at = self.values and refused is None and not again and math.prod(array.shape) <= MOST_CELLS
+        stats = None
+        if looked_at:
+            values = foreign.host_array(array, "dims")
+            stats = array_stats(values) if values.dtype.kind in "biuf" else None
+        note = ", ".join(filter(None, [note, refused or ""]))
         device = str(getattr(array, "device", None) or "cpu")
-        nbytes = int(array.nbytes)
-        array = host(array)
-        if names is None or len(names) != array.ndim:
-            raise shape_error(
-                "dims: the dim names do not fit the array.",
-                [("array", array.shape), ("names", "not given" if names is None else ", ".join(names) or "none")],
-                "An array needs one dim name per axis.",
-                "rf.viz.dims(array, names=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "])",
-            )
-        ids = []
-        for name, size in zip(names, array.shape):
-            ids.append(len(self.entries))
-            self.entries.append({"name": str(name), "size": int(size), "lengths": None, "kind": None, "id": ids[-1]})
-        stats = array_stats(array) if self.values and array.dtype.kind in "biuf" else None
-        self.row(label, 0, ids, dtype=dtype, device=device, stats=stats, bytes=nbytes)
+        size = None if again or (refused and "sparse" in refused) else int(getattr(array, "nbytes", 0)) or None
+        self.row(label, indent, dims, dtype=dtype, device=device, stats=stats, bytes=size, note=note)
 
     def parameters(self, named: Iterable[tuple[str, Any]]) -> None:
         """The parameters of a module, under the path of the module that owns them."""
@@ -213,6 +279,15 @@ def _title(value: Any) -> str:
         return f"Tensor {value.name}" if value.name else "Tensor"
     if isinstance(value, Dim):
         return f"Dim {value.name}"
+    if is_torch_module(value):
+        return torch_modules.title_of(value)
+    if (
+        foreign.is_array(value)
+        or foreign.knows_axes(value)
+        or of_transformers.is_encoding(value)
+        or of_transformers.is_model_output(value)
+    ):
+        return " ".join(dict.fromkeys([type(value).__module__.partition(".")[0], type(value).__name__]))
     if callable(getattr(value, "select", None)):
         return "Dims of each module"
     if callable(getattr(value, "named_parameters", None)):

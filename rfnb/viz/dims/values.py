@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.foreign import refusal
 
 MOST_CELLS = 1 << 26  # beyond this, values are not copied to the host just to be described
 
@@ -26,7 +27,8 @@ def stats_of(tensor: Any) -> dict[str, Any] | None:
     `min`, `max`, `mean` are over the finite real values (None if there are none); `nan` and `inf` count; `cells` counts all cells,
     `valid` those that are no padding, `padding_odd` NaN and infinity in the padding, if there are any.
     """
-    if tensor.raw_tensor is None or int(np.prod([dim.extent for dim in tensor.dims], dtype=np.int64)) > MOST_CELLS:
+    raw = tensor.raw_tensor
+    if raw is None or refusal(raw) or int(np.prod([dim.extent for dim in tensor.dims], dtype=np.int64)) > MOST_CELLS:
         return None
     values = np.asarray(tensor.numpy())
     if values.dtype.kind not in "biuf":

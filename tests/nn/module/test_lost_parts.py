@@ -253,20 +253,6 @@ def test_a_raw_array_given_to_a_probe_is_refused_while_somebody_records():
         rf.probe("attention", weights=torch.zeros(2, 3), axis=1)
 
 
-def test_a_module_of_torch_is_shown_by_the_bridge():
-    with raises_message(
-        TypeError,
-        """
-        show: a module of another kind.
-          given  torch.nn.modules.rnn.LSTM
-        Its parameters have no dims with names. As parameters of a Module of rfnb they get some:
-            from rfnb.interop.torch_module import pt_module_to_rf_module
-            rf.show(pt_module_to_rf_module(model))
-        """,
-    ):
-        rf.show(torch.nn.LSTM(3, 4))
-
-
 # -- modules of another kind -------------------------------------------------------------------------------------------
 def test_recording_a_model_without_events_is_refused():
     with (

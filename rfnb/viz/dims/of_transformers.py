@@ -1,0 +1,126 @@
+"""Rows of what models of transformers give and take, in a `dims` spec: outputs by field, key-value caches, what a tokenizer has made.
+
+transformers is not imported. The names of axes are those that its documentation has for the fields; the view says so.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from rfnb.core import foreign
+from rfnb.core.errors import DimError
+from rfnb.core.named import named
+from rfnb.core.tensor import Tensor
+
+REMARK = "Axes are named by the fields they are in: names= gives them others."
+_CACHE = ["batch", "head", "source", "feature"]
+_MOST_TOKENS = 24
+# What the name of a field ends with: the names of its axes, by their number.
+_FIELDS: dict[str, dict[int, list[str]]] = {
+    "attentions": {4: ["batch", "head", "target", "source"]},
+    "hidden_states": {3: ["batch", "time", "feature"]},
+    "hidden_state": {3: ["batch", "time", "feature"]},
+    "extract_features": {3: ["batch", "time", "feature"]},
+    "logits": {3: ["batch", "time", "vocab"], 2: ["batch", "label"]},
+    "pooler_output": {2: ["batch", "feature"]},
+    "past_key_values": {4: _CACHE},
+}
+
+
+def is_model_output(value: Any) -> bool:
+    """Whether it is a ModelOutput: a dict of the fields that a model gives."""
+    return _is(value, "ModelOutput")
+
+
+def is_encoding(value: Any) -> bool:
+    """Whether it is what a tokenizer gives for a batch."""
+    return _is(value, "BatchEncoding")
+
+
+def is_cache(value: Any) -> bool:
+    """Whether it holds keys and values of earlier positions, by layer."""
+    return _is(value, "Cache") and (hasattr(value, "layers") or hasattr(value, "self_attention_cache"))
+
+
+def _is(value: Any, name: str) -> bool:
+    return any(
+        base.__name__ == name and base.__module__.partition(".")[0] == "transformers" for base in type(value).__mro__
+    )
+
+
+def field_axes(field: str | None, count: int) -> list[str] | None:
+    """The names of the axes of an array in a field; None if they are not known.
+
+    Args:
+        count: How many axes it has.
+    """
+    found = [of for end, of in _FIELDS.items() if field is not None and field.endswith(end)]
+    return found[0].get(count) if found else None
+
+
+def add_cache(rows: Any, label: str | None, value: Any, indent: int) -> None:
+    """Put keys and values of each layer into the rows."""
+    if label is not None:
+        rows.heading(label, indent, note=type(value).__name__)
+        indent += 1
+    if hasattr(value, "self_attention_cache"):
+        add_cache(rows, "self_attention", value.self_attention_cache, indent)
+        add_cache(rows, "cross_attention", value.cross_attention_cache, indent)
+        return
+    for number, layer in enumerate(value.layers):
+        rows.heading(str(number), indent)
+        for side in ("keys", "values"):
+            array: Any = getattr(layer, side, None)
+            if foreign.is_array(array) and len(array.shape) == len(_CACHE):
+                rows.remarks[REMARK] = None
+                rows.array_row(side, array, indent + 1, rows.named_axes(_CACHE, array.shape))
+
+
+def add_encoding(rows: Any, value: Any, indent: int) -> None:
+    """Put the fields of an encoding into the rows, its attention mask as lengths, and the tokens of each sequence."""
+    fields = {str(key): _array(item) for key, item in value.items()}
+    mask = fields.get("attention_mask")
+    known: list[Any] = []
+    for key, array in fields.items():
+        if array is None:
+            rows.heading(key, indent, note="no array")
+            continue
+        tensor = _tensor(rows, array, mask, known)
+        known = known or list(tensor.dims)
+        rows.tensor(key, tensor, indent)
+    encodings = getattr(value, "encodings", None) or []
+    for number, encoding in enumerate(encodings):
+        tokens = list(encoding.tokens)
+        shown = " ".join(tokens[:_MOST_TOKENS]) + (f" ... ({len(tokens)} in all)" if len(tokens) > _MOST_TOKENS else "")
+        rows.heading(f"tokens {number}", indent, note=shown)
+
+
+def _tensor(rows: Any, array: Any, mask: Any, known: list[Any]) -> Tensor:
+    shape = tuple(array.shape)
+    names = {1: "time", 2: "batch time"}.get(len(shape), "batch time ...")
+    same = mask is not None and shape[: mask.ndim] == tuple(mask.shape)
+    try:
+        made: Tensor = named(
+            array, names, lengths=mask if same and len(shape) > 1 else None, dims=known if same else None
+        )
+    except DimError:
+        rows.remarks["attention_mask is false before it is true, or between: there are no lengths."] = None
+        return named(array, names, dims=known if same else None)
+    if same and len(shape) > 1 and made.dims[1].extent < shape[1]:
+        rows.remarks[f"The arrays have {shape[1]} positions; after {made.dims[1].extent} there is padding only."] = None
+    return made
+
+
+def _array(item: Any) -> Any:
+    """The field as an array; lists of different lengths are padded with 0. None if it is none."""
+    if foreign.is_array(item):
+        return item
+    try:
+        if isinstance(item, list) and item and all(isinstance(row, list) for row in item):
+            return np.array(list(zip_longest(*item, fillvalue=0))).T
+        return foreign.host_array(item, "dims")
+    except (TypeError, ValueError):
+        return None

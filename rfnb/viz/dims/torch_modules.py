@@ -1,0 +1,116 @@
+"""The parameters of a torch module as rows of a `dims` spec: the tree of its modules, each with its parameters and their sizes.
+
+torch is not imported: a module says all of this itself. What torch does not know, whether two axes of the same name and size are the same
+dim, is drawn as if they were, and the view says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.viz.dims.axes_of_parameters import kinds_of, parameter_axes
+from rfnb.viz.dims.table import bytes_text
+
+REMARK = "Axes are named by the types of their modules. torch knows no dims: two of the same name and size are drawn as one and may be two."
+NOT_LOOKED_AT = "The values are not looked at, since they are many or on a GPU: values=True does."
+MOST_CELLS = 1 << 25  # of all parameters; beyond, their values are not looked at unless that is asked for
+_WRAPPERS = {"OptimizedModule": ("_orig_mod", "compiled"), "DistributedDataParallel": ("module", "distributed")}
+_WRAPPERS |= {"DataParallel": ("module", "on several devices"), "FullyShardedDataParallel": ("module", "sharded")}
+
+
+def is_torch_module(value: Any) -> bool:
+    """Whether it is a torch.nn.Module."""
+    return any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
+
+
+def unwrapped(module: Any) -> tuple[Any, list[str]]:
+    """The module inside of what compiles or distributes it, and what was around it, in words."""
+    around = []
+    while (known := _WRAPPERS.get(type(module).__name__)) is not None and hasattr(module, known[0]):
+        around.append(known[1])
+        module = getattr(module, known[0])
+    return module, around
+
+
+def title_of(module: Any) -> str:
+    """The class of a module, and its size."""
+    module, around = unwrapped(module)
+    kind = ", ".join([kinds_of(module)[0], *around, *(["scripted"] if hasattr(module, "original_name") else [])])
+    return f"{kind}: {_size_text(list(module.parameters()))}"
+
+
+def values_looked_at(module: Any) -> bool:
+    """Whether the values are looked at unless somebody asks for it: those of a large model take seconds, those on a GPU wait for it."""
+    parameters = [tensor for tensor in module.parameters() if not _lazy(tensor)]
+    here = all(tensor.device.type in ("cpu", "meta") for tensor in parameters)
+    return here and sum(tensor.numel() for tensor in parameters) <= MOST_CELLS
+
+
+def add_module(rows: Any, module: Any) -> None:
+    """Put the tree of a module into the rows.
+
+    Args:
+        rows: What collects them: `row`, `heading`, `named_axis`, `array_row`.
+    """
+    _Tree(rows).add(unwrapped(module)[0], "", 0)
+
+
+class _Tree:
+    """The rows so far, so that what is shared is said. The objects are kept: an id is that of a living one."""
+
+    def __init__(self, rows: Any):
+        self.rows = rows
+        self.modules: dict[int, tuple[str, Any]] = {}
+        self.tensors: dict[int, tuple[str, Any]] = {}
+
+    def add(self, module: Any, path: str, indent: int) -> None:
+        self.modules[id(module)] = path, module
+        for word, named in (("", module.named_parameters), ("buffer", module.named_buffers)):
+            for name, tensor in named(recurse=False, remove_duplicate=False):
+                self.tensor(module, name, tensor, word, _join(path, name), indent)
+        for name, child in module._modules.items():
+            if child is None:
+                continue
+            first = self.modules.get(id(child))
+            said = _note(child) if first is None else f"{kinds_of(child)[0]}, the same as {first[0]}"
+            self.rows.heading(name, indent, note=said)
+            if first is None:
+                self.add(child, _join(path, name), indent + 1)
+
+    def tensor(self, module: Any, name: str, tensor: Any, word: str, path: str, indent: int) -> None:
+        frozen = not word and not tensor.requires_grad and tensor.dtype.is_floating_point
+        notes = [*filter(None, [word]), *(["frozen"] if frozen else [])]
+        if _lazy(tensor):
+            dtype, device = str(tensor.dtype).removeprefix("torch."), str(tensor.device)
+            note = ", ".join([*notes, "has no size before the first call"])
+            self.rows.row(name, indent, [], dtype=dtype, device=device, note=note)
+            return
+        names = parameter_axes(module, name, tensor.shape, path) or [f"axis{axis}" for axis in range(tensor.dim())]
+        dims = self.rows.named_axes(names, tensor.shape)
+        first = self.tensors.setdefault(id(tensor), (path, tensor))[0]
+        note = ", ".join([*notes, *([f"the same as {first}"] if first != path else [])])
+        self.rows.array_row(name, tensor, indent, dims, note=note, again=first != path)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _note(module: Any) -> str:
+    size = _size_text(list(module.parameters()))
+    packed = "quantised, its weights are packed" if ".quantized" in type(module).__module__ else ""
+    return ", ".join(filter(None, [kinds_of(module)[0], size if size != "no parameters" else packed]))
+
+
+def _size_text(parameters: list[Any]) -> str:
+    known = [tensor for tensor in parameters if not _lazy(tensor)]
+    count, size = sum(tensor.numel() for tensor in known), sum(tensor.nbytes for tensor in known)
+    if not parameters:
+        return "no parameters"
+    words = [f"{count:,} parameter{'s' * (count != 1)}", bytes_text(size)] if known else []
+    words += [f"{len(parameters) - len(known)} without a size yet"] if len(known) < len(parameters) else []
+    return ", ".join(words)
+
+
+def _lazy(tensor: Any) -> bool:
+    return type(tensor).__name__ in ("UninitializedParameter", "UninitializedBuffer")

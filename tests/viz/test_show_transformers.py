@@ -1,0 +1,98 @@
+"""rf.show of what models of transformers give and take: outputs by field, caches, encodings."""
+
+import pytest
+import torch
+from viz.test_show_torch import rows_of
+
+import rfnb as rf
+
+transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+
+WORDS = "[PAD] [UNK] the cat sat on mat".split()
+
+
+def test_the_fields_of_an_output_say_what_their_axes_are():
+    config = transformers.BertConfig(
+        vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, attn_implementation="eager"
+    )  # fmt: skip
+    output = transformers.BertModel(config)(
+        torch.ones(3, 7, dtype=torch.long), output_attentions=True, output_hidden_states=True
+    )
+    rows = [(label, said) for label, said, _ in rows_of(output)]
+    assert rows[:9] == [
+        ("last_hidden_state", "batch=3 time=7 feature=16"),
+        ("pooler_output", "batch=3 feature=16"),
+        ("hidden_states", ""),
+        *[(f"[{index}]", "batch=3 time=7 feature=16") for index in range(3)],
+        ("attentions", ""),
+        *[(f"[{index}]", "batch=3 head=2 target=7 source=7") for index in range(2)],
+    ]
+    head = rf.show(output).spec.head
+    assert head["remark"] == "Axes are named by the fields they are in: names= gives them others."
+    assert head["title"].startswith("transformers BaseModelOutput")
+
+
+def test_caches_are_shown_by_layer():
+    config = transformers.GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
+    output = transformers.GPT2LMHeadModel(config)(torch.ones(3, 7, dtype=torch.long))
+    key = "batch=3 head=4 source=7 feature=4"
+    assert [(label, said) for label, said, _ in rows_of(output)] == [
+        ("logits", "batch=3 time=7 vocab=30"),
+        ("past_key_values", ""),
+        *[("0", ""), ("keys", key), ("values", key)],
+        *[("1", ""), ("keys", key), ("values", key)],
+    ]
+    config = transformers.BartConfig(
+        vocab_size=30, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=8, decoder_ffn_dim=8,
+    )  # fmt: skip
+    both = transformers.BartModel(config)(torch.full((3, 7), 5), decoder_input_ids=torch.full((3, 5), 5))
+    rows = [(label, said) for label, said, _ in rows_of(both)]
+    assert ("self_attention", "") in rows and rows[rows.index(("cross_attention", "")) + 2] == (
+        "keys",
+        "batch=3 head=2 source=7 feature=8",
+    )
+    assert rows[-1] == ("encoder_last_hidden_state", "batch=3 time=7 feature=16")
+
+
+def tokenizer(side="right"):
+    model = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
+    model.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=model, pad_token="[PAD]", unk_token="[UNK]", padding_side=side
+    )
+
+
+TEXTS = ["the cat sat on the mat", "the dog"]
+
+
+@pytest.mark.parametrize("kind", ["pt", "np", None])
+def test_an_encoding_has_lengths_and_tokens(kind):
+    encoding = tokenizer()(TEXTS, padding=kind is not None, return_tensors=kind)
+    pads = " [PAD]" * (4 if kind else 0)
+    assert rows_of(encoding) == [
+        ("input_ids", "batch=2 time<=6", ""),
+        *([("token_type_ids", "batch=2 time<=6", "")] if "token_type_ids" in encoding else []),
+        ("attention_mask", "batch=2 time<=6", ""),
+        ("tokens 0", "", "the cat sat on the mat"),
+        ("tokens 1", "", "the [UNK]" + pads),
+    ]
+    assert rf.show(encoding).spec.head["title"] == "transformers BatchEncoding"
+
+
+def test_an_encoding_that_is_padded_on_the_left_says_that_it_has_no_lengths():
+    head = rf.viz.dims(tokenizer("left")(TEXTS, padding=True, return_tensors="pt")).spec.head
+    assert [entry["lengths"] for entry in head["dims"]] == [None, None]
+    assert head["remark"] == "attention_mask is false before it is true, or between: there are no lengths."
+
+
+def test_an_encoding_that_is_padded_further_says_so():
+    encoding = tokenizer()(TEXTS, padding="max_length", max_length=9, return_tensors="pt")
+    assert rf.viz.dims(encoding).spec.head["remark"] == "The arrays have 9 positions; after 6 there is padding only."
+    assert rows_of(encoding)[0] == ("input_ids", "batch=2 time<=6", "")
+
+
+def test_one_text_is_one_sequence():
+    assert rows_of(tokenizer()("the cat"))[0] == ("input_ids", "time=2", "")
