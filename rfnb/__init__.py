@@ -249,6 +249,7 @@ from rfnb.debugging.debug import Debug, debug
 
 # -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
 from rfnb.data.alignment import Alignment, align, character_errors, word_errors
+from rfnb.interop.hf_generate import beams_of
 from rfnb.interop.hf_llama import (
     import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
     import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
@@ -295,15 +296,16 @@ __all__ = [
     "VanillaLSTMCell", "VarianceScaling", "VerifyOutShapeException", "WeightDropout", "WeightNoise", "ZoneoutLSTM",
     "ZoneoutLSTMCell", "abs", "add", "additive_attention", "additive_attention_weights", "align", "amp_cast_compute",
     "amp_cast_float32", "assert_", "audio", "backtrack", "batch_dim", "batch_norm_distributed_default", "beam_search",
-    "beam_search_step", "build_dict", "build_from_dict", "calc_conv_out_length", "calc_transposed_conv_out_length",
-    "cast", "ceil", "ceil_divide", "character_errors", "check_params_complete", "choice", "clip_by_value", "combine",
-    "combine_bc", "compare", "compare_bc", "compare_runs", "compile_loops", "complex_as_real", "concat",
-    "concat_features", "cond", "constant", "control_flow_ctx", "conv", "conv_norm_use_mask_default",
-    "convert_to_tensor", "copy", "copy_to_device", "cos", "cross_entropy", "ctc_best_path", "ctc_durations_from_path",
-    "ctc_forced_align", "ctc_greedy_decode", "ctc_loss", "ctc_no_label_loop_blank_durations_from_path", "ctc_output",
-    "ctc_prefix_beam_search", "cum_concat", "cum_concat_initial_state", "cum_concat_step", "cumsum", "debug", "decide",
-    "decide_keep_beam", "diff", "dim_match_priority_when_needed", "dot", "dot_attention", "dot_attention_weights",
-    "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",
+    "beam_search_step", "beams_of", "build_dict", "build_from_dict", "calc_conv_out_length",
+    "calc_transposed_conv_out_length", "cast", "ceil", "ceil_divide", "character_errors", "check_params_complete",
+    "choice", "clip_by_value", "combine", "combine_bc", "compare", "compare_bc", "compare_runs", "compile_loops",
+    "complex_as_real", "concat", "concat_features", "cond", "constant", "control_flow_ctx", "conv",
+    "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos", "cross_entropy",
+    "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
+    "ctc_no_label_loop_blank_durations_from_path", "ctc_output", "ctc_prefix_beam_search", "cum_concat",
+    "cum_concat_initial_state", "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff",
+    "dim_match_priority_when_needed", "dot", "dot_attention", "dot_attention_weights", "dropout",
+    "dropout_broadcast_default", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",
     "expand_make_non_empty", "explore", "expm1", "fill", "floor", "floor_divide", "full", "gate", "gather",
     "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention", "get_amp_policy",
     "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores", "get_current_control_flow_ctx",

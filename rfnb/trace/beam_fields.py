@@ -27,12 +27,12 @@ _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 class Outcome(IntEnum):
     """The fate of a candidate, as `cand_verdict` of a `beams` event has it."""
 
-    KEPT, CUT, BELOW_THRESHOLD, BLOCKED, MERGED = range(5)
+    KEPT, CUT, BELOW_THRESHOLD, BLOCKED, MERGED, OVER = range(6)
 
     @property
     def text(self) -> str:
         """The outcome in words."""
-        return ("kept", "cut by rank", "below the threshold", "blocked", "merged")[self]
+        return ("kept", "cut by rank", "below the threshold", "blocked", "merged", "the search was over")[self]
 
 
 @dataclass(frozen=True)

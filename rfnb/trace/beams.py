@@ -73,10 +73,13 @@ class BeamHistory:
         num_labels: For each step how many labels a hypothesis may go on through; None: not known.
         loop_steps: For each step that of its loop. Two choices in a step of a loop are two steps here.
         each_step: What a step is, "frame" in a search over alignments that reads a frame in each.
+        rank_exponent: In the end, not while they are pruned, hypotheses are ranked by score / length ** rank_exponent.
+        about: How was searched, in words: "num_beams=4, length_penalty=1.0".
+        remark: What is not known of the search, in a sentence.
 
     Attributes:
-        steps, labels, blank, length_exponent, threshold, by_rank, num_labels, loop_steps, each_step: As given. Scores are natural-log
-            probabilities, summed over steps; -inf marks a slot without hypothesis.
+        steps, labels, blank, length_exponent, threshold, by_rank, num_labels, loop_steps, each_step, rank_exponent, about, remark: As
+            given. Scores are natural-log probabilities, summed over steps; -inf marks a slot without hypothesis.
     """
 
     def __init__(
@@ -93,6 +96,9 @@ class BeamHistory:
         num_labels: Sequence[int | None] | None = None,
         loop_steps: Sequence[int] | None = None,
         each_step: str = "step",
+        rank_exponent: float = 0.0,
+        about: str = "",
+        remark: str = "",
     ):
         self.steps = [{"ended": np.zeros(step["tokens"].shape, bool), **step} for step in steps]
         self.labels: Labels = labels if labels is None or isinstance(labels, Combined) else list(labels)
@@ -101,6 +107,7 @@ class BeamHistory:
         self.by_rank = [True] * len(self.steps) if by_rank is None else list(by_rank)
         self.loop_steps = list(range(len(self.steps))) if loop_steps is None else list(loop_steps)
         self.each_step = each_step
+        self.rank_exponent, self.about, self.remark = rank_exponent, about, remark
         self._step_labels = step_labels
         self._dims = dims or BeamDims()
         self._prefixes: dict[tuple[int, int, int], tuple[int, ...]] = {}
@@ -148,6 +155,9 @@ class BeamHistory:
             num_labels=[num_labels(fields) for fields in values],
             loop_steps=None if loop_steps is None else [step or 0 for step in loop_steps],
             each_step=last.get("each_step", "step"),
+            rank_exponent=last.get("rank_exponent", 0.0),
+            about=last.get("about", ""),
+            remark=last.get("remark", ""),
         )
 
     @property
@@ -197,6 +207,12 @@ class BeamHistory:
             path.append((index, int(k)))
             k = int(self.steps[index]["parents"][seq, k])
         return path[::-1]
+
+    def parents_along(self, seq: int, item: Hypothesis) -> tuple[int, ...]:
+        """The slot before each step of a hypothesis, up to its end."""
+        return tuple(
+            int(self.steps[step]["parents"][seq, slot]) for step, slot in self.path(seq, item.end[1], item.end[0])
+        )
 
     def hypothesis(self, seq: int, k: int, step: int | None = None) -> list[int]:
         """Tokens of the hypothesis in slot `k` after `step`, up to and with the one that ended it; without blanks."""
@@ -250,6 +266,7 @@ class BeamHistory:
         if not self.steps:
             return []
         found = [(self._own_score(seq, k, step), self._make(seq, k, step, kept=True)) for step, k in self._final(seq)]
+        length_exponent = self.rank_exponent or None if length_exponent is None else length_exponent
         if length_exponent is None:
             return [item for _, item in sorted(found, key=lambda pair: -pair[0])]
         return sorted((item for _, item in found), key=lambda item: -item.rating(length_exponent))

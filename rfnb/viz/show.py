@@ -9,6 +9,7 @@ rf.show(history), rf.show(view), rf.show(spec)
 rf.show(run)                  # a run of `rf.run`: its buttons, and all that it records
 rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them beside each other
 rf.show(ctc.align(texts))     # alignments of labels to frames
+rf.show(out, tokenizer=tokenizer)   # what `generate` of transformers gives, see `rf.beams_of`
 rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
 

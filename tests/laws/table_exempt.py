@@ -27,6 +27,6 @@ exempt(
 exempt("records and shows runs, computes nothing", "BeamHistory Trace load_trace probe record save_html show")
 exempt(
     "needs a search around it; tests/search/",
-    "beam_search choice decide decide_keep_beam get_beam_scores get_src_beams hf_search_options nbest split_batch_beam",
+    "beam_search beams_of choice decide decide_keep_beam get_beam_scores get_src_beams hf_search_options nbest split_batch_beam",
 )
 exempt("gradients: torch only", "gradient set_requires_gradient stop_gradient_scope")

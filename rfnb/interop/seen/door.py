@@ -1,7 +1,11 @@
-"""The door through which a recording gets to models of torch, without torch."""
+"""The door through which recordings and views get to torch and transformers, without them."""
 
 from __future__ import annotations
 
 from rfnb.trace.attach import attach_by
+from rfnb.viz.foreign_views import show_by
 
 attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")
+for _kind in ("Generate", "GenerateBeam"):
+    for _model in ("DecoderOnly", "EncoderDecoder"):
+        show_by(f"transformers.generation.utils.{_kind}{_model}Output", "rfnb.interop.seen.generate_output:spec")

@@ -43,7 +43,7 @@ def spec(
     length_exponent: float | None = None,
     join: str | None = None,
     reference: Sequence[Sequence[Any]] | None = None,
-    title: str = "Beam search",
+    title: str | None = None,
     live: bool = False,
     ids: bool = False,
     **fields: Any,
@@ -80,7 +80,7 @@ def spec(
     labels = getattr(history, "labels", None) if labels is None else labels
     each = [of_step(index) if of_step is not None else labels for index in range(len(steps))]
     if length_exponent is None:
-        length_exponent = getattr(history, "length_exponent", 0.0)
+        length_exponent = getattr(history, "rank_exponent", 0.0) or getattr(history, "length_exponent", 0.0)
     batch = steps[0]["tokens"].shape[0] if steps else 0
     for index, step in enumerate(steps):
         _check(index, step, steps[index - 1] if index else None, batch)
@@ -115,9 +115,13 @@ def spec(
                 done["smaller"] = entries
                 done["steps"] = [{**step, "inside": masks} for step, masks in zip(done["steps"], inside, strict=True)]
         seqs.append(done)
+    about = getattr(history, "about", "")
+    title = (f"Beam search: {about}" if about else "Beam search") if title is None else title
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
     if threshold is not None:
         head["threshold"] = threshold
+    if getattr(history, "remark", ""):
+        head["remark"] = history.remark
     loop_steps = getattr(history, "loop_steps", None)
     if loop_steps and loop_steps != list(range(len(loop_steps))):
         head["loop_steps"] = loop_steps

@@ -1,0 +1,264 @@
+"""The bookkeeping of `generate` of transformers, by its scores: which hypotheses go on, which end and which are cut in each step.
+
+    search = BeamSearch(batch, Rules(beams=4, ends=frozenset({1})))
+    for scores in out.scores:
+        fields = search.step(scores)            # of a `beams` event, as arrays
+
+A beam search of `generate` takes the best 2 * num_beams continuations (with n ends max(2, 1 + n) * num_beams). Those among the first
+num_beams that end go into a list of the num_beams best by score / length ** length_penalty, the first num_beams others go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rfnb.trace.beam_fields import NUM_NEXT, Outcome
+
+NOTHING = -1.0e9  # the score that `generate` gives to what is no hypothesis
+_FEW = NOTHING / 2
+_MORE_CUT = 8
+
+
+class Rules(NamedTuple):
+    """The part of a generation config that decides what a beam search keeps.
+
+    Attributes:
+        ends: The labels that end a hypothesis.
+        most_steps: Only for `early_stopping="never"`, which asks how long a hypothesis may get.
+    """
+
+    beams: int
+    ends: frozenset[int] = frozenset()
+    length_penalty: float = 1.0
+    early_stopping: bool | str | None = False
+    most_steps: int | None = None
+
+
+class Given(NamedTuple):
+    """The continuations that a step of a running search looks at, (batch, count), in its order.
+
+    Attributes:
+        hits: Whether the hypothesis is complete, by whatever rule.
+    """
+
+    parents: torch.Tensor
+    tokens: torch.Tensor
+    hits: torch.Tensor
+
+
+class BeamSearch:
+    """One beam search, step by step.
+
+    Attributes:
+        steps: How many were made.
+        is_over: Whether `generate` makes no further step.
+    """
+
+    def __init__(self, batch: int, rules: Rules, device: Any = "cpu"):
+        self.batch, self.rules, self.steps, self.is_over = batch, rules, 0, False
+        self.running = torch.full((batch, rules.beams), NOTHING, device=device)
+        self.running[:, 0] = 0
+        self._pool = torch.full((batch, rules.beams), NOTHING, device=device)
+        self._open = torch.ones(batch, dtype=torch.bool, device=device)
+
+    def step(
+        self,
+        scores: torch.Tensor,
+        log_probs: torch.Tensor | None = None,
+        *,
+        given: Given | None = None,
+        last: bool = False,
+    ) -> dict[str, np.ndarray]:
+        """The fields of the next step, see docs/contracts/trace.md.
+
+        Args:
+            scores: (batch * beams, labels): what the labels add to the score of each hypothesis.
+            log_probs: The same of the model itself.
+            given: What the search has looked at. Default: the best continuations.
+            last: Whether no hypothesis may get longer.
+        """
+        rules, beams, labels = self.rules, self.rules.beams, scores.shape[-1]
+        each = scores.float().view(self.batch, beams, labels)
+        base = self.running
+        flat = (each + base[:, :, None]).view(self.batch, beams * labels)
+        keep = max(2, 1 + len(rules.ends)) * beams
+        top, index = flat.topk(min(keep + _MORE_CUT, flat.shape[1]))
+        if given is None:
+            index_of = index[:, :keep]
+            tokens = index_of % labels
+            hits = torch.full_like(tokens, last, dtype=torch.bool)
+            for end in rules.ends:
+                hits |= tokens == end
+        else:
+            index_of, hits = given.parents * labels + given.tokens, given.hits
+        chosen = flat.gather(1, index_of)
+        accepted = self._accepted(chosen, hits)
+        self.steps += 1
+        going = self._go_on(chosen, index_of, hits, labels)
+        all_hit = bool(hits.all())
+        fields = _Fields(self, each, base, log_probs)
+        return fields.made(index_of, chosen, hits, accepted, going, top, index, final=all_hit)
+
+    def _accepted(self, chosen: torch.Tensor, hits: torch.Tensor) -> torch.Tensor:
+        """The continuations that are complete now and may be a result."""
+        full = (self._pool > _FEW).all(1) & (self.rules.early_stopping is True)
+        first = torch.arange(hits.shape[1], device=hits.device) < self.rules.beams
+        accepted = hits & first & (self._open & ~full)[:, None] & (chosen > _FEW)
+        rating = torch.where(accepted, chosen / (self.steps + 1) ** self.rules.length_penalty, NOTHING)
+        self._pool = torch.cat([self._pool, rating], 1).topk(self.rules.beams).values
+        return accepted
+
+    def _go_on(self, chosen: torch.Tensor, index: torch.Tensor, hits: torch.Tensor, labels: int) -> torch.Tensor:
+        """Let the best others go on; gives their places among what was looked at."""
+        scores, places = (chosen + hits.float() * NOTHING).topk(self.rules.beams)
+        self.running = scores
+        full = (self._pool > _FEW).all(1)
+        rules, length = self.rules, self.steps
+        if rules.early_stopping == "never" and rules.length_penalty > 0 and rules.most_steps is not None:
+            length = rules.most_steps
+        best = scores[:, 0] / length**rules.length_penalty
+        worst = torch.where(self._pool > _FEW, self._pool.min(1, keepdim=True).values, NOTHING)
+        self._open &= (best[:, None] > worst).any(1)
+        done = bool(full.all()) and rules.early_stopping is True
+        self.is_over = done or not bool(self._open.any()) or bool(hits.all())
+        return places
+
+    @property
+    def done(self) -> torch.Tensor:
+        """The sequences to which no result is added any more."""
+        return ~self._open | ((self._pool > _FEW).all(1) & (self.rules.early_stopping is True))
+
+
+class _Fields:
+    """Makes the fields of one step, of what the search has before it."""
+
+    def __init__(self, search: BeamSearch, each: torch.Tensor, base: torch.Tensor, log_probs: torch.Tensor | None):
+        self.search, self.labels = search, each.shape[-1]
+        self.base = base.cpu().numpy()
+        own = None if log_probs is None else log_probs.float().view(each.shape)
+        self.own = own
+        more, tokens = (each if own is None else own).topk(min(NUM_NEXT, self.labels))
+        self.next = {"next_tokens": tokens.cpu().numpy(), "next_log_probs": more.cpu().numpy()}
+
+    def made(self, *arrays: torch.Tensor, final: bool) -> dict[str, np.ndarray]:
+        """The fields. `final`: the slots are what is complete, or as long as it may get."""
+        beams, batch = self.search.rules.beams, self.search.batch
+        index_of, chosen, hits, accepted, going, top, index = (array.cpu().numpy() for array in arrays)
+        done = self.search.done.cpu().numpy()
+        slots: list[
+            list[int]
+        ] = []  # for each sequence the places of what was looked at, -1: none; what leaves behind the others
+        for seq in range(batch):
+            left = np.flatnonzero(accepted[seq]).tolist()
+            if final:
+                slots.append(left)
+                continue
+            alive = [-1 if hits[seq, at] or chosen[seq, at] <= _FEW or done[seq] else int(at) for at in going[seq]]
+            slots.append(alive + left)
+        width = max(beams, *map(len, slots))
+        places = np.array([row + [-1] * (width - len(row)) for row in slots])
+        there = places >= 0
+        take = lambda array: np.take_along_axis(array, np.maximum(places, 0), 1)  # noqa: E731
+        found, scores = np.where(there, take(index_of), 0), np.where(there, take(chosen), -np.inf)
+        ends = np.isin(found % self.labels, list(self.search.rules.ends))
+        fields = {
+            "tokens": found % self.labels, "parents": found // self.labels, "scores": scores.astype(np.float32),
+            "ended": there & (ends if final else take(hits)),
+            "base": np.where(there, np.take_along_axis(self.base, found // self.labels, 1), 0).astype(np.float32),
+        }  # fmt: skip
+        behind = there & (np.arange(width) >= beams)
+        if behind.any():
+            fields["left"] = behind
+        fields |= self._candidates(found, fields["scores"], top, index, done & ~final)
+        for name in ("", "cand_") if self.own is not None else ():
+            at = fields[f"{name}parents"] * self.labels + fields[f"{name}tokens"]
+            fields[f"{name}log_probs"] = self._own(at)
+        return fields | self.next
+
+    def _own(self, index: np.ndarray) -> np.ndarray:
+        assert self.own is not None
+        flat = self.own.reshape(len(index), -1)
+        made: np.ndarray = flat.gather(1, torch.from_numpy(index).to(flat.device)).cpu().numpy()
+        return made
+
+    def _candidates(
+        self, kept: np.ndarray, scores: np.ndarray, top: np.ndarray, index: np.ndarray, done: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The candidates, kept ones first."""
+        rows = []
+        for seq in range(len(kept)):
+            real = scores[seq] > -np.inf
+            own = list(zip(kept[seq][real].tolist(), scores[seq][real].tolist()))
+            inside = {place for place, _ in own}
+            others = [pair for pair in zip(index[seq].tolist(), top[seq].tolist()) if pair[0] not in inside]
+            why = Outcome.OVER if done[seq] else Outcome.CUT
+            rows.append([(*pair, Outcome.KEPT) for pair in own] + [(*pair, why) for pair in others if pair[1] > _FEW])
+        width = max(map(len, rows), default=0)
+        table = [row + [(0, -np.inf, Outcome.CUT)] * (width - len(row)) for row in rows]
+        places = np.array([[item[0] for item in row] for row in table], np.int64).reshape(len(rows), width)
+        verdict = np.array([[int(item[2]) for item in row] for row in table], np.int64).reshape(len(rows), width)
+        return {
+            "cand_tokens": places % self.labels, "cand_parents": places // self.labels,
+            "cand_scores": np.array([[item[1] for item in row] for row in table], np.float32).reshape(len(rows), width),
+            "cand_kept": verdict == Outcome.KEPT, "cand_verdict": verdict,
+        }  # fmt: skip
+
+
+class RowSearch:
+    """Greedy search, or sampling: each row goes on through one label.
+
+    Args:
+        rows: (batch, rows of each sequence): several are samples of the same.
+    """
+
+    def __init__(self, batch: int, rows: int, device: Any = "cpu"):
+        self.batch, self.rows = batch, rows
+        self.running = torch.zeros(batch, rows, device=device)
+        self.ended = torch.zeros(batch, rows, dtype=torch.bool, device=device)
+
+    def step(
+        self, scores: torch.Tensor, tokens: torch.Tensor, hits: torch.Tensor, log_probs: torch.Tensor | None = None
+    ) -> dict[str, np.ndarray]:
+        """The fields of the next step.
+
+        Args:
+            scores: (batch * rows, labels), as `generate` has chosen by them, not normalized.
+            tokens: (batch * rows,): what was chosen.
+            hits: Likewise: which rows are complete with it.
+            log_probs: (batch * rows, labels): those of the model itself.
+        """
+        labels = scores.shape[-1]
+        each = scores.float().log_softmax(-1).view(self.batch, self.rows, labels)
+        tokens, hits = tokens.view(self.batch, self.rows), hits.view(self.batch, self.rows)
+        base, before = self.running, self.ended
+        add = each.gather(2, tokens[:, :, None])[:, :, 0]
+        self.running = torch.where(before, base, base + add)
+        self.ended = before | hits
+        count = min(NUM_NEXT + 1, labels)
+        best, index = each.topk(count)
+        own = None if log_probs is None else log_probs.float().view(each.shape)
+        more, following = (each if own is None else own).topk(min(NUM_NEXT, labels))
+        parents = torch.arange(self.rows, device=tokens.device).expand(self.batch, -1)
+        # The chosen label of each row first, then the best others of all.
+        others = (best + base[:, :, None]).masked_fill((index == tokens[:, :, None]) | before[:, :, None], -torch.inf)
+        order = others.flatten(1).argsort(dim=1, descending=True, stable=True)
+        flat = lambda x: x.flatten(1).gather(1, order)  # noqa: E731
+        made = {
+            "tokens": tokens, "parents": parents, "scores": self.running, "ended": self.ended, "base": base,
+            "cand_tokens": torch.cat([tokens, flat(index)], 1),
+            "cand_parents": torch.cat([parents, flat(parents[:, :, None].expand_as(index))], 1),
+            "cand_scores": torch.cat([self.running, flat(others)], 1),
+            "cand_verdict": torch.cat([torch.full_like(tokens, Outcome.KEPT), torch.full_like(order, Outcome.CUT)], 1),
+            "next_tokens": following, "next_log_probs": more,
+        }  # fmt: skip
+        if own is not None:
+            for name in ("", "cand_"):
+                at = made[f"{name}parents"] * labels + made[f"{name}tokens"]
+                value = own.flatten(1).gather(1, at)
+                over = before.gather(1, made[f"{name}parents"])
+                made[f"{name}log_probs"] = value.masked_fill(over, 0.0)
+        fields = {name: value.cpu().numpy() for name, value in made.items()}
+        return fields | {"cand_kept": fields["cand_verdict"] == Outcome.KEPT}
