@@ -250,6 +250,7 @@ from rfnb.debugging.debug import Debug, debug
 # -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
 from rfnb.data.alignment import Alignment, align, character_errors, word_errors
 from rfnb.interop.hf_generate import beams_of
+from rfnb.interop.doors import as_torch
 from rfnb.interop.hf_llama import (
     import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
     import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
@@ -295,8 +296,8 @@ __all__ = [
     "TransformerEncoderLayer", "TransposedConv1d", "TransposedConv2d", "TransposedConv3d", "TwoDLSTM",
     "VanillaLSTMCell", "VarianceScaling", "VerifyOutShapeException", "WeightDropout", "WeightNoise", "ZoneoutLSTM",
     "ZoneoutLSTMCell", "abs", "add", "additive_attention", "additive_attention_weights", "align", "amp_cast_compute",
-    "amp_cast_float32", "assert_", "audio", "backtrack", "batch_dim", "batch_norm_distributed_default", "beam_search",
-    "beam_search_step", "beams_of", "build_dict", "build_from_dict", "calc_conv_out_length",
+    "amp_cast_float32", "as_torch", "assert_", "audio", "backtrack", "batch_dim", "batch_norm_distributed_default",
+    "beam_search", "beam_search_step", "beams_of", "build_dict", "build_from_dict", "calc_conv_out_length",
     "calc_transposed_conv_out_length", "cast", "ceil", "ceil_divide", "character_errors", "check_params_complete",
     "choice", "clip_by_value", "combine", "combine_bc", "compare", "compare_bc", "compare_runs", "compile_loops",
     "complex_as_real", "concat", "concat_features", "cond", "constant", "control_flow_ctx", "conv",

@@ -1,6 +1,6 @@
 """The bridge between rf.Module and torch.nn.Module, both ways: the same parameters under the same names.
 
-    pt = rf_module_to_pt_module(model)
+    pt = rf_module_to_pt_module(model)         # or rf.as_torch, which takes raw arrays too
     optimizer = torch.optim.AdamW(pt.parameters())
     torch.save({"model": pt.state_dict()}, "model.pt")
 
@@ -10,67 +10,230 @@ This file imports torch when it is imported, so `import rfnb` leaves it alone.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import runtime_error, shape_error, type_error
+from rfnb.core.tensor_text import dims_text
+from rfnb.interop import torch_parts
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
+
+if TYPE_CHECKING:
+    from rfnb.interop.torch_arrays import Arrays
 
 
 def rf_module_to_pt_module(rf_module: Module, *, aux_params_as_buffers: bool = True) -> torch.nn.Module:
     """A torch.nn.Module that has the very parameters of `rf_module`, under the same names, and calls it.
 
-    A module that occurs several times becomes one module too. What is set, added or parametrized in `rf_module` later is not
-    followed; new values, `to` and `load_state_dict` on either side are seen by the other. The run context says whether this is
-    training, not `train()` and `eval()`.
+    A module that occurs several times becomes one module too. The same as `rf.as_torch(rf_module)`, but for one thing: the run
+    context says whether this is training, not `train()` and `eval()`.
 
     Args:
         aux_params_as_buffers: Auxiliary parameters (running statistics) are buffers, so no optimizer gets them.
     """
-    return _to_torch(rf_module, aux_params_as_buffers, {})
+    return _to_torch(rf_module, aux_params_as_buffers, False, {})
 
 
 def pt_module_to_rf_module(pt_module: torch.nn.Module) -> Module:
-    """An rf.Module that has the very parameters of `pt_module`, under the same names, and calls it (with raw arrays).
+    """An rf.Module that has the very parameters of `pt_module`, under the same names, and calls it (with raw arrays; `rf.from_torch`
+    says what their axes are).
 
     Buffers are auxiliary parameters; move them with `to` of the result, since torch replaces buffers where it moves them. The
     dims of a parameter are new ones, named "weight:0", "weight:1", ...
+
+    Raises:
+        TypeError: If its parameters are not its own: a scripted, compiled or quantised module, or one that is not initialised.
     """
+    check_open(pt_module)
     return _to_rf(pt_module, {}, {})
 
 
+def to_torch(module: Module) -> torch.nn.Module:
+    """A torch.nn.Module of which `train()` and `eval()` say whether it trains.
+
+    Raises:
+        TypeError: If it is no Module, or has parameters that are no torch parameters.
+    """
+    if not isinstance(module, Module):
+        foreign = isinstance(module, torch.nn.Module)
+        raise type_error(
+            "as_torch: this is no Module of rfnb.",
+            [("got", f"{type(module).__module__}.{type(module).__name__}")],
+            "It is a torch module already." if foreign else "A Module has parameters and a __call__.",
+            "module(x)" if foreign else "rf.as_torch(rf.Functional(fn))",
+        )
+    for name, parameter in module.named_parameters():
+        if not isinstance(parameter.raw_tensor, torch.Tensor):
+            raise type_error(
+                "as_torch: a parameter is no torch parameter.",
+                [(name, f"{dims_text(parameter.dims)}, backend {parameter.backend.name}")],
+                "A torch module holds torch parameters. Make the model while torch is the backend:",
+                "rf.select_backend_torch()",
+            )
+    return _to_torch(module, True, True, {})
+
+
 class RFModuleAsPTModule(torch.nn.Module):
-    """A module made by `rf_module_to_pt_module`; `rf_module` is the original."""
+    """A module made by `rf.as_torch` or `rf_module_to_pt_module`; `rf_module` is the original."""
 
     rf_module: Module
+    _rfnb: Bridge
 
-    def __init__(self, rf_module: Module):
+    def __init__(self, rf_module: Module, says_training: bool = False):
         super().__init__()
-        self.__dict__["rf_module"] = rf_module  # past torch's registration, and past that of Module
+        # Past torch's registration, and past that of Module
+        vars(self).update(rf_module=rf_module, _rfnb=Bridge(says_training))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.rf_module(*args, **kwargs)
+        return torch_parts.call(self, args, kwargs)
 
     def _get_name(self) -> str:
         return f"{type(self.rf_module).__name__}[rf]"
 
+    # -- what torch puts in the place of parameters and modules --------------------------------------------------------
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, torch.nn.Module) and "_rfnb" in vars(self) and name in self._rfnb.parts:
+            part = self._rfnb.parts[name] = pt_module_to_rf_module(value)
+            setattr(self.rf_module, name, part)
+        super().__setattr__(name, value)
+        self._follow(name)
+
+    def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
+        super().register_parameter(name, param)
+        self._follow(name)
+
+    def register_buffer(self, name: str, tensor: torch.Tensor | None, persistent: bool = True) -> None:
+        super().register_buffer(name, tensor, persistent)
+        self._follow(name)
+
+    def _follow(self, name: str) -> None:
+        """The Module gets a parameter that was put in the place of its own."""
+        parameter = self._rfnb.linked.get(name) if "_rfnb" in vars(self) else None
+        raw = None if parameter is None else self._parameters.get(name, self._buffers.get(name))
+        if parameter is None or raw is None or raw is parameter._raw:
+            return
+        if tuple(raw.shape) != tuple(dim.extent for dim in parameter.dims):
+            (self._parameters if name in self._parameters else self._buffers)[name] = parameter._raw
+            raise shape_error(
+                f"{self._get_name()}.{name}: a parameter of another shape.",
+                [("parameter", dims_text(parameter.dims)), ("given", tuple(raw.shape))],
+                "The dims of a parameter are those that its module was made with. For other ones make another module.",
+            )
+        if name in self._buffers and not isinstance(raw, torch.nn.Parameter):
+            raw = self._buffers[name] = torch.nn.Parameter(raw, requires_grad=False)  # as `Parameter.to` wants it
+        parameter._raw = raw
+        parameter._dtype = parameter.dtype
+
     def _apply(self, fn: Any, recurse: bool = True) -> RFModuleAsPTModule:
         """`to`, `half`, `cuda`, ...: torch replaces buffers, and parameters in some cases."""
         super()._apply(fn, recurse)
-        for name, raw in self._buffers.items():
-            if raw is not None:
-                self._buffers[name] = torch.nn.Parameter(raw, requires_grad=False)  # as `Parameter.to` wants it
-        for name, raw in (*self._parameters.items(), *self._buffers.items()):
-            parameter = vars(self.rf_module)[name]
-            parameter._raw = raw
-            parameter._dtype = parameter.dtype
+        for name in self._rfnb.linked:
+            self._follow(name)
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Module:
-        """A bridge of a copy of the rf.Module, so that the two share parameters as these do."""
-        return rf_module_to_pt_module(copy.deepcopy(self.rf_module, memo))
+        """A bridge of a copy of the rf.Module: the two share parameters as these do."""
+        new = self.__class__.__new__(self.__class__)
+        memo[id(self)] = new
+        vars(new)["rf_module"] = copy.deepcopy(self.rf_module, memo)
+        for name, value in vars(self).items():
+            if name != "rf_module":
+                vars(new)[name] = copy.deepcopy(value, memo)
+        for name, raw in self._parameters.items():
+            if raw is not None:  # a Parameter knows whether it is trainable, not that torch has frozen it
+                vars(new)["_parameters"][name].requires_grad_(raw.requires_grad)
+        return new
+
+
+class Bridge:
+    """The things that a torch module knows of its Module.
+
+    Attributes:
+        arrays: How raw arrays become the arguments of the Module; None: it is called with what it is given.
+        says_training: Whether `train()` and `eval()` say whether it trains.
+        linked: The parameters of the Module itself by name; torch holds their raw arrays.
+        parts: The children of the Module by name.
+    """
+
+    def __init__(self, says_training: bool):
+        self.says_training = says_training
+        self.arrays: Arrays | None = None
+        self.linked: dict[str, Parameter] = {}
+        self.parts: dict[str, Module] = {}
+        self._noted = 0
+
+    def link(self, module: Module) -> None:
+        """Note what the Module holds, which is what torch holds."""
+        for name, value in vars(module).items():
+            if isinstance(value, Parameter):
+                self.linked[name] = value
+            elif isinstance(value, Module):
+                self.parts[name] = value
+        self._noted = len(vars(module))
+
+    def check(self, module: Module) -> None:
+        """Compare what the Module holds with what was noted.
+
+        Raises:
+            RuntimeError: Names a parameter or part that was set since.
+        """
+        held = vars(module)
+        changed = [name for name, value in self.linked.items() if held.get(name) is not value]
+        changed += [name for name, value in self.parts.items() if held.get(name) is not value]
+        if len(held) != self._noted:
+            changed += [name for name in _held(module) if name not in self.linked and name not in self.parts]
+            self._noted = len(held) if not changed else self._noted
+        if changed:
+            raise runtime_error(
+                f"{type(module).__name__}[rf]: {changed[0]} was set after this torch module was made.",
+                [("module", type(module).__name__), ("has now", ", ".join(_held(module)) or "nothing")],
+                "An optimizer of torch, or a state_dict, would not have it. Make the torch module when the model is complete:",
+                "module = rf.as_torch(model)",
+            )
+
+
+def check_open(module: torch.nn.Module) -> None:
+    """Refuse a module of which the parameters cannot be shared.
+
+    Raises:
+        TypeError: Says what works instead.
+    """
+    what = rule = fix = None
+    name = f"{type(module).__module__}.{type(module).__name__}"
+    for path, part in module.named_modules():
+        kind = type(part).__module__
+        row = (f"part {path}" if path else "module", f"{kind}.{type(part).__name__}")
+        if isinstance(part, torch.jit.ScriptModule):
+            what, rule = (
+                "scripted",
+                "The parameters of a scripted module are inside of its program. Take the module it was made from:",
+            )
+            fix = "rf.from_torch(module)    # before torch.jit.script"
+        elif type(part).__name__ == "OptimizedModule" and hasattr(part, "_orig_mod"):
+            what, rule = (
+                "compiled",
+                "A compiled module is a call of another one, which has the parameters. Take that one:",
+            )
+            fix = "rf.from_torch(module._orig_mod)"
+        elif ".quantized" in kind:
+            what, rule = "quantised", "Its weights are packed, and no parameters. Take the module it was made from:"
+            fix = "rf.from_torch(module)    # before it is quantised"
+        elif any(torch.nn.parameter.is_lazy(raw) for raw in part.parameters(recurse=False)):
+            what, rule = (
+                "not initialised",
+                "The parameters of a lazy module get their shapes in its first call. Call it once before:",
+            )
+            fix = "module(torch.zeros(...))"
+        if what is not None and rule is not None:
+            rows = [("module", name), *([row] if path else [])]
+            raise type_error(f"from_torch: this module is {what}.", rows, rule, fix)
+
+
+def _held(module: Module) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, (Parameter, Module))]
 
 
 class PTModuleAsRFModule(Module):
@@ -94,19 +257,22 @@ class PTModuleAsRFModule(Module):
         return self.pt_module(*args, **kwargs)
 
 
-def _to_torch(rf_module: Module, aux_params_as_buffers: bool, done: dict[Module, torch.nn.Module]) -> torch.nn.Module:
+def _to_torch(
+    rf_module: Module, aux_params_as_buffers: bool, says_training: bool, done: dict[Module, torch.nn.Module]
+) -> torch.nn.Module:
     if isinstance(rf_module, PTModuleAsRFModule):
         return rf_module.pt_module
     if rf_module in done:
         return done[rf_module]
-    done[rf_module] = out = RFModuleAsPTModule(rf_module)
+    done[rf_module] = out = RFModuleAsPTModule(rf_module, says_training)
     for name, value in vars(rf_module).items():
         # Into torch's own dicts, since register_module refuses names like "type" or "forward", which are fine here.
         if isinstance(value, Module):
-            out._modules[name] = _to_torch(value, aux_params_as_buffers, done)
+            out._modules[name] = _to_torch(value, aux_params_as_buffers, says_training, done)
         elif isinstance(value, Parameter):
             as_buffer = value.auxiliary and aux_params_as_buffers
             (out._buffers if as_buffer else out._parameters)[name] = value.raw_tensor
+    out._rfnb.link(rf_module)
     return out
 
 

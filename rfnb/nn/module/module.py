@@ -24,6 +24,7 @@ from rfnb.nn.module.argument_errors import argument_error, init_error, initial_s
 from rfnb.nn.module.hooks import RemovableHandle
 from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.module.through import made_through
 from rfnb.rec.state import State
 from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import _open, listening, probe, trace_context
@@ -338,7 +339,7 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
                 return call(self, *args, **kwargs)
             before = trace_context.enter_module(self._path_in_trace)
             try:
-                result = call(self, *args, **kwargs)
+                result = made_through(self, call, args, kwargs)
                 for hook in list(hooks.values()) if hooks else ():
                     result = hook(self, args, kwargs, result)
                 if listening("module"):

@@ -256,15 +256,17 @@ class Parameter(Tensor):
         """See `set_parameter_copy_behavior_ctx`."""
         mode = _copy_behavior.get()
         if mode == "share":
-            memo[id(self)] = self
+            memo[id(self)], memo[id(self._raw)] = self, self._raw
             return self
         backend = self.backend
-        raw = backend.copy_raw(backend.detach_raw(self._raw))
+        raw = memo.get(id(self._raw))  # a torch module that holds it is copied too
+        raw = backend.copy_raw(backend.detach_raw(self._raw)) if raw is None else raw
         new = Parameter(
             self.dims, self.dtype, sparse_dim=self.sparse_dim, trainable=self._trainable, auxiliary=self.auxiliary,
             non_critical_for_restore=self.non_critical_for_restore, weight_decay=self.weight_decay, raw_tensor=raw,
         )  # fmt: skip
         new.name, new._feature_dim, new._initial = self.name, self._feature_dim, self._initial
+        memo[id(self._raw)] = new._raw
         if mode == "fresh":
             new.initial = self._initial
         memo[id(self)] = new

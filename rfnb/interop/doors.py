@@ -1,0 +1,63 @@
+"""The doors to torch: a Module as torch.nn.Module, and a torch.nn.Module as Module. What they are made of imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.nn.module.module import Module
+
+if TYPE_CHECKING:
+    import torch
+
+Axes = str | Sequence["Dim | str"] | Tensor
+"""The axes of a raw array in their order: "batch time in_dim", or a list of names and Dims, or a template Tensor (which may have a
+sparse_dim). A name that is a Dim of the module by attribute is this Dim; other names, and Dims without a size, are dims that each
+call makes anew."""
+
+
+def as_torch(
+    module: Module,
+    inputs: Axes | Mapping[str, Axes] | None = None,
+    *,
+    outputs: Axes | None = None,
+    dims: Mapping[str, str | Dim] | None = None,
+) -> torch.nn.Module:
+    """A torch.nn.Module with the very parameters of a Module, under the same names, for code that knows torch only.
+
+        net = rf.as_torch(encoder, inputs="batch time in_dim")
+        net(x, lengths)                                     # a torch tensor (batch, time, out)
+
+    Optimizers, `state_dict`, `to`, hooks (also of parts: they see raw arrays), `deepcopy`, pickle, `torch.func.functional_call`,
+    `torch.nn.utils.parametrize` and DistributedDataParallel work as with any other. `train()` and `eval()` say whether it trains,
+    as a whole and by parts; a running step (`rf.init_train_step_run_ctx`) that says otherwise is an error.
+
+    Args:
+        inputs: What the axes of the arrays are that it gets; a dict by argument if there are several. Default: it is called like the
+            module, with Tensors. After the arrays it gets the lengths of the axis that is neither the first nor of a fixed size
+            (`lengths`; `NAME_lengths` if there are several such axes). Sequences end there, also in an array that is longer.
+        outputs: The order of the axes of the (first) result. Default: those of the first input, as far as they are there, then others.
+            Padding is 0, as long as in the input. A Dim in the result becomes the lengths along it, a State a dict.
+        dims: For arguments of the module that are Dims, which axis they are, by name: {"spatial_dim": "time"}. Default: the argument
+            that has the name of an axis is that axis, and the only axis that may have lengths is all others. An argument `state` that
+            has no default gets `default_initial_state`.
+
+    Raises:
+        TypeError: If it is no Module, or has parameters that are no torch parameters.
+        ValueError: If the module has arguments that nothing is known of.
+    """
+    from rfnb.interop.torch_module import RFModuleAsPTModule, to_torch
+
+    arrays = None
+    if inputs is not None:
+        from rfnb.interop.torch_arrays import Arrays
+
+        arrays = Arrays(module, inputs, outputs, dims or {})
+    out = to_torch(module)
+    if arrays is None:
+        return out
+    assert isinstance(out, RFModuleAsPTModule)
+    out._rfnb.arrays = arrays
+    return out

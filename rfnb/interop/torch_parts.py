@@ -1,0 +1,187 @@
+"""One call of a torch.nn.Module around a Module: the values that torch holds, who trains, and hooks of parts.
+
+torch changes what a module is in ways that a Module does not see: other values for one call (`torch.func.functional_call`), values
+that are computed (`torch.nn.utils.parametrize`, weight norm, pruning), `eval()` and hooks of a part. Here all of it is looked up when
+the module is called, and holds for this call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from rfnb.core.errors import runtime_error, type_error
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
+from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.module.through import Make, through
+from rfnb.nn.run.run_ctx import get_run_ctx
+from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.step_tensor import StepTensor
+
+if TYPE_CHECKING:
+    from rfnb.interop.torch_module import RFModuleAsPTModule as Wrapper
+
+# The part whose hooks run, and what its forward does between them.
+_between: ContextVar[tuple[Any, Callable[..., Any]] | None] = ContextVar("rfnb_part_of_torch", default=None)
+
+
+def call(root: Wrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the Module of a wrapper; gives what `forward` gives."""
+    between = _between.get()
+    if between is not None and between[0] is root:
+        _between.set(None)
+        return between[1](*args, **kwargs)
+    wrappers = [module for module in root.modules() if "_rfnb" in vars(module)]
+    _check_device(root, args, kwargs)
+    makers = _makers(root, wrappers)
+    with _values(wrappers), _training(root), through(makers) if makers else nullcontext():
+        if root._rfnb.arrays is not None:
+            return root._rfnb.arrays.call(root.rf_module, args, kwargs)
+        _check_hooks(root, args, kwargs)
+        return root.rf_module(*args, **kwargs)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+@contextmanager
+def _values(wrappers: list[Any]) -> Iterator[None]:
+    """The parameters have the values that torch holds, whatever these are at the moment."""
+    before: list[tuple[Parameter, Any]] = []
+    try:
+        for wrapper in wrappers:
+            wrapper._rfnb.check(wrapper.rf_module)
+            for name, parameter in wrapper._rfnb.linked.items():
+                raw = wrapper._parameters.get(name)
+                if raw is None:
+                    raw = wrapper._buffers.get(name)
+                    if raw is None:
+                        raw = getattr(wrapper, name)  # what a parametrization computes, or a hook has set
+                if raw is not parameter._raw:
+                    if raw is None:
+                        raise _missing(wrapper, name, parameter)
+                    before.append((parameter, parameter._raw))
+                    parameter._raw = raw
+        yield
+    finally:
+        for parameter, raw in reversed(before):
+            parameter._raw = raw
+
+
+def _missing(wrapper: Any, name: str, parameter: Parameter) -> RuntimeError:
+    kind = type(wrapper.rf_module).__name__
+    return runtime_error(
+        f"{kind}[rf]: {name} is None.",
+        [("parameter", dims_text(parameter.dims))],
+        f"{kind} computes with it. Give it values, or make the model without it.",
+        f"module.{name} = torch.nn.Parameter(...)",
+    )
+
+
+def _check_device(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    name = next((name for name, raw in root.named_parameters() if raw.is_meta), None)
+    if name is not None and not any(getattr(_raw(value), "is_meta", False) for _, value in leaves((args, kwargs))):
+        raise runtime_error(
+            f"{type(root.rf_module).__name__}[rf]: its parameters are on the meta device.",
+            [("parameter", name)],
+            "They have shapes, and no values to compute with. Give them some:",
+            'module.to_empty(device="cpu")\nmodule.load_state_dict(...)',
+        )
+
+
+# -- training or not ---------------------------------------------------------------------------------------------------
+def _training(root: Any) -> Any:
+    """`train()` and `eval()` say whether it trains; of the modules of `rf_module_to_pt_module`, the run context does."""
+    if not root._rfnb.says_training:
+        return nullcontext()
+    ctx = get_run_ctx()
+    if ctx.stage == "init":
+        return ctx.train_flag_ctx(root.training)
+    if ctx.train_flag is not root.training:
+        fix = "module.eval()" if root.training else "module.train()"
+        step = f"init_{'train' if root.training else 'forward'}_step_run_ctx"
+        raise runtime_error(
+            f"{type(root.rf_module).__name__}[rf]: does it train?",
+            [("module", "train()" if root.training else "eval()"), ("step", repr(ctx))],
+            "The module and the running step say different things, and dropout can only do one. Say it in one way:",
+            f"{fix}\nwith rf.{step}():",
+        )
+    return nullcontext()
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+def _has_hooks(module: Any) -> bool:
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
+
+
+def _makers(root: Any, wrappers: list[Any]) -> dict[int, Make]:
+    """Makers of the calls of parts that have hooks, or train where the whole does not."""
+    makers: dict[int, Make] = {}
+    for wrapper in wrappers:
+        if wrapper is not root and (_has_hooks(wrapper) or wrapper.training != root.training):
+            makers[id(wrapper.rf_module)] = _maker(wrapper, root._rfnb.says_training)
+    return makers
+
+
+def _maker(wrapper: Any, says_training: bool) -> Make:
+    def make(itself: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        flag = get_run_ctx().train_flag_ctx(wrapper.training) if says_training else nullcontext()
+        with flag:
+            return _with_hooks(wrapper, itself, args, kwargs) if _has_hooks(wrapper) else itself(*args, **kwargs)
+
+    return make
+
+
+def _with_hooks(wrapper: Any, itself: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call of a part by torch, with raw arrays instead of Tensors, so that its hooks (backward ones too) see what they know."""
+    if any(isinstance(value, StepTensor) for _, value in leaves((args, kwargs))):
+        raise runtime_error(
+            f"{type(wrapper.rf_module).__name__}[rf]: a hook in a recorded loop.",
+            [("module", wrapper.rf_module.module_path), ("hooks", "of torch")],
+            "The body of `with loop:` runs once for all steps, so a hook would see the first one only. Let Python run each step:",
+            "for _ in loop:",
+        )
+    result: list[Any] = []
+
+    def between(*raws: Any, **named_raws: Any) -> Any:
+        given, named = map_nested(_tensor, (args, kwargs), (raws, named_raws))
+        with _values([wrapper]):  # a hook before the call may have computed them
+            result.append(itself(*given, **named))
+        return map_nested(_raw, result[0])
+
+    raws, named_raws = map_nested(_raw, (args, kwargs))
+    _between.set((wrapper, between))
+    try:
+        out = wrapper(*raws, **named_raws)
+    finally:
+        _between.set(None)
+    return map_nested(_tensor, result[0], out)
+
+
+def _raw(value: Any) -> Any:
+    return value.raw_tensor if isinstance(value, Tensor) else value
+
+
+def _tensor(like: Any, raw: Any) -> Any:
+    """The Tensor of what a hook has given or left, with the dims that were there."""
+    if not isinstance(like, Tensor):
+        return raw
+    if raw is like.raw_tensor:
+        return like
+    return Tensor(like.name, like.dims, sparse_dim=like.sparse_dim, feature_dim=like.feature_dim, raw_tensor=raw)
+
+
+def _check_hooks(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Backward hooks look for torch tensors among arguments and results, and find none in Tensors."""
+    if (root._backward_hooks or root._backward_pre_hooks) and any(
+        isinstance(value, Tensor) for _, value in leaves((args, kwargs))
+    ):
+        raise type_error(
+            f"{type(root.rf_module).__name__}[rf]: a backward hook of a module that is called with Tensors.",
+            [("hooks", len(root._backward_hooks) + len(root._backward_pre_hooks))],
+            "torch calls these hooks for raw arrays among arguments and results only. Say what the axes of the arrays are:",
+            'rf.as_torch(model, inputs="batch time in_dim")',
+        )

@@ -1,0 +1,53 @@
+"""Calls of modules that somebody makes in their place: how a torch.nn.Module around a model calls its parts with their hooks.
+
+    with through({id(part): make}):
+        model(x)           # where the model calls `part(x)`, `make(call, args, kwargs)` is called
+
+It costs nothing outside of such a block: a Module looks here only while somebody in any thread listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+from rfnb.trace.probe import _open
+
+Call = Callable[..., Any]
+Make = Callable[[Call, tuple[Any, ...], dict[str, Any]], Any]
+
+_makers: ContextVar[Mapping[int, Make]] = ContextVar("rfnb_calls_through", default=MappingProxyType({}))
+
+
+@contextmanager
+def through(makers: Mapping[int, Make]) -> Iterator[None]:
+    """Let these make the calls of modules (by id) in this context, for a with-block; further ones inside add to them."""
+    before = _makers.get()
+    _makers.set({**before, **makers})
+    _open[0] += 1
+    try:
+        yield
+    finally:
+        _open[0] -= 1
+        _makers.set(before)
+
+
+def made_through(module: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a call, by whoever makes it; the call itself is not made by anybody else."""
+    makers = _makers.get()
+    make = makers.get(id(module))
+    if make is None:
+        return call(module, *args, **kwargs)
+
+    def itself(*args: Any, **kwargs: Any) -> Any:
+        before = _makers.get()
+        _makers.set({key: maker for key, maker in before.items() if key != id(module)})
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            _makers.set(before)
+
+    return make(itself, args, kwargs)
