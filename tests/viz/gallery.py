@@ -22,10 +22,24 @@ from rfnb.viz.drawing.png import png
 from rfnb.viz.drawing.shapes import padded
 from rfnb.viz.drawing.theme import THEMES
 from rfnb.viz.kinds import drawing_of
+from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec
 
 WORDS = "the quick brown fox jumps over a lazy dog and then it sleeps under the old oak tree until dawn".split()
 WIDTHS = {"page": 860.0, "column": 373.0}
+
+
+def rail() -> Spec:
+    """An alignment of words to a tone that rises and falls, with its spectrogram."""
+    seconds = np.arange(2 * 16_000) / 16_000
+    samples = np.sin(2 * np.pi * 1200 * seconds * (1 + 0.3 * np.sin(3 * seconds))) * np.abs(np.sin(4 * seconds))
+    labels, text = "-|HELOWRD", "HELLO WORLD"
+    logits = np.random.default_rng(0).normal(size=(1, 100, len(labels)))
+    logits[..., 0] += 4
+    for place, letter in enumerate(text.replace(" ", "|")):
+        logits[0, 6 + 8 * place : 9 + 8 * place, labels.index(letter)] += 7
+    ctc = rf.ctc_output(logits, vocab=labels, samples=samples, sampling_rate=16_000, frame_shift=0.02)
+    return view_of(ctc.align(text)).spec
 
 
 def specs() -> dict[str, Spec]:
@@ -52,6 +66,7 @@ def specs() -> dict[str, Spec]:
         "attention-heads": view.attention(weights(12, 20, 30), dims=["head", "target", "source"]).spec,
         "attention-layers": view.attention(np.tril(weights(6, 8, 64, 64)), dims=four, mask="causal").spec,
         "attention-144": view.attention(weights(12, 12, 64, 64), dims=four).spec,
+        "attention-rail": rail(),
         "attention-long": view.attention(weights(2, 32_000)).spec,
         "states-small": view.states({"h": walk(12, 24), "c": 3 * walk(12, 24)}, steps=WORDS[:12]).spec,
         "states-batch": view.states({"h": walk(40, 4, 64).transpose(1, 0, 2)}, lengths=[40, 22, 7, 9]).spec,

@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import rail from "../../tests/viz/fixtures/attention_rail.json";
 import small from "../../tests/viz/fixtures/attention_small.json";
-import { hit, layout, walk } from "../src/attention/layout";
-import { isPadding, largest, matrixOf, problem, scaleOf } from "../src/attention/matrix";
+import { hit, layout, SOUND, walk, WORDS } from "../src/attention/layout";
+import { isPadding, largest, matrixOf, problem, scaleOf, wordAt } from "../src/attention/matrix";
+import { sentence } from "../src/attention/parts";
 import { fault } from "../src/attention/check";
 import type { Head } from "../src/attention/matrix";
 import { exactBlock } from "../src/block";
@@ -314,5 +316,59 @@ describe("a view with something wrong", () => {
       "! hi: weight on padding in 2 of 2 rows, up to 0.62 in row 0 “HH”.",
       "Also in 1 other map or sequence, marked with “!”.",
     ]);
+  });
+});
+
+describe("a rail above the columns", () => {
+  const heard = () => fromJson<Head>(rail);
+  const of = (seq = 0) => matrixOf(heard(), 0, seq)!;
+
+  it("has the sound and the words of each sequence", () => {
+    expect(of().words).toEqual([
+      [1, 3, "A"],
+      [5, 6, "B"],
+    ]);
+    expect([of().sound!.cols, of(1).sound!.cols, of(1).words.length]).toEqual([14, 8, 1]);
+    const stored = rail.blocks.rail.data;
+    expect(of(1).sound!.value(3, 5)).toBe(stored[(32 + 3) * 14 + 5] || NaN);
+    expect(of().soundLabel).toBe("waveform");
+  });
+
+  it("takes room above the map, whose rows then have labels", () => {
+    const made = layout(of(), { width: 900, height: 620, zoom: 1, measure });
+    const bare = layout({ ...of(), sound: null, words: [] }, { width: 900, height: 620, zoom: 1, measure });
+    expect(made.rail).toBe(SOUND + 4 + WORDS);
+    expect([made.top - bare.top, bare.rail]).toEqual([made.rail, 0]);
+    expect(hit(made, of(), made.left + 1, made.top - 1)).toBeNull();
+    const long = layout(matrixOf(wide(), 0, 0)!, { width: 900, height: 620, zoom: 1, measure });
+    expect(long.tall).toBeGreaterThanOrEqual(15);
+    expect(long.rows.length).toBe(23);
+  });
+
+  /** An alignment of 23 rows over 500 frames. */
+  function wide(): Frame<Head> {
+    const made = sized(23, 500);
+    return { ...made, head: { ...made.head, rail: { words: [[[0, 9, "word"]]] } } };
+  }
+
+  it("says the word that a cell is in", () => {
+    expect([wordAt(of(), 0), wordAt(of(), 2), wordAt(of(), 3), wordAt(of(), 5)]).toEqual(["", "A", "", "B"]);
+    expect(sentence(of(), { row: 1, col: 2 })).toBe("label “A” (1) to time (s) “0.04” (2), in “A”: 0.5");
+    expect(sentence(of(), { row: 1, col: 3 })).toBe("label “A” (1) to time (s) “0.06” (3): 0");
+    const root = document.createElement("div");
+    showIn(root).update(heard());
+    expect(root.querySelector(".rfnb-stage [role=grid]")!.getAttribute("aria-label")).toContain(
+      "above them a waveform",
+    );
+  });
+
+  it("is refused in a sentence where it has no words by sequence", () => {
+    const bad = { ...heard(), head: { ...heard().head, rail: {} as never } };
+    expect(problem(bad)).toBe("This attention view has a rail without words by sequence.");
+  });
+
+  it("is left out where its sound is not there", () => {
+    const { rail: _, ...blocks } = heard().blocks;
+    expect(matrixOf({ ...heard(), blocks }, 0, 0)!.sound).toBeNull();
   });
 });

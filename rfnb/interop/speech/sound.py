@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from rfnb.core.errors import value_error
+from rfnb.viz.attention.rail import sounds
 
 
 class Sound:
@@ -22,7 +22,8 @@ class Sound:
     def __init__(
         self, what: str, samples: Any, rate: float | None, shift: float | None, config: Any, lengths: np.ndarray
     ):
-        self._samples = samples_of(what, samples, rate, len(lengths))
+        example = f"rf.{what}(...)"
+        self._samples = None if samples is None else sounds(what, example, samples, rate, len(lengths))
         self.rate, self.frame_shift, self.how = rate, shift, ""
         ratio = getattr(config, "inputs_to_logits_ratio", None)
         if shift is None and ratio and rate:
@@ -74,35 +75,3 @@ def frame_lengths(what: str, lengths: Any, samples: Any, config: Any, count: int
     for kernel, stride in zip(kernels, strides):
         sizes = (sizes - kernel) // stride + 1
     return np.maximum(sizes, 0)
-
-
-def samples_of(what: str, samples: Any, rate: float | None, count: int) -> list[np.ndarray] | None:
-    """The sound of each sequence, one channel.
-
-    Raises:
-        ValueError: If there is not one for each sequence, or no rate.
-    """
-    if samples is None:
-        return None
-    if rate is None:
-        raise value_error(
-            f"{what}: samples without their rate.",
-            [("samples", type(samples).__name__), ("sampling_rate", None)],
-            "Where a frame is in the sound follows from the samples per second.",
-            f"rf.{what}(..., samples=samples, sampling_rate=16000)",
-        )
-    host = lambda one: np.asarray(one.detach().cpu().float() if isinstance(one, torch.Tensor) else one, np.float32)  # noqa: E731
-    ragged = isinstance(samples, (list, tuple)) and len(samples) > 0 and np.ndim(host(samples[0])) > 0
-    rows = (
-        [host(one) for one in samples]
-        if ragged
-        else list(host(samples)[None] if np.ndim(host(samples)) == 1 else host(samples))
-    )
-    rows = [row.mean(0) if row.ndim == 2 and row.shape[0] <= 8 else row for row in rows]  # channels
-    if len(rows) != count or any(row.ndim != 1 for row in rows):
-        raise value_error(
-            f"{what}: there is not one sound for each sequence.",
-            [("sequences", count), ("samples", ", ".join(str(row.shape) for row in rows[:4]))],
-            "The samples are (batch, samples), or a list of (samples,); of one sequence (samples,).",
-        )
-    return rows

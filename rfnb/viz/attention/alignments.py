@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.search.label_alignment import LabelAlignment, seconds
+from rfnb.viz.attention.rail import with_rail
 from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.spec import Spec
 
@@ -17,8 +18,14 @@ _REMARK = {
 }
 
 
-def spec(value: LabelAlignment | Sequence[LabelAlignment], *, title: str | None = None) -> Spec:
-    """The spec of one alignment or of several, an `attention` view of two maps: "posterior" and "best path"."""
+def spec(
+    value: LabelAlignment | Sequence[LabelAlignment], *, title: str | None = None, rail: str = "spectrogram"
+) -> Spec:
+    """The spec of one alignment or of several, an `attention` view of two maps: "posterior" and "best path".
+
+    Args:
+        rail: How the sound is drawn above it, "spectrogram" or "waveform", if the samples were given.
+    """
     every = [value] if isinstance(value, LabelAlignment) else list(value)
     first = every[0]
     shape = (len(every), max(len(one.rows) for one in every), max(one.frames for one in every))
@@ -32,14 +39,19 @@ def spec(value: LabelAlignment | Sequence[LabelAlignment], *, title: str | None 
         target=[one.rows for one in every],
         source=[_times(one) for one in every],
         names=[f"{one.name}: {one.text}" for one in every],
+        slider="map",
         title=title or f"{first.kind} alignment",
     )
     for entry in made.head["maps"]:  # rows are no weights that a target spreads: they sum to frames
         for name in ("notes", "sums", "causal", "looks", "remark"):
             entry.pop(name, None)
-    head: dict[str, Any] = {**made.head, "remark": _REMARK[first.kind]}
+        entry["label"] = "alignment"
+    head: dict[str, Any] = {**made.head, "remark": _REMARK[first.kind], "alignment": True}
     head.pop("badges", None), head.pop("looks", None)
-    return Spec("attention", head, {name: block for name, block in made.blocks.items() if name != "badges"})
+    bare = Spec("attention", head, {name: block for name, block in made.blocks.items() if name != "badges"})
+    samples = None if any(one.samples is None for one in every) else [one.samples for one in every]
+    words = [[(word.start, word.end, word.text) for word in one.words] for one in every]
+    return with_rail(bare, samples, first.sampling_rate, first.frame_shift, kind=rail, words=words)
 
 
 def _times(one: LabelAlignment) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rfnb.viz.attention.alt import description
 from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, label_of, panels_of, scale_of, slider_note
+from rfnb.viz.attention.rail_drawing import draw_rail, rail_height, rail_notes
 from rfnb.viz.attention.text import problem
 from rfnb.viz.attention.thumbnails import thumbnails
 from rfnb.viz.drawing import fonts, labels
@@ -33,7 +34,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     many = len(head["maps"]) > 1
     made = (thumbnails if many and len(panels) > _LABELLED else _labelled)(spec, panels, width)
     made.alt = description(spec, panels)
-    made.notes += slider_note(spec, panels)
+    made.notes += slider_note(spec, panels) + rail_notes(spec.head)
     return made
 
 
@@ -88,16 +89,18 @@ def _with_labels(
         across = labels.columns(col_labels, cell)
     down = labels.rows(row_labels, high)
     left = down.room + 7
-    y = top + across.room + 3
+    above = rail_height(spec.head)
+    y = top + across.room + 3 + above
     made = Drawing(left + cols * cell + max(across.beside, 4), y + rows * high + 4)
     if title:
         made.add(Text(left, 7, labels.fitted(label_of(spec, panel), width - left, 11, bold=True), bold=True))
     place = Place(left, y, cell, high)
     draw_panel(made, spec, panel, place, scale)
+    draw_rail(made, spec, panel, Place(left, y - above, cell, high))
     if cell >= 29 and high >= 17 and numbers:
         _numbers(made, panel, place, scale)
     labels.draw_rows(made, down, left - 6, y, high)
-    labels.draw_columns(made, across, left, y - 2, cell)
+    labels.draw_columns(made, across, left, y - above - 2, cell)
     return made
 
 

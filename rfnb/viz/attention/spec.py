@@ -44,6 +44,10 @@ def spec(
     mask: Any = None,
     merge: Merge | None = None,
     slider: str | bool = False,
+    samples: Any = None,
+    sampling_rate: float | None = None,
+    frame_shift: float | None = None,
+    rail: str = "spectrogram",
     title: str = "Attention",
     live: bool = False,
 ) -> Spec:
@@ -69,13 +73,17 @@ def spec(
             from the pieces to the number of the word of each. Weights to a word are added up, those from a word averaged.
         slider: Whether the labels of a dict, or the entries of a list, are places of a slider, not layers; a str is what they are
             ("epoch").
+        samples: The sound that the sources are frames of, (batch, samples) or a list of (samples,): drawn above the columns.
+        sampling_rate: Samples per second.
+        frame_shift: Seconds from a source to the next. Default: the samples are spread over the sources, and that is said.
+        rail: How the sound is drawn, "spectrogram" or "waveform".
         live: Whether more may come.
 
     Raises:
         DimError: If source_dim or target_dim is not a dim of the weights, or is not given and several could be meant; or if the mask
             has other dims.
         ShapeError: If labels, lengths, names or mask do not fit the array.
-        ValueError: If merge is no known marker, or mask another word than "causal".
+        ValueError: If merge is no known marker, mask another word than "causal", or samples do not fit the sequences.
     """
     if slider and isinstance(weights, (list, tuple)):
         weights = dict(enumerate(weights))
@@ -117,7 +125,11 @@ def spec(
     if isinstance(weights, Mapping) and _slides(weights, slider):
         name = slider if isinstance(slider, str) else "step"
         made.slider = {"name": name, "labels": list(map(str, weights))}
-    return made.spec()
+    if samples is None:
+        return made.spec()
+    from rfnb.viz.attention.rail import with_rail
+
+    return with_rail(made.spec(), samples, sampling_rate, frame_shift, kind=rail)
 
 
 def _slides(weights: Mapping[Any, Any], slider: str | bool) -> bool:

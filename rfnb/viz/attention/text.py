@@ -27,15 +27,19 @@ def text(spec: Any) -> str:
     values = real(spec, entry, 0)
     names = f"{entry['row_dim']['name']} ↓ looks at {entry['col_dim']['name']} →"
     label = f"{entry['label']}, " if len(head["maps"]) > 1 else ""
+    if head.get("alignment"):
+        label = f"{head['slider']['labels'][entry['step']]}, "
+    names = names.replace(" looks at ", "  ") if head.get("alignment") else names
     lines = [f"{title}: {label}{seq['label']}  ({names})"]
     if not values.size:
         lines.append("  empty: nothing to look at")
     elif values.shape[0] <= _HEIGHT and _numbers_fit(seq):
         lines += _numbers(values, seq)
     else:
-        lines += _shades(values, seq)
+        lines += _shades(values, seq, loudness(spec, entry["seqs"][0]))
     lines += [f"! {warning}" for warning in warnings(spec)] + [f"  {remark}" for remark in remarks(spec)]
-    if len(head["maps"]) > 1:
+    lines += heard(head, entry["seqs"][0])
+    if len(head["maps"]) > 1 and not head.get("alignment"):
         lines += _maps(spec)
     if len(entry["seqs"]) > 1:
         lines.append(f"Sequences: {len(entry['seqs'])}")
@@ -56,6 +60,26 @@ def problem(spec: Any) -> str | None:
         if len(entry["seqs"]) > block.shape[0] or any(not 0 <= seq < len(head["seqs"]) for seq in entry["seqs"]):
             return f"Map {entry.get('label')} names sequences that are not there."
     return None
+
+
+def loudness(spec: Any, seq: int) -> np.ndarray | None:
+    """The sound of a sequence by column of its rail, 0 to 1: the mean over bands of a spectrogram; None without one."""
+    rail = spec.head.get("rail") or {}
+    if not rail.get("block"):
+        return None
+    return np.asarray(spec.blocks[rail["block"]][seq, :, : rail["cols"][seq]].mean(0) / 255)
+
+
+def heard(head: dict[str, Any], seq: int) -> list[str]:
+    """The rail of a sequence in words: what was drawn, and the words with the columns that they take."""
+    rail = head.get("rail")
+    if not rail:
+        return []
+    cols = head["seqs"][seq]["cols"]
+    at = lambda col: visible(str(cols[min(col, len(cols) - 1)])) if cols else str(col)  # noqa: E731
+    words = [f"{visible(text)} {at(start)}–{at(end - 1)}" for start, end, text in rail["words"][seq]]
+    lines = [f"  sound: {rail['label']}"] if rail.get("label") else []
+    return lines + ([f"  words: {', '.join(words)}"] if words else [])
 
 
 def top(values: np.ndarray) -> float:
@@ -123,12 +147,16 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if np.isfinite(value) else str(value)
 
 
-def _shades(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
+def _shades(values: np.ndarray, seq: dict[str, Any], sound: np.ndarray | None = None) -> list[str]:
     every = max(1, -(-len(seq["rows"]) // _HEIGHT))
     left = max(min(width_of(token), 16) for token in seq["rows"][::every])
     small, down, across = pooled(values, _HEIGHT, WIDTH - left - 3)
     full = top(values)
     lines = []
+    if sound is not None and len(sound):
+        at = (np.arange(small.shape[1]) + 0.5) * across / len(seq["cols"]) * len(sound)
+        bars = "".join(bar(sound[min(int(place), len(sound) - 1)]) for place in at)
+        lines.append(f"{clip('♪', left, right=True)} │{bars}│")
     for index, row in enumerate(small):
         token = seq["rows"][index * down]
         lines.append(f"{clip(token, left, right=True)} │{''.join(shade(value / full) for value in row)}│")

@@ -9,7 +9,7 @@ import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";
 import type { Layout } from "./layout";
-import { rowText } from "./layout";
+import { rowText, SOUND, WORDS } from "./layout";
 import type { Matrix, Position, Scale } from "./matrix";
 
 /** The cells as an image, and how many rows and columns of cells it is wide. */
@@ -26,6 +26,7 @@ export interface Picture {
   colors: Table;
   palette: Palette;
   cells: Cells | null;
+  sound: HTMLCanvasElement | null; // above the columns
   veil: Path2D | null; // the cells that a mask hides
   cursor: Position | null;
   linked: number | null;
@@ -49,8 +50,30 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
   const { cursor, linkedCol, palette } = picture,
     col = cursor?.col ?? linkedCol;
   const strong = col !== null && col < matrix.colLen ? { index: col, text: matrix.colLabel(col) } : null;
-  drawColumns(g, scene, made, palette, strong);
+  drawColumns(g, scene, { ...made, top: made.top - made.rail }, palette, strong);
+  drawRail(g, scene, picture, col);
   drawNames(g, picture);
+}
+
+/** The sound and the words above the columns, and the column of the cursor in them. */
+function drawRail(g: CanvasRenderingContext2D, scene: Scene, picture: Picture, at: number | null): void {
+  const { made, matrix, palette, sound } = picture,
+    { cell, rail } = made,
+    words = sound ? SOUND + 4 : 0;
+  within(g, made.left - 1, made.top - rail, scene.width, rail, () => {
+    g.translate(made.left - scene.left, made.top - rail);
+    if (sound) g.drawImage(sound, 0, 0, matrix.colLen * cell, SOUND);
+    for (const [start, end, text] of matrix.words) {
+      const [x, width] = [start * cell, (end - start) * cell];
+      outline(g, x + 0.5, words + 0.5, Math.max(1, width - 1), WORDS - 4, palette.muted);
+      if (width > 9)
+        within(g, x, words, width, WORDS, () =>
+          write(g, shorten(text), x + width / 2, words + 8, `11px ${palette.font}`, palette.ink, "center", width - 3),
+        );
+    }
+    if (at !== null && at < matrix.colLen)
+      outline(g, at * cell - 0.5, -2, Math.max(cell, 3) + 1, rail + 4, palette.focus);
+  });
 }
 
 interface Seen {

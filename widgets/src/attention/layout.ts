@@ -9,6 +9,7 @@ import type { Matrix, Position } from "./matrix";
 
 export interface Layout extends Columns {
   tall: number; // height of a cell; equal to its width but for very long maps of few rows
+  rail: number; // the height of what is above the columns; a part of top
   left: number;
   width: number;
   height: number;
@@ -22,27 +23,34 @@ export interface Options {
   measure: Measure;
 }
 
+export const SOUND = 44,
+  WORDS = 18; // the heights of a sound and of words above the columns
 const MARGIN = 10,
   LEAST = 96,
+  READABLE = 15, // a row of labels over the frames of a sound
   CELL_NUMBERS = 30;
 
 export function layout(matrix: Matrix, { width, height, zoom, measure }: Options): Layout {
   const texts = labelsOf(matrix.rowLen, (row) => rowText(matrix, row));
   const left = Math.ceil(Math.max(widest(texts, measure), measure(matrix.rowName) + 14) + MARGIN);
+  const rail = (matrix.sound ? SOUND + 4 : 0) + (matrix.words.length ? WORDS : 0);
   const rows = Math.max(1, matrix.rows),
     cols = Math.max(1, matrix.cols);
   const made = columns(labelsOf(matrix.colLen, matrix.colLabel), measure, (top, right) => {
-    const [across, down] = [(width - left - right) / cols, (height - top - 4) / rows];
+    const [across, down] = [(width - left - right) / cols, (height - top - rail - 4) / rows];
     // A few rows of very many columns would be a line: then cells are taller than wide, or wider than tall.
     return {
       cell: cellSize(Math.max(Math.min(across, down), Math.min(across, LEAST / cols)), zoom),
-      tall: cellSize(Math.max(Math.min(across, down), Math.min(down, LEAST / rows)), zoom),
+      tall: cellSize(Math.max(Math.min(across, down), Math.min(down, rail ? READABLE : LEAST / rows)), zoom),
     };
   });
-  const { cell, tall, top, right } = made;
+  const { cell, tall, right } = made,
+    top = made.top + rail;
   const shown = drawn(matrix.rowLen, tall, tall >= LINE - 2 ? tall : LINE + 3);
   return {
     ...made,
+    rail,
+    top,
     left,
     width: left + cols * cell + right,
     height: top + rows * tall + 4,

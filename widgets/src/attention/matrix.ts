@@ -1,6 +1,7 @@
 // What an `attention` spec holds of one map of one sequence, or of the mean of several; and the scale of its colours.
 
 import type { Block } from "../block";
+import type { Cells } from "../canvas";
 import type { AnyHead, Frame } from "../frame";
 import type { Marks } from "../hands";
 import type { HeldMap } from "./hands";
@@ -32,7 +33,17 @@ export interface SeqEntry {
   row_len: number;
   col_len: number;
 }
+/** A stretch of columns: the first, the one after the last, and what it is called. */
+export type Word = [start: number, end: number, text: string];
+/** What is above the columns: words, and a sound in bytes, 0 where there is none. */
+export interface Rail {
+  words: Word[][]; // by sequence
+  block?: string;
+  cols?: number[]; // columns of the sound, by sequence
+  label?: string;
+}
 export interface Head extends AnyHead {
+  rail?: Rail;
   col_axis?: string; // of the sources, where other views run over it
   fault?: string;
   best?: boolean;
@@ -78,6 +89,9 @@ export interface Matrix {
   blocks: string[]; // one, or those that this is the mean of
   at: number; // the sequence in the block
   stored: Stored;
+  words: Word[];
+  sound: Cells | null;
+  soundLabel: string;
   value(row: number, col: number): number;
   hidden(row: number, col: number): boolean;
   rowLabel(row: number): string;
@@ -86,9 +100,10 @@ export interface Matrix {
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
 export function problem(frame: Frame<Head>): string | null {
-  const { maps, seqs, fault }: Partial<Head> = frame.head;
+  const { maps, seqs, fault, rail }: Partial<Head> = frame.head;
   if (fault) return fault;
   if (!Array.isArray(maps) || !Array.isArray(seqs)) return "This attention view has no list of maps and of sequences.";
+  if (rail && !Array.isArray(rail.words)) return "This attention view has a rail without words by sequence.";
   for (const map of maps) {
     const block = frame.blocks[map.block];
     if (!block || block.shape.length !== 3) return `Map ${map.label} has no array of sequence, target and source.`;
@@ -105,6 +120,8 @@ export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number
   const of = entry && head.seqs[entry.seqs[seq] ?? -1];
   if (!entry || !block || !of) return null;
   const [, rows = 0, cols = 0] = block.shape;
+  const rail = head.rail,
+    number = entry.seqs[seq]!;
   const note = entry.notes?.[seq] ?? "",
     rowLen = Math.min(rows, of.row_len ?? rows),
     colLen = Math.min(cols, of.col_len ?? cols);
@@ -128,11 +145,20 @@ export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number
     rowLen,
     colLen,
     stored: storedIn(block, seq),
+    words: rail?.words[number] ?? [],
+    sound: soundOf(blocks[rail?.block ?? ""], number, rail?.cols?.[number] ?? 0),
+    soundLabel: rail?.label ?? "",
     value: (row, col) => block.at(seq, row, col),
     hidden: hides(entry, blocks, seq, colLen - rowLen, rowLen, colLen),
     rowLabel: (row) => of.rows[row] ?? String(row),
     colLabel: (col) => of.cols[col] ?? String(col),
   };
+}
+
+/** The sound of a sequence, 0 to 255; NaN where there is none. */
+function soundOf(block: Block | undefined, seq: number, cols: number): Cells | null {
+  const rows = block?.shape[1];
+  return block && rows && cols ? { rows, cols, value: (row, col) => block.at(seq, row, col) || NaN } : null;
 }
 
 /** Whether a mask hides a cell; what is padding is not masked. */
@@ -221,6 +247,10 @@ export const withRow = (matrix: Matrix, exact: number, values: ArrayLike<number>
   about: false,
   value: (row, col) => (row === exact ? values[col]! : matrix.value(row, col)),
 });
+
+/** The word that a column is in; "" without one. */
+export const wordAt = ({ words }: Matrix, col: number): string =>
+  words.find(([start, end]) => col >= start && col < end)?.[2] ?? "";
 
 /** Values from which colour 0 to which full colour goes. Without negative values the code is a square root: small weights stay visible. */
 export interface Scale {

@@ -8,7 +8,7 @@ import { shorten } from "../labels";
 import { key, ramp } from "../legend";
 import { fault } from "./check";
 import type { Matrix, Position, Scale } from "./matrix";
-import { isPadding, largest, rowsComputed } from "./matrix";
+import { isPadding, largest, rowsComputed, wordAt } from "./matrix";
 
 const MOST_CELLS = 40000;
 
@@ -55,8 +55,9 @@ export function sentence(matrix: Matrix, at: Position): string {
   if (isPadding(matrix, at)) return `${place}: padding${onPadding(value, matrix)}`;
   if (matrix.hidden(at.row, at.col)) return `${place}: masked${onPadding(value, matrix)}`;
   const names = `${matrix.rowName} “${matrix.rowLabel(at.row)}” (${at.row}) to ${matrix.colName} “${matrix.colLabel(at.col)}” (${at.col})`;
-  const wrong = fault(matrix, at.row);
-  return `${names}: ${told(matrix, value)}${wrong && `; ${wrong}`}`;
+  const wrong = fault(matrix, at.row),
+    word = wordAt(matrix, at.col);
+  return `${names}${word && `, in “${word}”`}: ${told(matrix, value)}${wrong && `; ${wrong}`}`;
 }
 
 /** What lies where nothing should; zeros go without saying, so does NaN where all is as it should be. */
@@ -76,7 +77,8 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
     const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
     return [`${place}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`, ...warned];
   }
-  const masked = matrix.hidden(at.row, at.col);
+  const masked = matrix.hidden(at.row, at.col),
+    word = wordAt(matrix, at.col);
   const token = (name: string, label: string, index: number) => [
     quiet(`${name} `),
     h("b", shorten(label, 40)),
@@ -93,6 +95,7 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
     ...token(matrix.rowName, matrix.rowLabel(at.row), at.row),
     "  →  ",
     ...token(matrix.colName, matrix.colLabel(at.col), at.col),
+    ...(word ? [quiet(" in "), h("b", shorten(word, 40))] : []),
     "  ",
     h("b.rfnb-value", masked ? `masked${onPadding(value, matrix)}` : told(matrix, value)),
     ...(top.length > 1 ? ["; ", others] : []),

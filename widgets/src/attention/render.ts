@@ -34,6 +34,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private matrix!: Matrix;
   private scale!: Scale;
   private cells: Cells | null = null;
+  private sound: HTMLCanvasElement | null = null;
   private veil: Path2D | null = null;
   private choice: Choice = { layer: 0, head: 0, seq: 0, step: 0 };
   private maps: number[] = [0]; // the one that is chosen, or those of a mean
@@ -315,6 +316,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       made = layout(matrix, { width, height: MOST_HEIGHT, zoom, measure });
     this.veil = veilOf(matrix, made);
     this.el.dataset["cell"] = made.cell.toFixed(2);
+    const most = { rows: 64, cols: Math.ceil(made.width * (globalThis.devicePixelRatio || 1)) };
+    this.sound = matrix.sound && image(matrix.sound, this.colors, (value) => value / 255, most);
     return made;
   }
 
@@ -328,6 +331,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       colors,
       palette: this.ctx.palette(),
       cells: this.cells,
+      sound: this.sound,
       veil: this.veil,
       cursor: this.cursor.at,
       linked,
@@ -388,8 +392,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected describe(at: Position | null) {
-    const { label, seq, rows, cols, rowLen, colLen, rowName, colName, self } = this.matrix;
-    const sides = `${rowLen} ${rowName} by ${colLen} ${colName} positions${self ? ", self-attention" : ""}`;
+    const { label, seq, rows, cols, rowLen, colLen, rowName, colName, self, soundLabel } = this.matrix;
+    const sides = `${rowLen} ${rowName} by ${colLen} ${colName} positions${self ? ", self-attention" : ""}${soundLabel && `, above them a ${soundLabel}`}`;
     return {
       label: `${label}, ${seq}: ${sides}`,
       cell: at && { ...at, rows, cols, text: sentence(this.exactly(at.row), at) },
