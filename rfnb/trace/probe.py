@@ -10,7 +10,7 @@ thread that was started with a copy of the context (`contextvars.copy_context().
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -237,6 +237,25 @@ def held_back() -> Iterator[list[Offer]]:
     _listeners.set(((hold, {}, lambda kind: any(w is None or w(kind) for _, _, w in before)),) if before else ())
     try:
         yield offers
+    finally:
+        _listeners.set(before)
+
+
+@contextmanager
+def heard_as(translate: Callable[[str, Place, Mapping[str, Any]], Iterable[Offer]]) -> Iterator[None]:
+    """Let those who hear the probes of this context hear, in a with-block, what a function makes of each offer instead."""
+    before = _listeners.get()
+
+    def of(listener: Listener) -> Listener:
+        def heard(kind: str, place: Place, values: Mapping[str, Any]) -> None:
+            for offer in translate(kind, place, values):
+                listener(*offer)
+
+        return heard
+
+    _listeners.set(tuple((of(listener), names, wants) for listener, names, wants in before))
+    try:
+        yield
     finally:
         _listeners.set(before)
 

@@ -184,7 +184,7 @@ class _Page:
         search = next(one for one in self.searches if (one.path, one.run) == (run.path, run.number))
         history, hands = search.history, self.hands
         held = hands and hands.of_search(run.events, isinstance(history.labels, Combined))
-        title = f"Beam search: {run.path or 'search'}"
+        title = f"Beam search: {run.path or 'search'}" + (f", {history.about}" if history.about else "")
         made = beams_spec(history, title=title, live=self.live, ids=bool(held) and "cannot" not in (held or {}))
         made.head["axis"] = self._axis(loop_dim_of(run.events[0]))
         if hands and held:

@@ -18,6 +18,7 @@ import torch
 from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.functions import functions_seen
+from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import tell
 from rfnb.trace.attach import Options
@@ -38,7 +39,7 @@ def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[
     for module in modules:
         _wrap(module)
     try:
-        with functions_seen(modules):
+        with functions_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
             yield
     finally:
         for module in modules:

@@ -55,12 +55,14 @@ class BeamSearch:
     Attributes:
         steps: How many were made.
         is_over: Whether `generate` makes no further step.
+        went: Of what the last step has looked at the places of what goes on, (batch, beams).
     """
 
     def __init__(self, batch: int, rules: Rules, device: Any = "cpu"):
         self.batch, self.rules, self.steps, self.is_over = batch, rules, 0, False
         self.running = torch.full((batch, rules.beams), NOTHING, device=device)
         self.running[:, 0] = 0
+        self.went = torch.zeros((batch, rules.beams), dtype=torch.int64, device=device)
         self._pool = torch.full((batch, rules.beams), NOTHING, device=device)
         self._open = torch.ones(batch, dtype=torch.bool, device=device)
 
@@ -114,7 +116,7 @@ class BeamSearch:
     def _go_on(self, chosen: torch.Tensor, index: torch.Tensor, hits: torch.Tensor, labels: int) -> torch.Tensor:
         """Let the best others go on; gives their places among what was looked at."""
         scores, places = (chosen + hits.float() * NOTHING).topk(self.rules.beams)
-        self.running = scores
+        self.running, self.went = scores, places
         full = (self._pool > _FEW).all(1)
         rules, length = self.rules, self.steps
         if rules.early_stopping == "never" and rules.length_penalty > 0 and rules.most_steps is not None:

@@ -1,0 +1,168 @@
+"""generate: the steps of `model.generate(...)` of transformers, while a recording is open.
+
+    with rf.record(model=model) as trace:
+        model.generate(ids, num_beams=4)
+    trace.beams["generate"]                     # every step of the search, however it is searched
+
+`generate` of the instance is another function meanwhile, which calls it with the same arguments. In each step it asks the model to
+prepare its inputs, lets a LogitsProcessorList change the scores, and asks a StoppingCriteriaList which hypotheses are complete: there
+`session.py` of the call hears what is searched. Nothing is handed to `generate`, and nothing it gives is changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from rfnb.core.errors import message
+from rfnb.interop.seen.generate_config import Config
+from rfnb.interop.seen.generate_session import Session
+from rfnb.interop.seen.names import Names
+from rfnb.trace.probe import listening, trace_context
+
+_session: ContextVar[Session | None] = ContextVar("rfnb_generate", default=None)
+_lock = threading.Lock()
+_put: dict[tuple[int, str], _Put] = {}  # by owner and name
+
+
+class _Put(NamedTuple):
+    """A function in the place of another: what was there (_nothing: it was inherited), what is, one entry per recording."""
+
+    owner: Any
+    name: str
+    was: Any
+    seen: Any
+    entries: list[int]
+
+
+_nothing: Any = object()
+
+
+@contextmanager
+def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Iterator[None]:
+    """See the steps of `generate` of these modules in a with-block.
+
+    Args:
+        names: Gives those of the innermost recording.
+    """
+    able = [module for module in modules if _generates(module)]
+    places = [*_functions(), *_methods(able, names)] if able else []
+    with _lock:
+        for place in places:
+            _see(*place)
+    try:
+        yield
+    finally:
+        with _lock:
+            for owner, name, _ in reversed(places):
+                _unsee(owner, name)
+
+
+def _see(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    key = id(owner), name
+    if key not in _put:
+        seen = make(getattr(owner, name))
+        _put[key] = _Put(owner, name, vars(owner).get(name, _nothing), seen, [])
+        setattr(owner, name, seen) if isinstance(owner, type) else vars(owner).__setitem__(name, seen)
+    _put[key].entries.append(1)
+
+
+def _unsee(owner: Any, name: str) -> None:
+    put = _put[id(owner), name]
+    put.entries.pop()
+    if put.entries:
+        return
+    del _put[id(owner), name]
+    if vars(owner).get(name) is put.seen:  # else somebody has put another one there meanwhile
+        delattr(owner, name) if put.was is _nothing else setattr(owner, name, put.was)
+
+
+def _generates(module: Any) -> bool:
+    return callable(getattr(module, "generate", None)) and getattr(module, "generation_config", None) is not None
+
+
+def _functions() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    lists = sys.modules.get("transformers.generation")
+    for name, tell in (("LogitsProcessorList", Session.processed), ("StoppingCriteriaList", Session.stopped)):
+        owner = getattr(lists, name, None)
+        if owner is not None:
+            yield owner, "__call__", functools.partial(_told, tell=tell)
+
+
+def _methods(modules: Iterable[Any], names: Callable[[], Names]) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    for module in modules:
+        yield module, "generate", functools.partial(_generate, module, names=names)
+        if callable(getattr(module, "prepare_inputs_for_generation", None)):
+            yield module, "prepare_inputs_for_generation", functools.partial(_prepare, module)
+
+
+def _told(original: Any, tell: Callable[..., None]) -> Any:
+    """A method that tells the session what it was called with and what it has given."""
+
+    @functools.wraps(original)
+    def seen(self: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+        session = _session.get()
+        if session is None or session.fault:
+            return original(self, input_ids, scores, **kwargs)
+        given = session.before(self, input_ids, scores)
+        result = original(given, input_ids, scores, **kwargs)
+        session.safely(tell, self, input_ids, scores, result)
+        return result
+
+    return seen
+
+
+def _prepare(module: Any, original: Any) -> Any:
+    @functools.wraps(original)
+    def seen(input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        session = _session.get()
+        if session is None or session.model is not module or session.fault:
+            return original(input_ids, *args, **kwargs)
+        session.safely(Session.begin, input_ids)
+        session.wait()
+        made = original(input_ids, *args, **kwargs)
+        session.safely(Session.prepared, made)
+        return made
+
+    return seen
+
+
+def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
+    @functools.wraps(original)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        path = trace_context.module_name(module) if listening() else None
+        if path is None or _session.get() is not None:
+            return original(*args, **kwargs)
+        config = Config(module, args, kwargs)
+        if config.cannot:
+            _warn(path, config.cannot)
+            return original(*args, **kwargs)
+        session = Session(module, path, config, names())
+        token = _session.set(session)
+        try:
+            with session.heard():
+                return original(*args, **kwargs)
+        finally:
+            _session.reset(token)
+            if session.fault:
+                _warn(path, session.fault)
+
+    return seen
+
+
+def _warn(path: str, reason: str) -> None:
+    warnings.warn(
+        message(
+            "record: the steps of this generate could not be seen; it goes on as it is.",
+            [("model", path or "the model"), ("reason", reason)],
+            "Greedy search, sampling and beam search are. A search with all that is seen of it is also:",
+            "rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)",
+        ),
+        stacklevel=3,
+    )

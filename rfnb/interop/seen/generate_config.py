@@ -1,0 +1,76 @@
+"""Config: how a call of `generate` searches, by its arguments and the generation config of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_DEFAULTS = {
+    "num_beams": 1,
+    "length_penalty": 1.0,
+    "early_stopping": False,
+    "num_return_sequences": 1,
+    "do_sample": False,
+}
+# What makes another search than those that are followed.
+_OTHER = {
+    "assistant_model": "assisted generation", "prompt_lookup_num_tokens": "assisted generation",
+    "assistant_early_exit": "assisted generation", "use_mtp": "assisted generation", "penalty_alpha": "contrastive search",
+    "constraints": "constrained beam search", "force_words_ids": "constrained beam search", "dola_layers": "DoLa",
+    "custom_generate": "a generate of one's own",
+}  # fmt: skip
+_SAID = (
+    "num_beams", "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "length_penalty",
+    "early_stopping", "num_return_sequences", "repetition_penalty", "no_repeat_ngram_size", "min_new_tokens", "max_new_tokens",
+    "max_length", "guidance_scale",
+)  # fmt: skip
+_OF_SAMPLES = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
+_NEUTRAL = {
+    "temperature": 1.0, "top_p": 1.0, "typical_p": 1.0, "top_k": 50, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "min_p": None,
+    "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "early_stopping": False, "num_return_sequences": 1, "do_sample": False,
+    "max_length": 20, "min_new_tokens": None, "guidance_scale": None,
+}  # fmt: skip
+
+
+class Config:
+    """The way in which a call searches.
+
+    Attributes:
+        beams, samples: num_beams; num_return_sequences, where it samples.
+        cannot: Why it is not followed, in words; "" if it is.
+        said: What was given, as plain data.
+    """
+
+    def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        given = kwargs.get("generation_config", args[1] if len(args) > 1 else None)
+        self._places = (kwargs, *(vars(one) for one in (given, model.generation_config) if one is not None))
+        other = next((words for name, words in _OTHER.items() if self.of(name)), None)
+        if other is None and (self.of("num_beam_groups") or 1) > 1:
+            other = "group beam search"
+        self.cannot = f"{other}, whose steps are others" if other else ""
+        self.beams = int(self.of("num_beams"))
+        self.samples = int(self.of("num_return_sequences")) if self.beams == 1 else 1
+        ends = self.of("eos_token_id")
+        self.ends = frozenset(() if ends is None else map(int, np.ravel(ends.cpu() if hasattr(ends, "cpu") else ends)))
+        said = {name: self.of(name) for name in _SAID}
+        self.said = {
+            name: value for name, value in said.items()
+            if isinstance(value, (bool, int, float, str)) and (name == "num_beams" or value != _NEUTRAL.get(name, _NEUTRAL))
+            and (self.of("do_sample") or name not in _OF_SAMPLES)
+            and (self.beams > 1 or name not in ("length_penalty", "early_stopping"))
+        }  # fmt: skip
+
+    def of(self, name: str) -> Any:
+        """An option: of the call, else of its generation config, else of that of the model."""
+        return next((place[name] for place in self._places if place.get(name) is not None), _DEFAULTS.get(name))
+
+    def most_steps(self, prompt: int) -> int | None:
+        """The most labels that a hypothesis gets."""
+        new, most = self.of("max_new_tokens"), self.of("max_length")
+        return int(new) if new is not None else max(int(most) - prompt, 1) if most is not None else None
+
+    @property
+    def text(self) -> str:
+        """In one line: "num_beams=4, length_penalty=1.0"."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.said.items())

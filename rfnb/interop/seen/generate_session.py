@@ -1,0 +1,158 @@
+"""Session: one running call of `generate`, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.control.own_loop import gate
+from rfnb.core.dim import Dim
+from rfnb.interop.seen.generate_config import Config
+from rfnb.interop.seen.generate_search import BeamSearch, Given, RowSearch, Rules
+from rfnb.interop.seen.generate_steps import Steps
+from rfnb.interop.seen.names import Names
+from rfnb.trace.probe import heard_as, probe, trace_context
+
+
+class Session:
+    """One running call of `generate`.
+
+    Attributes:
+        model: Whose it is.
+        fault: Why it is not followed any more, in words; "" while it is.
+        step: The step that runs, from 0; None before the first.
+    """
+
+    def __init__(self, model: Any, path: str, config: Config, names: Names):
+        self.model, self.path, self.config, self.names = model, path, config, names
+        self.fault = ""
+        self.step: int | None = None
+        self._ids: torch.Tensor | None = None  # what the hypotheses of this step are so far
+        self._expected: torch.Tensor | None = None  # of the next step
+        self._own: torch.Tensor | None = None
+        self._scores: torch.Tensor | None = None
+        self._search: BeamSearch | RowSearch | None = None
+        self._steps = Steps()
+        self._vocab: Dim | None = None
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Let what modules offer in the call be heard in its steps, over prompts and slots."""
+        with trace_context.scope(".".join(filter(None, [self.path, "generate"]))):
+            with heard_as(self._translated):
+                yield
+
+    def safely(self, fn: Callable[..., None], *args: Any) -> None:
+        """Call a method of the session: what goes wrong there ends the session, never the run."""
+        if self.fault:
+            return
+        try:
+            fn(self, *args)
+        except Exception as error:
+            self.fault = f"{type(error).__name__}: {error}"
+
+    # -- where `generate` is heard -----------------------------------------------------------------------------------------
+
+    def begin(self, input_ids: torch.Tensor) -> None:
+        """A step begins: of these hypotheses (rows, time)."""
+        if self._search is None:
+            self._first(input_ids)
+        elif self._scores is not None or self._expected is None or not torch.equal(self._expected, input_ids):
+            self.fault = f"after step {self.step} it goes on with other hypotheses than by its scores"
+            trace_context.at_step(None)
+            return
+        self.step = 0 if self.step is None else self.step + 1
+        self._ids = input_ids
+        trace_context.at_step(self.step)
+
+    def wait(self) -> None:
+        """A run that is held waits before the step."""
+        if not self.fault and self.step is not None:
+            gate(self.step)
+
+    def prepared(self, inputs: Any) -> None:
+        """The inputs of the model in this step: their axes get names."""
+        if self.step is not None:
+            self._steps.name(self.names, inputs, self.step)
+
+    def before(self, processors: Any, input_ids: torch.Tensor, scores: torch.Tensor) -> Any:
+        """The list that is to be called in place of another."""
+        return processors
+
+    def processed(self, processors: Any, input_ids: torch.Tensor, scores: torch.Tensor, result: torch.Tensor) -> None:
+        """The scores of the next labels were changed."""
+        if self.step is not None and result.ndim == 2 and self._ids is not None and len(result) == len(self._ids):
+            self._own, self._scores = scores.detach(), result.detach()
+
+    def stopped(self, criteria: Any, input_ids: torch.Tensor, scores: Any, result: Any) -> None:
+        """Continuations were looked at, and which of them are complete: the end of a step."""
+        if self._scores is None or self._own is None or self._ids is None or self._search is None:
+            return
+        if not isinstance(result, torch.Tensor) or len(result) != len(input_ids):
+            self.fault = "its stopping criteria do not say which hypotheses are complete"
+            return
+        scores, own, hits = self._scores, self._own, result.bool()
+        self._scores = self._own = None
+        if isinstance(self._search, BeamSearch):
+            fields = self._beam_step(self._search, scores, own, input_ids, hits)
+        else:
+            if bool(hits.all()):  # it may be cut by its length
+                hits = torch.isin(input_ids[:, -1], torch.tensor(sorted(self.config.ends), device=hits.device))
+            fields = self._search.step(scores, input_ids[:, -1], hits, own.float().log_softmax(-1))
+            self._expected = input_ids
+        self._offer(fields, scores.shape[-1])
+
+    # -- what it makes of it -----------------------------------------------------------------------------------------------
+
+    def _first(self, input_ids: torch.Tensor) -> None:
+        config, rows = self.config, len(input_ids)
+        each = config.beams if config.beams > 1 else config.samples
+        if rows % each:
+            raise ValueError(f"{rows} rows for {each} hypotheses of each prompt")
+        device = input_ids.device
+        if config.beams > 1:
+            most = config.most_steps(input_ids.shape[1])
+            penalty, early = float(config.of("length_penalty")), config.of("early_stopping")
+            self._search = BeamSearch(rows // each, Rules(each, config.ends, penalty, early, most), device)
+        else:
+            self._search = RowSearch(rows // each, each, device)
+        self._steps.start(rows // each, each)
+
+    def _beam_step(
+        self, search: BeamSearch, scores: torch.Tensor, own: torch.Tensor, ids: torch.Tensor, hits: torch.Tensor
+    ) -> dict[str, np.ndarray]:
+        assert self._ids is not None
+        batch, beams = search.batch, search.rules.beams
+        looked, before = ids.view(batch, -1, ids.shape[-1]), self._ids.view(batch, beams, -1)
+        same = (looked[:, :, None, :-1] == before[:, None]).all(-1)
+        # Hypotheses that are the same, as all of the first step, are told apart by how often their label was there before.
+        alike = (looked[:, :, None] == looked[:, None]).all(-1).tril(-1).sum(-1)
+        nth = (same.cumsum(-1) - 1 == alike[:, :, None]) & same
+        if not bool(nth.any(-1).all()):
+            raise ValueError("a hypothesis that goes on was not there before")
+        given = Given(nth.int().argmax(-1), looked[:, :, -1], hits.view(batch, -1))
+        fields = search.step(scores, own, given=given)
+        self._expected = looked.gather(1, search.went[:, :, None].expand(-1, -1, ids.shape[-1])).flatten(0, 1)
+        return fields
+
+    def _offer(self, fields: dict[str, np.ndarray], labels: int) -> None:
+        if self._vocab is None:
+            self._vocab = Dim(labels, name="vocab", vocab=self._labels(labels))
+        rank = (
+            {"rank_exponent": float(self.config.of("length_penalty"))} if isinstance(self._search, BeamSearch) else {}
+        )
+        sampled = bool(self.config.of("do_sample"))
+        probe(
+            "beams", **self._steps.fields(fields, self._vocab), by_rank=not sampled and self.config.samples == 1,
+            about=self.config.text, config=dict(self.config.said), **rank,
+        )  # fmt: skip
+
+    def _labels(self, size: int) -> list[str] | None:
+        return None
+
+    def _translated(self, kind: str, place: Any, values: Any) -> Iterator[tuple[str, Any, Any]]:
+        yield from self._steps.heard(kind, place, values, self.step)

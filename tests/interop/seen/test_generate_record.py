@@ -1,0 +1,225 @@
+"""A recorded `generate` is the search that was made, and gives what it gives without."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+
+import pytest
+import torch
+
+import rfnb as rf
+
+pytest.importorskip("transformers")
+import transformers
+from interop.seen.generating import END, VOCAB, generated, make, prompts
+from interop.seen.test_generate_output import CONFIGS, assert_same_results
+from transformers.generation import LogitsProcessorList, StoppingCriteriaList
+
+BEAMS = {"num_beams": 4, "num_return_sequences": 2}
+KINDS = pytest.mark.parametrize("kind", ["gpt2", "bart", "t5"])
+
+
+pytestmark = pytest.mark.filterwarnings("error:record. the steps of this generate")
+
+
+def recorded(model, seed, **options):
+    with rf.record(model=model) as trace:
+        out = generated(model, seed, **options)
+    return out, trace
+
+
+@KINDS
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_results_are_those_of_generate(kind, config):
+    for seed in range(3):
+        model, options = make(kind, seed, end_bias=1.5 * seed), {**BEAMS, **config}
+        plain = generated(model, seed, **options)
+        out, trace = recorded(model, seed, **options)
+        assert torch.equal(out.sequences, plain.sequences) and torch.equal(out.sequences_scores, plain.sequences_scores)
+        history = trace.beams["generate"]
+        assert history.num_steps == len(out.scores) and history.num_seqs == 3
+        assert_same_results(out, history, options["num_beams"])
+
+
+@KINDS
+def test_a_beam_search_that_samples_is_followed(kind):
+    for seed in range(6):
+        model, options = make(kind, seed, end_bias=1.0), {**BEAMS, "do_sample": True, "top_k": 9, "temperature": 1.3}
+        torch.manual_seed(seed)
+        plain = generated(model, seed, **options)
+        state = torch.get_rng_state()
+        torch.manual_seed(seed)
+        out, trace = recorded(model, seed, **options)
+        assert torch.equal(out.sequences, plain.sequences) and torch.equal(torch.get_rng_state(), state)
+        assert_same_results(out, trace.beams["generate"], 4)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "config", [{}, {"do_sample": True, "top_p": 0.8, "temperature": 0.7, "num_return_sequences": 2}], ids=str
+)
+def test_rows_are_those_of_generate(kind, config):
+    for seed in range(3):
+        model = make(kind, seed, end_bias=1.5)
+        torch.manual_seed(seed)
+        plain = generated(model, seed, **config)
+        torch.manual_seed(seed)
+        out, trace = recorded(model, seed, **config)
+        assert torch.equal(out.sequences, plain.sequences)
+        history, each = trace.beams["generate"], config.get("num_return_sequences", 1)
+        own = model.compute_transition_scores(out.sequences, out.scores, normalize_logits=True)
+        for index, tokens in enumerate(out.sequences[:, -len(out.scores) :].tolist()):
+            count = tokens.index(END) + 1 if END in tokens else len(tokens)
+            item = history.from_slot(index // each, index % each)
+            assert item.tokens == tuple(tokens[:count]) and item.ended == (END in tokens)
+            assert item.score == pytest.approx(float(own[index, :count].sum()), rel=1e-5)
+
+
+def test_it_is_the_search_behind_the_output():
+    model = make("bart", 2, end_bias=2.0)
+    out, trace = recorded(model, 2, **BEAMS)
+    one, other = trace.beams["generate"], rf.beams_of(out, model=model)
+    for step in range(one.num_steps):
+        for seq in range(3):
+            assert one.verdicts(seq, step) == other.verdicts(seq, step)
+
+
+def test_no_candidates_are_missed_where_labels_are_few():
+    transformers.set_seed(1)
+    config = transformers.GPT2Config(
+        vocab_size=5, n_embd=8, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=1, pad_token_id=2
+    )
+    model = transformers.GPT2LMHeadModel(config).eval()
+    with rf.record(model=model) as trace:
+        out = model.generate(
+            torch.tensor([[3, 4]]), num_beams=4, num_return_sequences=4, max_new_tokens=3, output_scores=True,
+            return_dict_in_generate=True,
+        )  # fmt: skip
+    assert_same_results(out, trace.beams["generate"], 4)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_type_of_what_it_gives_stays(asked):
+    model = make("gpt2")
+    with rf.record(model=model):
+        out = model.generate(prompts(), max_new_tokens=2, return_dict_in_generate=asked)
+    assert type(out).__name__ == ("GenerateDecoderOnlyOutput" if asked else "Tensor")
+    assert not asked or out.scores is None
+
+
+def test_nothing_stays():
+    model = make("gpt2")
+    lists = LogitsProcessorList.__call__, StoppingCriteriaList.__call__
+    with rf.record(model=model), rf.record(model=model):
+        assert "generate" in vars(model) and LogitsProcessorList.__call__ is not lists[0]
+        with pytest.raises(ValueError, match="nobody"):
+            model.generate(prompts(), max_new_tokens=2, logits_processor=LogitsProcessorList([_Raises()]))
+    assert (LogitsProcessorList.__call__, StoppingCriteriaList.__call__) == lists
+    assert not {"generate", "prepare_inputs_for_generation"} & set(vars(model))
+
+
+class _Raises(transformers.LogitsProcessor):
+    def __call__(self, input_ids, scores):
+        raise ValueError("nobody")
+
+
+def test_recordings_may_end_in_any_order():
+    model = make("gpt2")
+    first, second = rf.record(model=model), rf.record(model=model)
+    first.__enter__()
+    two = second.__enter__()
+    first.__exit__(None, None, None)
+    generated(model)
+    second.__exit__(None, None, None)
+    assert two.counts()["beams"] == 6
+    assert not {"generate", "prepare_inputs_for_generation"} & set(vars(model))
+
+
+def test_two_recordings_hear_the_same():
+    model = make("gpt2", 1)
+    with rf.record(model=model) as one, rf.record(model=model) as other:
+        generated(model, 1, **BEAMS)
+    assert repr(one.beams["generate"].nbest(1)) == repr(other.beams["generate"].nbest(1))
+
+
+def test_two_calls_are_two_runs():
+    model = make("gpt2", 1)
+    with rf.record(model=model) as trace:
+        first, second = (generated(model, seed, **BEAMS) for seed in (1, 2))
+    for out, history in zip((first, second), trace.beams.runs("generate"), strict=True):
+        assert_same_results(out, history, 4)
+
+
+def test_how_was_searched_is_plain_data():
+    _, trace = recorded(make("gpt2"), 0, length_penalty=0.5, **BEAMS)
+    event = trace.select(kind="beams")[0]
+    assert event.values["config"] == {
+        "num_beams": 4, "length_penalty": 0.5, "num_return_sequences": 2, "max_new_tokens": 6,
+    }  # fmt: skip
+    assert trace.beams["generate"].about == "num_beams=4, length_penalty=0.5, num_return_sequences=2, max_new_tokens=6"
+
+
+def test_processors_and_criteria_of_the_user_count():
+    model = make("gpt2", 4)
+
+    class Stop(transformers.StoppingCriteria):
+        def __call__(self, input_ids, scores, **kwargs):
+            return input_ids[:, -1] == 7
+
+    class Prefer(transformers.LogitsProcessor):
+        def __call__(self, input_ids, scores):
+            return scores + 2.0 * (torch.arange(VOCAB) == 7)
+
+    criteria, processors = StoppingCriteriaList([Stop()]), LogitsProcessorList([Prefer()])
+    out, trace = recorded(model, 4, stopping_criteria=criteria, logits_processor=processors, **BEAMS)
+    history = trace.beams["generate"]
+    assert any(7 == item.tokens[-1] and item.ended for seq in range(3) for item in history.nbest(seq)[:2])
+    for index, rating in enumerate(out.sequences_scores.tolist()):
+        item = history.nbest(index // 2)[index % 2]
+        assert item.score / len(item.tokens) == pytest.approx(rating, rel=1e-5)
+
+
+def test_another_thread_is_heard_with_the_context_only():
+    model = make("gpt2")
+    with rf.record(model=model) as trace:
+        thread = threading.Thread(target=generated, args=(model,))
+        thread.start()
+        thread.join()
+        assert not trace.counts().get("beams", 0)
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(generated, model))
+        thread.start()
+        thread.join()
+    assert trace.counts()["beams"] == 6
+
+
+def test_a_streamer_gets_the_labels():
+    model, heard = make("gpt2"), []
+
+    class Streamer(transformers.generation.streamers.BaseStreamer):
+        def put(self, value):
+            heard.append(value.tolist())
+
+        def end(self):
+            heard.append("end")
+
+    with rf.record(model=model) as trace:
+        model.generate(prompts(batch=1), max_new_tokens=3, streamer=Streamer())
+    tokens = trace.beams["generate"].best(0).tokens
+    assert heard[1:] == [*([token] for token in tokens), "end"]
+
+
+@pytest.mark.filterwarnings("default:record. the steps of this generate")
+def test_a_search_of_another_kind_is_said(recwarn):
+    model = make("gpt2")
+    plain = model.generate(prompts(batch=1), max_new_tokens=3, prompt_lookup_num_tokens=2)
+    with rf.record(model=model) as trace:
+        out = model.generate(prompts(batch=1), max_new_tokens=3, prompt_lookup_num_tokens=2)
+    said = [str(warning.message) for warning in recwarn if "steps of this generate" in str(warning.message)]
+    assert torch.equal(out, plain) and not trace.by_path("beams")
+    assert said == [
+        "record: the steps of this generate could not be seen; it goes on as it is.\n"
+        "  model   the model\n  reason  assisted generation, whose steps are others\n"
+        "Greedy search, sampling and beam search are. A search with all that is seen of it is also:\n"
+        "    rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)"
+    ]
