@@ -82,8 +82,8 @@ def fitted(entries: Sequence[Entry | EllipsisType], shape: Sequence[int], where:
     return out
 
 
-def simple_names(names: Any, shape: Sequence[int], where: str, call: str) -> list[str]:
-    """A name for each axis, for who cannot take an axis apart; "1" is a name there.
+def simple_names(names: Any, shape: Sequence[int], where: str, call: str) -> list[str | None]:
+    """A name for each axis, for who cannot take an axis apart; None for a "1".
 
     Raises:
         ShapeError: As `fitted`.
@@ -98,7 +98,7 @@ def simple_names(names: Any, shape: Sequence[int], where: str, call: str) -> lis
             "To take it apart, their sizes are needed:",
             f'rf.named(x, "{" ".join(map(text_of, entries))}", dims={{"{name_of(composed[0])}": ...}})',
         )
-    return [name_of(entry[0]) if entry else "1" for entry in entries]
+    return [name_of(entry[0]) if entry else None for entry in entries]
 
 
 def name_of(item: Any) -> str:
@@ -125,7 +125,7 @@ def _of_item(item: Any, names: Any, where: str) -> list[Entry | EllipsisType]:
     if not isinstance(item, str):
         raise _no_names(item, names, where)
     entries: list[Entry | EllipsisType] = [(item,)]
-    if "(" in item or item in ("1", "...", "…"):
+    if (item.startswith("(") and item.endswith(")")) or item in ("1", "...", "…"):
         entries = _of_text(item, where)
     if len(entries) != 1:
         raise _unread(names, where, "Each entry of a list is one axis.")

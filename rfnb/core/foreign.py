@@ -105,12 +105,16 @@ def host_array(value: Any, where: str) -> np.ndarray:
     if torch is not None:
         _refuse(torch.refusal(value) or torch.without_values(value), value, where)
         return np.asarray(torch.on_host(torch.plain(value).raw))
+    leaves = _with_host_leaves(value, where)
     try:
-        array = np.asarray(_with_host_leaves(value, where))
-    except (ValueError, TypeError) as error:
-        if isinstance(error, TypeError) and hasattr(error, "parts"):
-            raise
+        array = np.asarray(leaves)
+    except (ValueError, TypeError):  # lists of different lengths; an array on a GPU that does not move by itself
         array = np.asarray(None)
+    if array.dtype.kind == "O" and hasattr(value, "__dlpack__"):
+        from rfnb.backends import torch_packed
+
+        shared = torch_packed.from_dlpack(value)
+        array = array if shared is None else np.asarray(torch_packed.on_host(shared))
     if array.dtype.kind == "V" and "float" in array.dtype.name:  # of ml_dtypes, as JAX has them
         array = array.astype(np.float32)
     if array.dtype.kind not in "biufc":

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
+from rfnb.trace.named_values import named_values
 
 
 class Place(NamedTuple):
@@ -102,17 +103,26 @@ def listening(kind: str | None = None) -> bool:
 
 
 @op
-def probe(kind: str, **values: Any) -> None:
+def probe(kind: str, *, dims: Any = None, lengths: Any = None, **values: Any) -> None:
     """Offer named values as an event.
 
     Args:
         kind: "attention", "states", "beams", "module", or a word of your own.
         values: Tensors and plain data (numbers, text, Dims, NumPy arrays, lists and dicts of these).
+        dims: Names for the axes of raw arrays among the values, as of `rf.named`: one text for all, or a dict by value. Equal names
+            are one dim; `axis`, `target` and `dim` may be names then. A tuple or dict of arrays gives an event for each, at a path
+            of its own.
+        lengths: Of these dims, as of `rf.named`.
 
     Raises:
-        TypeError: For a raw array of torch, while somebody records.
+        TypeError: For a raw array of torch without names, while somebody records.
     """
     if _open[0]:
+        if dims is not None and _listeners.get():
+            for label, named in named_values(kind, values, dims, lengths):
+                with trace_context.scope(label) if label else nullcontext():
+                    _offer(kind, named)
+            return
         for name, value in values.items():
             if not isinstance(value, (Tensor, str, int, float, list, dict)) and hasattr(value, "detach"):
                 raise _raw_value(kind, name, value)

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.axis_names import simple_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error
+from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import host
 
@@ -74,23 +76,21 @@ class Named:
     plain: bool = False
 
     @staticmethod
-    def of(value: Any, names: Sequence[str] | None = None, *, where: str = "view") -> Named:
-        """From a Tensor, or from an array with a name for each axis.
+    def of(value: Any, names: str | Sequence[str] | None = None, *, where: str = "view") -> Named:
+        """From a Tensor, or from an array with a name for each axis, as of `rf.named`; an axis "1" is left out.
 
         Raises:
             ShapeError: If there is not one name per axis.
+            ValueError: If an axis is of several dims, or names cannot be read.
         """
         if isinstance(value, Tensor):
             return Named(host(value.raw_tensor), [Axis(dim.name, dim.extent, dim) for dim in value.dims])
         array = host(value)
-        if names is None or len(names) != array.ndim:
-            raise shape_error(
-                f"{where}: the names of the axes do not fit the array.",
-                [("array", array.shape), ("names", ", ".join(names or ()) or "none")],
-                "A plain array needs one name per axis.",
-                "dims=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "]",
-            )
-        return Named(array, [Axis(name, int(size)) for name, size in zip(names, array.shape)], plain=True)
+        entries = simple_names(
+            () if names is None else names, array.shape, where, f"rf.viz.{where.partition(',')[0]}(x, dims={{}})"
+        )
+        kept = [(name, int(size)) for name, size in zip(entries, array.shape) if name is not None]
+        return Named(array.reshape([size for _, size in kept]), [Axis(name, size) for name, size in kept], plain=True)
 
     def describe(self) -> str:
         """The axes as one writes the shape of a tensor."""
@@ -202,6 +202,8 @@ def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, wher
     count = len(lengths)
     if isinstance(given, RowsOver):
         given = given.by_seq(seq_axes)
+    if is_array(given):
+        given = host(given).tolist()
     if given is None:
         return [[str(index) for index in range(int(length))] for length in lengths]
     nested = is_nested(given)
@@ -255,4 +257,6 @@ def given_lengths(
 
 def is_nested(tokens: Any) -> bool:
     """Whether these are lists of labels, not labels. Strings count as one label each: words are split by the caller."""
+    if is_array(tokens):
+        return len(tokens.shape) > 1
     return tokens is not None and len(tokens) > 0 and isinstance(tokens[0], (list, tuple))

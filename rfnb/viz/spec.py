@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import type_error, value_error
+from rfnb.core.foreign import host_array
+from rfnb.core.tensor import Tensor
 from rfnb.viz.code import Code
 
 _VERSION = 2
@@ -177,29 +179,22 @@ def _code_entry(code: Code | None) -> dict[str, Any]:
 
 
 def host(array: Any) -> np.ndarray:
-    """An array-like (NumPy, a raw array of torch on any device, a Tensor, nested lists) as a NumPy array.
+    """An array of any library and on any device, a Tensor or nested lists of numbers as a NumPy array.
 
     Raises:
-        TypeError: If it holds no numbers, or lists of different lengths.
+        TypeError: If it holds no numbers, complex ones, or lists of different lengths; or has no values.
     """
-    if hasattr(array, "detach"):
-        array = array.detach().cpu()
-        # bfloat16 has no NumPy counterpart.
-        array = array.float() if str(array.dtype) in ("torch.bfloat16", "torch.float16") else array
-    if hasattr(array, "numpy"):
-        array = array.numpy()
-    try:
-        made = np.asarray(array)
-    except ValueError:  # lists of different lengths
-        made = np.asarray(None)
-    if made.dtype.kind == "O":
+    if type(array) is np.ndarray and array.dtype.kind in "biuf" and array.dtype != np.float16:
+        return array
+    made = host_array(array.raw_tensor if isinstance(array, Tensor) else array, "viz")
+    if made.dtype.kind == "c":
         raise type_error(
-            "viz: this is no array of numbers.",
-            [("given", type(array).__name__)],
-            "A view draws arrays, Tensors or nested lists of numbers; the lists of one level are equally long.",
-            "numpy.asarray(values, dtype='float32')",
+            "viz: these numbers are complex.",
+            [("given", f"{made.dtype} {made.shape}")],
+            "A view draws real numbers: the magnitude, the phase, or one part.",
+            "abs(x)    # or x.real, x.imag",
         )
-    return made
+    return made.astype(np.float32) if made.dtype == np.float16 else made  # sums of halves are coarse
 
 
 def _block(array: Any) -> np.ndarray:

@@ -229,11 +229,11 @@ def test_a_dim_that_is_not_there_is_refused():
 
 def test_an_array_with_many_axes_needs_names():
     assert message_of(ShapeError, array=np.zeros((1, 2, 1, 2, 2, 2))) == (
-        "attention: the names of the axes do not fit the array.\n"
+        "attention: the names do not fit the array.\n"
         "  array  (1, 2, 1, 2, 2, 2)\n"
         "  names  none\n"
-        "A plain array needs one name per axis.\n"
-        '    dims=["dim0", "dim1", "dim2", "dim3", "dim4", "dim5"]'
+        'There is one name per axis; "..." stands for any further ones, "(heads dim)" for one axis that is both.\n'
+        '    rf.viz.attention(x, dims="axis0 axis1 axis2 axis3 axis4 axis5")'
     )
 
 

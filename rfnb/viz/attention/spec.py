@@ -23,6 +23,7 @@ from rfnb.viz.attention.maps import Maps, Part
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of, vocab_of
+from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output, plain
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host
 
@@ -39,7 +40,7 @@ def spec(
     target_lengths: Any = None,
     source_dim: Any = None,
     target_dim: Any = None,
-    dims: Sequence[str] | None = None,
+    dims: str | Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     mask: Any = None,
     merge: Merge | None = None,
@@ -54,8 +55,9 @@ def spec(
     """The spec of attention weights.
 
     Args:
-        weights: {target, source, ...}: a Tensor, or an array with target and source last; or a dict of them by label, which are the
-            layers; or a dict of such dicts, by what was changed between them (epochs, checkpoints): there is a slider for that.
+        weights: {target, source, ...}: a Tensor, or an array with target and source last; or a dict of them by label, or a tuple or list,
+            which are the layers; or a dict of such, by what was changed between them (epochs, checkpoints): there is a slider for
+            that. Also the output of a model of transformers, and what `generate` gives: a tuple of layers for each step.
             Weights of an array that are not computed yet are NaN. Padding is shown as it is, and what is wrong with it is said.
         source: Labels of what is attended over, or a list of labels per sequence. Default: numbers.
         target: Labels of what attends, likewise.
@@ -65,7 +67,7 @@ def spec(
         source_dim: The dim attended over, a Dim or a name. Default: what was recorded, else a dim with a telling name, else the only
             one that can be; of a plain array the last axis.
         target_dim: The dim that attends. Default: likewise, also by its lengths; of a plain array the last that is left.
-        dims: Names of the axes of a plain array. Default: [batch,] [head,] target, source.
+        dims: Names of the axes of a plain array, "batch head target source" or a list. Default: [batch,] [head,] target, source.
         names: One label per sequence.
         mask: What may be seen, true or false: a Tensor with dims of the weights, or an array that broadcasts against them; "causal":
             nothing ahead. Default: causal if the weights show it (exactly 0 above the diagonal).
@@ -85,8 +87,13 @@ def spec(
         ShapeError: If labels, lengths, names or mask do not fit the array.
         ValueError: If merge is no known marker, mask another word than "causal", or samples do not fit the sequences.
     """
+    weights = of_output(weights, "attentions", "attention", "output_attentions=True")
+    remark = None
     if slider and isinstance(weights, (list, tuple)):
         weights = dict(enumerate(weights))
+    elif is_of_steps(weights):
+        weights, seen = joined_steps(weights, "attention")
+        mask, remark = seen if mask is None else mask, STEPS_REMARK
     if isinstance(mask, str) and mask != CAUSAL:
         raise value_error(
             "attention: there is no such mask.",
@@ -95,7 +102,7 @@ def spec(
             f'rf.viz.attention(weights, mask="{CAUSAL}")',
         )
     made = Maps(live=live, title=title)
-    for step, given in enumerate(_places(weights, slider)):
+    for step, given in enumerate(_places(weights, slider, dims)):
         for label, value in given.items():
             one = _Weights.of(value, source, target, source_dim, target_dim, dims)
             same = tokens is not None or one.is_self
@@ -125,24 +132,33 @@ def spec(
     if isinstance(weights, Mapping) and _slides(weights, slider):
         name = slider if isinstance(slider, str) else "step"
         made.slider = {"name": name, "labels": list(map(str, weights))}
+    out = made.spec()
+    if remark is not None:
+        out.head["remark"] = remark
     if samples is None:
-        return made.spec()
+        return out
     from rfnb.viz.attention.rail import with_rail
 
-    return with_rail(made.spec(), samples, sampling_rate, frame_shift, kind=rail)
+    return with_rail(out, samples, sampling_rate, frame_shift, kind=rail)
 
 
 def _slides(weights: Mapping[Any, Any], slider: str | bool) -> bool:
     return bool(slider) or any(isinstance(value, Mapping) for value in weights.values())
 
 
-def _places(weights: Any, slider: str | bool) -> list[Mapping[Any, Any]]:
+def _places(weights: Any, slider: str | bool, dims: Any) -> list[Mapping[str, Any]]:
     """The weights by label, for each place of the slider."""
     if not isinstance(weights, Mapping):
-        return [{"": weights}]
+        return [_layers(weights, dims)]
     if not _slides(weights, slider):
-        return [weights]
-    return [value if isinstance(value, Mapping) else {"": value} for value in weights.values()]
+        return [flat_layers(weights, dims, least=3)]
+    return [_layers(value, dims) for value in weights.values()]
+
+
+def _layers(value: Any, dims: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return flat_layers(value, dims, least=3)
+    return by_layer(value, dims, least=3) or {"": value}
 
 
 class _Weights:
@@ -157,8 +173,9 @@ class _Weights:
 
     @staticmethod
     def of(
-        value: Any, source: Any, target: Any, source_dim: Any, target_dim: Any, dims: Sequence[str] | None
+        value: Any, source: Any, target: Any, source_dim: Any, target_dim: Any, dims: str | Sequence[str] | None
     ) -> _Weights:
+        value = plain(value, dims)
         if isinstance(value, Tensor):
             named = Named.of(value)
         else:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
+from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import NEXT, Outcome
 from rfnb.trace.beams import BeamHistory
@@ -145,7 +146,9 @@ def _steps(history: Any, fields: dict[str, Any]) -> list[Mapping[str, Any]]:
                 "A beam search is a BeamHistory, or its fields, each a list over steps.",
                 _EXAMPLE,
             )
-        given = {name: list(value) for name, value in fields.items() if value is not None}
+        given = {
+            name: list(host(value) if is_array(value) else value) for name, value in fields.items() if value is not None
+        }
         if len({len(value) for value in given.values()}) > 1:
             raise shape_error(
                 "beams: the fields differ in their number of steps.",

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import shape_error, type_error, value_error
+from rfnb.core.foreign import is_array
 from rfnb.viz.spec import Spec, host
 
 _EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
@@ -139,7 +140,7 @@ def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
-    if hasattr(points, "detach") or hasattr(points, "__array__") or hasattr(points, "raw_tensor"):
+    if is_array(points) or hasattr(points, "raw_tensor"):
         array = np.asarray(host(points))
         rows: list[Any] = list(array) if array.ndim else [array]
     elif isinstance(points, (str, bytes, Mapping)) or not isinstance(points, Iterable):

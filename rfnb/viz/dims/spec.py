@@ -177,7 +177,8 @@ class _Rows:
         elif names is None:
             names = [f"axis{axis}" for axis in range(len(array.shape))]
             self.remarks |= dict.fromkeys([_NO_NAMES] if names else [])
-        found = simple_names(names, tuple(array.shape), "dims", "rf.viz.dims(array, names={})")
+        given = simple_names(names, tuple(array.shape), "dims", "rf.viz.dims(array, names={})")
+        found = [name or "1" for name in given]
         note = "requires gradient" if getattr(array, "requires_grad", False) else ""
         self.array_row(label, array, indent, self.named_axes(found, array.shape), note=note)
 

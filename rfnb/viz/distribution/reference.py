@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
+from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named
 from rfnb.viz.spec import host
@@ -28,7 +29,7 @@ def reference_of(given: Any, seqs: Sequence[Axis], step: Axis | None, labels: Se
     shape = (int(np.prod([axis.size for axis in seqs], dtype=np.int64)), step.size if step is not None else 1)
     if isinstance(given, Tensor):
         return _of_tensor(given, [*seqs, *([step] if step is not None else [])], shape)
-    if not isinstance(given, str) and hasattr(given, "__array__"):
+    if is_array(given):
         ids = host(given)
         if ids.ndim == 1 and step is None and len(ids) == shape[0]:
             ids = ids[:, None]
@@ -76,7 +77,9 @@ def _of_tensor(given: Tensor, axes: list[Axis], shape: tuple[int, int]) -> np.nd
 
 
 def _of_lists(given: Any, labels: Sequence[str] | None) -> np.ndarray:
-    rows = [list(row) if isinstance(row, (list, tuple)) or hasattr(row, "__array__") else None for row in given]
+    rows = [
+        list(row) if isinstance(row, (list, tuple)) or (is_array(row) and len(row.shape)) else None for row in given
+    ]
     nested = bool(rows) and all(row is not None for row in rows)
     table: dict[str, int] = {}
     for index, label in enumerate(labels or ()):

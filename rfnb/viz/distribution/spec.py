@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
+from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.distribution.reference import reference_of
 from rfnb.viz.distribution.scores import Rows, kind_of, rows_of
+from rfnb.viz.given import of_output, plain, stacked_steps
 from rfnb.viz.roles import step_axis
-from rfnb.viz.spec import Spec
+from rfnb.viz.spec import Spec, host
 from rfnb.viz.states.check import since
 
 _WHERE = "distribution"
+_OF_STEPS = "A tuple has one array {batch, label} for each step, as generate gives its scores; a list has one for each sequence."
 
 
 def spec(
@@ -34,7 +37,7 @@ def spec(
     estimated_type: str | None = None,
     axis: Any = None,
     step_dim: Any = None,
-    dims: Sequence[str] | None = None,
+    dims: str | Sequence[str] | None = None,
     labels: Sequence[Any] | None = None,
     lengths: Any = None,
     steps: Sequence[Any] | None = None,
@@ -46,7 +49,8 @@ def spec(
     """The spec of the distribution over a vocabulary in each step.
 
     Args:
-        scores: {step, axis, ...} probabilities, their natural logs, or logits: a Tensor or an array.
+        scores: {step, axis, ...} probabilities, their natural logs, or logits: a Tensor or an array; the output of a model of transformers;
+            or a tuple with an array {batch, axis} for each step, as `generate` gives its scores (a list has one per sequence).
         reference: The right label of each step: a Tensor sparse over the vocabulary, or indices or labels, a list for all sequences or a
             list per sequence. An index below 0: none in this step.
         estimated_type: "probs", "log-probs" or "logits", as of `rf.cross_entropy`. Default: what the sums over the labels tell; the view
@@ -71,6 +75,10 @@ def spec(
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         rule = "Of each step at least the best label is kept."
         raise value_error(f"{_WHERE}: top is no count.", [("top", repr(top))], rule, "top=20")
+    scores = of_output(scores, "logits", _WHERE, "return_dict=True")
+    half = _is_half(scores)
+    scores, of_steps = stacked_steps(scores, dims)
+    scores = plain(scores, dims)
     named = _named(scores, dims)
     vocab = _vocab(named, reference, axis)
     seqs, step = _others(named, scores, vocab, step_dim)
@@ -91,7 +99,6 @@ def spec(
     array = named.arranged(seqs, [step] if step is not None else [], [vocab])
     real = np.arange(array.shape[1])[None] < own[:, None]
     wanted = np.full(array.shape[:2], -1) if right is None else right
-    half = str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
     scored = array.reshape(math.prod(array.shape[:2]), array.shape[2]) if real.all() else array[real]
     scored = scored if scored.dtype.kind == "f" else scored.astype(np.float64)
     kind = kind_of(scored, estimated_type, half=half)
@@ -106,6 +113,8 @@ def spec(
             str(index): tokens[index] if tokens is not None else str(index) for index in seen.tolist() if 0 <= index < vocab.size
         },
     }  # fmt: skip
+    if of_steps:
+        head["remark"] = _OF_STEPS
     seq_names = [name or "sequence 0" for name in names_of(seqs)]
     if names is not None and len(names) == len(seq_names):
         seq_names = [str(name) for name in names]
@@ -117,10 +126,18 @@ def spec(
     return Spec("distribution", head, blocks)
 
 
-def _named(scores: Any, dims: Sequence[str] | None) -> Named:
+def _is_half(scores: Any) -> bool:
+    """Whether the numbers come with few digits, so that sums are less exact."""
+    while isinstance(scores, tuple) and scores and not is_array(scores):
+        scores = scores[0]
+    return str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
+
+
+def _named(scores: Any, dims: str | Sequence[str] | None) -> Named:
     if isinstance(scores, Tensor):
         return Named.of(scores)
-    count = np.ndim(scores) if not hasattr(scores, "ndim") else scores.ndim
+    scores = host(scores)
+    count = scores.ndim
     default = {1: ["label"], 2: ["step", "label"], 3: ["batch", "step", "label"]}.get(count, [])
     return Named.of(scores, dims if dims is not None else default, where=_WHERE)
 

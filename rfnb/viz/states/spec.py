@@ -16,6 +16,7 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output, plain
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
 from rfnb.viz.states.check import judge
@@ -32,7 +33,7 @@ def spec(
     steps: Sequence[Any] | None = None,
     lengths: Any = None,
     step_dim: Any = None,
-    dims: Sequence[str] | None = None,
+    dims: str | Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     title: str = "States",
     live: bool = False,
@@ -40,7 +41,8 @@ def spec(
     """The spec of states over steps.
 
     Args:
-        tracks: {step, unit, ...} by name: Tensors, or arrays with step and unit last; or one of them.
+        tracks: {step, unit, ...} by name: Tensors, or arrays with step and unit last; or one of them. A tuple or list of arrays
+            {batch, step, unit} is one of layers. Also the output of a model of transformers, and what `generate` gives.
         steps: Label of each step (the token it read or wrote), or a list of labels per sequence. Default: numbers.
         lengths: Number of steps per sequence. Default: those of the dim, else of the labels.
         step_dim: The dim of the loop, a Dim or a name. Default: what was recorded, else one with a telling name or lengths, else the only
@@ -53,11 +55,16 @@ def spec(
         DimError: If step_dim is not a dim of each track, or is not given and several dims could be meant.
         ShapeError: If the tracks, labels or lengths do not fit together.
     """
-    given = tracks if isinstance(tracks, Mapping) else {getattr(tracks, "name", None) or "state": tracks}
+    tracks, remark = of_output(tracks, "hidden_states", "states", "output_hidden_states=True"), None
+    if is_of_steps(tracks):
+        tracks, remark = joined_steps(tracks, "states").layers, STEPS_REMARK
+    given = _by_name(tracks, dims)
     # A state that is None (a cell without memory) has nothing to show.
     made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items() if value is not None]
     made.sort(key=lambda track: rank_of(track.label))
     head: dict[str, Any] = {"title": title, "live": live, "step_dim": None, "tracks": [], "seqs": []}
+    if remark is not None:
+        head["remark"] = remark
     if not made:
         return Spec("states", head)
     _check(made)
@@ -81,6 +88,14 @@ def spec(
         head["tracks"].append(entry)
         blocks.update(of_track)
     return Spec("states", head, blocks)
+
+
+def _by_name(tracks: Any, dims: Any) -> Mapping[str, Any]:
+    """The tracks by name."""
+    if isinstance(tracks, Mapping):
+        return flat_layers(tracks, dims, least=3)
+    name = tracks.name if isinstance(tracks, Tensor) else None
+    return by_layer(tracks, dims, least=3) or {name or "state": tracks}
 
 
 def axes_of(label: str, value: Tensor, step_dim: str) -> tuple[list[Axis], list[Axis]]:
@@ -128,7 +143,8 @@ class _Track:
         self.units = named.sorted(rest, heads_first=True)
 
     @staticmethod
-    def of(label: str, value: Any, step_dim: Any, dims: Sequence[str] | None) -> _Track:
+    def of(label: str, value: Any, step_dim: Any, dims: str | Sequence[str] | None) -> _Track:
+        value = plain(value, dims)
         if isinstance(value, Tensor):
             named = Named.of(value)
         else:

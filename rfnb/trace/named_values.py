@@ -1,0 +1,103 @@
+"""Raw arrays that user code offers with names for their axes.
+
+rf.probe("attention", weights=raw, dims="batch head target source", axis="source")
+rf.probe("states", h=h, c=c, dims={"h": "batch unit", "c": "batch unit"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rfnb.core import foreign
+from rfnb.core.axis_names import fitted, name_of, parse
+from rfnb.core.dim import Dim
+from rfnb.core.errors import dim_error, value_error
+from rfnb.core.named import named
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
+
+_OF_DIMS = ("axis", "target", "dim", "step_dim")  # values that are one of the dims, by their name
+
+
+def named_values(kind: str, values: Mapping[str, Any], dims: Any, lengths: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The values with Tensors in the place of raw arrays; several events, each with a name, where one is a tuple or dict of arrays.
+
+    Args:
+        dims: Names for all raw arrays, or by value. Equal names in one event are the same dim.
+        lengths: As of `rf.named`.
+
+    Raises:
+        DimError: If a value that means a dim has the name of none.
+        ValueError: If dims names a value that is not there.
+    """
+    if isinstance(dims, Mapping) and not set(dims) <= set(values):
+        raise value_error(
+            f'probe "{kind}": dims names a value that is not there.',
+            [("dims", ", ".join(map(str, dims))), ("values", ", ".join(values))],
+            "Names go by the values, or are one text for all arrays.",
+            f'rf.probe("{kind}", ..., dims={{"{next(iter(values), "weights")}": "batch time"}})',
+        )
+    many = [name for name, value in values.items() if _wanted(name, dims) and foreign.is_many(value)]
+    if not many:
+        return [("", _one(kind, values, dims, lengths))]
+    out, shared = [], dict[str, Dim]()
+    for label, entry in _entries(values[many[0]]):
+        each = {**values, **{name: dict(_entries(values[name])).get(label) for name in many}, many[0]: entry}
+        out.append((label, _one(kind, each, dims, lengths, shared)))
+    return out
+
+
+def _one(
+    kind: str, values: Mapping[str, Any], dims: Any, lengths: Any, shared: dict[str, Dim] | None = None
+) -> dict[str, Any]:
+    out, known = dict(values), {} if shared is None else shared
+    for name, value in values.items():
+        if not (foreign.is_array(value) and _wanted(name, dims)):
+            continue
+        names = dims[name] if isinstance(dims, Mapping) else dims
+        fitting = {key: dim for key, dim in known.items() if _fits(dim, key, names, value)}
+        tensor = named(value, names, lengths=_lengths(lengths, names, fitting), dims=fitting.values(), name=name)
+        out[name] = tensor
+        for dim in tensor.dims:
+            known.setdefault(dim.name, dim)
+    for role in _OF_DIMS:
+        if isinstance(out.get(role), str):
+            out[role] = _dim_of(kind, role, out[role], [value for value in out.values() if isinstance(value, Tensor)])
+    return out
+
+
+def _wanted(name: str, dims: Any) -> bool:
+    return name in dims if isinstance(dims, Mapping) else True
+
+
+def _fits(dim: Dim, name: str, names: Any, value: Any) -> bool:
+    """Whether the axis of this name is as long as a dim of an array before: what is not is another one."""
+    entries = fitted(parse(names, "probe"), tuple(value.shape), "probe", "rf.probe(..., dims={})")
+    return any(
+        len(entry) == 1 and name_of(entry[0]) == name and dim.extent == size
+        for entry, size in zip(entries, value.shape)
+    )
+
+
+def _lengths(lengths: Any, names: Any, known: Mapping[str, Dim]) -> Any:
+    """The lengths, without those of dims that have theirs already."""
+    if isinstance(lengths, Mapping):
+        return {name: each for name, each in lengths.items() if name not in known or not known[name].length_dims}
+    return None if any(dim.length_dims for dim in known.values()) else lengths
+
+
+def _entries(value: Any) -> list[tuple[str, Any]]:
+    return [(str(key), item) for key, item in (value.items() if isinstance(value, Mapping) else enumerate(value))]
+
+
+def _dim_of(kind: str, role: str, name: str, tensors: list[Tensor]) -> Dim:
+    found = [dim for tensor in tensors for dim in tensor.dims if dim.name == name]
+    if found:
+        return found[-1] if role == "axis" else found[0]  # of a dim and its twin that one is attended over
+    raise dim_error(
+        f'probe "{kind}": {role} is the name of no dim.',
+        [(role, name), *((tensor.name or "value", dims_text(tensor.dims)) for tensor in tensors)],
+        f"The {role} is a Dim, or the name of one of the values' dims.",
+        f'{role}="{tensors[0].dims[-1].name}"' if tensors and tensors[0].dims else None,
+    )

@@ -1,0 +1,187 @@
+"""The values that views are given: Tensors, arrays of any library, tuples of them for layers and steps as models give them, whole outputs.
+
+plain(value, dims)                                 # what knows its axes itself is a Tensor from here on
+by_layer(output.attentions, dims, least=3)         # {"layer 0": ..., "layer 1": ...}
+joined_steps(attentions_of_generate, "attention")  # the steps below each other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.core import foreign
+from rfnb.core.axis_names import parse
+from rfnb.core.errors import shape_error, value_error
+from rfnb.core.named import named
+from rfnb.core.tensor import Tensor
+from rfnb.viz.dims.of_transformers import is_model_output
+from rfnb.viz.spec import host
+
+STEPS_REMARK = (
+    "The steps of generate are below each other, each with what it had. After a beam search a row may be of another hypothesis than the "
+    "row above it."
+)
+
+
+def plain(value: Any, dims: Any) -> Any:
+    """The value; a Tensor of what knows lengths or names of its axes (a packed sequence, a nested tensor, a DataArray)."""
+    return named(value, dims) if foreign.knows_axes(value) else value
+
+
+def of_output(value: Any, ends: str, where: str, ask: str) -> Any:
+    """The fields of a model's output whose names end so, by what is in front; any other value as it is.
+
+    Args:
+        ends: "attentions".
+        ask: The argument with which a model gives them: "output_attentions=True".
+
+    Raises:
+        ValueError: If the output has none.
+    """
+    if not is_model_output(value):
+        return value
+    if ends == "logits" and value.get(ends) is not None:  # of several heads of a model that one
+        return value[ends]
+    found = {
+        str(key)[: -len(ends)].rstrip("_"): item
+        for key, item in value.items()
+        if str(key).endswith(ends) and item is not None and (foreign.is_array(item) or len(item))
+    }
+    if not found:
+        raise value_error(
+            f"{where}: this output has no {ends}.",
+            [("given", type(value).__name__), ("fields", ", ".join(map(str, value)))],
+            "A model gives them when it is asked to:",
+            f"output = model(..., {ask})",
+        )
+    return found if len(found) > 1 else next(iter(found.values()))
+
+
+def by_layer(value: Any, dims: Any, *, least: int) -> dict[str, Any] | None:
+    """The arrays of a list or tuple as those of layers; None if it is something else, e.g. nested lists of numbers.
+
+    Args:
+        dims: The names of the axes, if they are given: of an array of a layer, or of all stacked.
+        least: Arrays of so many axes are those of layers, if no names tell.
+    """
+    if not isinstance(value, (list, tuple)) or foreign.is_array(value) or not value:
+        return None
+    if not all(isinstance(item, Tensor) or foreign.is_array(item) for item in value):
+        return None
+    counts = {len(item.dims if isinstance(item, Tensor) else item.shape) for item in value}
+    if dims is not None and not any(isinstance(item, Tensor) for item in value):
+        entries = parse(dims, "viz")
+        if ... not in entries and counts != {len(entries)}:
+            return None
+    elif min(counts) < least and not any(isinstance(item, Tensor) for item in value):
+        return None
+    return {f"layer {index}": item for index, item in enumerate(value)}
+
+
+def flat_layers(weights: Mapping[Any, Any], dims: Any, *, least: int) -> dict[str, Any]:
+    """A dict in which the entries of tuples are entries: {"encoder": (w0, w1)} has "encoder, layer 0" and "encoder, layer 1"."""
+    out: dict[str, Any] = {}
+    for label, value in weights.items():
+        inner = by_layer(value, dims, least=least)
+        if inner is None:
+            out[str(label)] = value
+        else:
+            out |= {", ".join(filter(None, [str(label), name])): item for name, item in inner.items()}
+    return out
+
+
+def is_of_steps(value: Any) -> bool:
+    """Whether it is a tuple with a tuple of arrays for each step, as generate gives it."""
+    return (
+        isinstance(value, (list, tuple))
+        and not foreign.is_array(value)
+        and len(value) > 0
+        and all(
+            isinstance(step, (list, tuple))
+            and not foreign.is_array(step)
+            and len(step) > 0
+            and all(foreign.is_array(item) and len(item.shape) >= 3 for item in step)
+            for step in value
+        )
+    )
+
+
+class Joined(NamedTuple):
+    """The layers of several steps.
+
+    Attributes:
+        layers: By label, the rows of all steps.
+        seen: Of weights [row, col]: true where a step had the position; None of states.
+    """
+
+    layers: dict[str, np.ndarray]
+    seen: np.ndarray | None
+
+
+def joined_steps(value: Sequence[Sequence[Any]], where: str) -> Joined:
+    """The attentions [batch, head, target, source], or hidden states [batch, time, feature], of all steps of generate as those of one pass.
+
+    Raises:
+        ShapeError: If the steps differ in other axes than those that grow.
+        ValueError: If they do not look like steps: all are of one size, and more than one position.
+    """
+    first = value[0][0]
+    count = len(first.shape)
+    grows = (2, 3) if count == 4 else (1,)
+    shapes = [tuple(step[0].shape) for step in value]
+    fixed = {tuple(size for axis, size in enumerate(shape) if axis not in grows) for shape in shapes}
+    if len(fixed) > 1 or len({len(step) for step in value}) > 1 or any(len(shape) != count for shape in shapes):
+        raise shape_error(
+            f"{where}: the steps differ in more than their length.",
+            [("step 0", f"{len(value[0])} layers of {shapes[0]}"), *_other(value, shapes)],
+            "The steps of one generate have the same layers, sequences and heads.",
+            f'rf.viz.{where}(values[-1])    # one of them; or {{"a": ..., "b": ...}}, slider="model"',
+        )
+    if len(value) > 1 and len(set(shapes)) == 1 and shapes[0][grows[0]] > 1:
+        raise value_error(
+            f"{where}: nested twice, and no steps of generate.",
+            [("outer", f"{len(value)} entries"), ("inner", f"{len(value[0])} of {shapes[0]}, in all")],
+            "A step has one position, or another length than the one before. Of what is compared, say what it is:",
+            f'rf.viz.{where}(values, slider="epoch")' if where == "attention" else f"rf.viz.{where}(values[-1])",
+        )
+    arrays = [[host(item) for item in step] for step in value]
+    names = [f"layer {index}" for index in range(len(arrays[0]))]
+    if count == 3:
+        return Joined({name: np.concatenate([step[at] for step in arrays], 1) for at, name in enumerate(names)}, None)
+    longest = max(shape[3] for shape in shapes)
+    wide = [[np.pad(item, [(0, 0)] * 3 + [(0, longest - item.shape[3])]) for item in step] for step in arrays]
+    seen = np.concatenate([np.broadcast_to(np.arange(longest) < shape[3], (shape[2], longest)) for shape in shapes])
+    rows = shapes[0][2]
+    if rows == shapes[0][3] > 1 and not any(np.triu(np.asarray(item), 1).any() for item in arrays[0]):
+        seen = seen.copy()
+        seen[:rows, :rows] &= np.tril(np.ones((rows, rows), bool))  # the prompt, where nothing ahead is seen
+    return Joined({name: np.concatenate([step[at] for step in wide], 2) for at, name in enumerate(names)}, seen)
+
+
+def stacked_steps(value: Any, dims: Any) -> tuple[Any, bool]:
+    """The scores of a tuple over the steps of generate, [batch, label] each, as [batch, step, label]; and whether it is such a tuple.
+
+    A list is one of sequences, as in nested lists of numbers.
+    """
+    if not isinstance(value, tuple) or foreign.is_array(value) or dims is not None or not value:
+        return value, False
+    if not all(foreign.is_array(item) and len(item.shape) == 2 for item in value):
+        return value, False
+    if len({tuple(item.shape) for item in value}) > 1:
+        raise shape_error(
+            "distribution: the steps differ in their sizes.",
+            [(f"step {index}", tuple(item.shape)) for index, item in enumerate(value[:4])],
+            "A tuple has one array {batch, label} for each step, as generate gives its scores.",
+            "rf.viz.distribution(scores[0])    # of one step",
+        )
+    return np.stack([host(item) for item in value], 1), True
+
+
+def _other(value: Sequence[Sequence[Any]], shapes: list[tuple[int, ...]]) -> list[tuple[str, str]]:
+    for index, (step, shape) in enumerate(zip(value, shapes)):
+        if len(step) != len(value[0]) or shape != shapes[0]:
+            return [(f"step {index}", f"{len(step)} layers of {shape}")]
+    return []
