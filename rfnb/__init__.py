@@ -260,6 +260,7 @@ from rfnb.interop.hf_search import hf_search_options
 import rfnb.interop.seen.door as _door  # lets recordings see into torch modules
 from rfnb.interop.speech.doors import ctc_output
 from rfnb.interop.net_from_dict import net_from_dict
+from rfnb.interop.processes import mean_over_processes
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint
 
 # -- Modules of this package that are public by themselves -------------------------------------------------------------
@@ -324,8 +325,8 @@ __all__ = [
     "log_mel_filterbank_from_raw", "log_sigmoid", "log_softmax", "logical_and", "logical_not", "logical_or",
     "make_complex", "make_conv_out_spatial_dims", "make_ff", "make_norm", "make_transposed_conv_out_spatial_dims",
     "mask_nested", "masked_computation", "masked_fraction_of_shape", "masked_scatter", "masked_scatter_nested",
-    "masked_select", "masked_select_nested", "matmul", "max_pool", "max_pool1d", "maximum", "mel_filterbank",
-    "merge_dims", "minimum", "mod", "moments", "mul", "named", "nbest", "neg", "net_from_dict",
+    "masked_select", "masked_select_nested", "matmul", "max_pool", "max_pool1d", "maximum", "mean_over_processes",
+    "mel_filterbank", "merge_dims", "minimum", "mod", "moments", "mul", "named", "nbest", "neg", "net_from_dict",
     "next_edit_distance_reduce", "next_edit_distance_row", "normalize", "not_equal", "num_elements_of_shape", "one_hot",
     "ones", "ones_like", "opt_logical_and", "opt_logical_or", "optimal_completion_edit_distance",
     "optimal_completion_edit_distance_per_successor", "optimal_completions", "pack_padded", "pad", "pad_packed", "plot",

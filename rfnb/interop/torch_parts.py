@@ -12,6 +12,8 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from rfnb.core.errors import runtime_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -41,7 +43,9 @@ def call(root: Wrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if root._rfnb.arrays is not None:
             return root._rfnb.arrays.call(root.rf_module, args, kwargs)
         _check_hooks(root, args, kwargs)
-        return root.rf_module(*args, **kwargs)
+        result = root.rf_module(*args, **kwargs)
+        _check_result(root, result)
+        return result
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -183,5 +187,21 @@ def _check_hooks(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
             f"{type(root.rf_module).__name__}[rf]: a backward hook of a module that is called with Tensors.",
             [("hooks", len(root._backward_hooks) + len(root._backward_pre_hooks))],
             "torch calls these hooks for raw arrays among arguments and results only. Say what the axes of the arrays are:",
+            'rf.as_torch(model, inputs="batch time in_dim")',
+        )
+
+
+def _check_result(root: Any, result: Any) -> None:
+    """DistributedDataParallel looks for torch tensors in a result, to find the parameters that it does not depend on."""
+    around = getattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)
+    if around is None or not around.find_unused_parameters:
+        return
+    tensor = next((value for _, value in leaves(result) if isinstance(value, Tensor)), None)
+    if tensor is not None:
+        raise type_error(
+            f"{type(root.rf_module).__name__}[rf]: its result has Tensors.",
+            [("result", f"Tensor {dims_text(tensor.dims)}")],
+            "DistributedDataParallel with find_unused_parameters=True looks for raw arrays in the result, and takes all parameters for\n"
+            "unused. Let the module give raw arrays, or the loss:",
             'rf.as_torch(model, inputs="batch time in_dim")',
         )

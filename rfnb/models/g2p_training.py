@@ -6,7 +6,8 @@
     trainer.save("state.pt")
 
 The same (model seed, recipe, examples, number of threads) give the same weights bit by bit, also when the training was
-saved and taken up again in between.
+saved and taken up again in between. Under `torchrun` each process trains on its part of every batch, and the gradient is
+that of the whole batch.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import write_whole
 from rfnb.data.batching import Batch, Example, epoch_batches, make_batch
 from rfnb.models.g2p import G2P, label_dim, letter_dim
+from rfnb.models.processes import current
 from rfnb.nn.module.checkpoint import CheckpointError, checkpoint_error
 from rfnb.nn.run.run_ctx import init_forward_step_run_ctx, init_train_step_run_ctx
 from rfnb.ops.const import convert_to_tensor
@@ -74,8 +76,11 @@ def learning_rate(recipe: Recipe, progress: float) -> float:
     )
 
 
-def batch_loss(model: G2P, batch: Batch, label_smoothing: float) -> Tensor:
+def batch_loss(model: G2P, batch: Batch, label_smoothing: float, labels: int | None = None) -> Tensor:
     """The mean loss over the real labels of a batch: a scalar, nats per label.
+
+    Args:
+        labels: What the sum is divided by instead, if this is a part of a batch: the labels of all of it.
 
     Every axis here is a static dim, kept for the next batch of the same size, so that ops find their plans again; the
     labels' padding is masked by hand in the one place where it matters, the sum.
@@ -86,7 +91,8 @@ def batch_loss(model: G2P, batch: Batch, label_smoothing: float) -> Tensor:
     letters = _time_major(batch.letters, letters_dim, batch_dim, letter_dim)
     inputs = _time_major(batch.inputs, labels_dim, batch_dim, label_dim)
     targets = _time_major(batch.targets, labels_dim, batch_dim, label_dim)
-    real = (np.arange(positions) < batch.lengths[:, None]).astype(np.float32) / float(batch.lengths.sum())
+    real = (np.arange(positions) < batch.lengths[:, None]).astype(np.float32)
+    real /= float(batch.lengths.sum() if labels is None else labels)
     encoded = model.encode(letters, spatial_dim=letters_dim)
     logits, _ = model.decoder(inputs, encoded, state=encoded.start, spatial_dim=labels_dim)
     losses = cross_entropy(
@@ -113,7 +119,8 @@ class Trainer:
         self.steps_done = 0
         self.steps_per_epoch = len(self._order(0))
         self.total_steps = self.steps_per_epoch * recipe.epochs
-        torch.manual_seed(recipe.seed)
+        self.processes = current()
+        torch.manual_seed(recipe.seed + self.processes.rank)  # each has a dropout of its own
 
     @property
     def finished(self) -> bool:
@@ -132,7 +139,10 @@ class Trainer:
             progress: 0 to 1, for the learning rate; default is this step's share of all steps.
         """
         epoch, position = divmod(self.steps_done, self.steps_per_epoch)
-        batch = make_batch([self.examples[index] for index in self._order(epoch)[position]])
+        whole = self._order(epoch)[position]
+        part = self.processes.own(whole)
+        batch = make_batch([self.examples[index] for index in part or whole[:1]])
+        labels = sum(len(self.examples[index].labels) + 1 for index in whole)
         if progress is None:
             progress = (self.steps_done + 1) / (self.total_steps + 1)
         rate = learning_rate(self.recipe, progress)
@@ -140,18 +150,25 @@ class Trainer:
             group["lr"] = rate
         init_train_step_run_ctx(train_flag=True, step=self.steps_done, epoch=epoch + 1)
         try:
-            loss = batch_loss(self.model, batch, self.recipe.label_smoothing).raw_tensor
+            loss = batch_loss(self.model, batch, self.recipe.label_smoothing, labels).raw_tensor
         finally:
             init_forward_step_run_ctx()
+        if not part:
+            loss = loss * 0  # a batch of fewer examples than processes: this one takes part, and counts for nothing
         self.optimizer.zero_grad()
         loss.backward()
+        self.processes.sum_gradients(self.parameters)
         torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
         self.optimizer.step()
         self.steps_done += 1
-        return StepReport(self.steps_done, loss.item(), rate)
+        return StepReport(self.steps_done, self.processes.total(loss.item()), rate)
 
     def save(self, path: str | os.PathLike[str], **notes: Any) -> None:
-        """Write everything that the next step depends on, at once or not at all; `notes` are plain values."""
+        """Write everything that the next step depends on, at once or not at all; `notes` are plain values. All processes call it, and
+        the first one writes."""
+        generators = self.processes.gathered(torch.get_rng_state())
+        if self.processes.rank:
+            return
         state = {
             "recipe": asdict(self.recipe),
             "config": asdict(self.model.config),
@@ -159,7 +176,7 @@ class Trainer:
             "steps_done": self.steps_done,
             "model": {name: parameter.raw_tensor.detach() for name, parameter in self.model.named_parameters()},
             "optimizer": self.optimizer.state_dict(),
-            "generator": torch.get_rng_state(),
+            "generator": torch.cat(generators),
             "notes": notes,
         }
         buffer = io.BytesIO()
@@ -171,11 +188,14 @@ class Trainer:
         """Go on from a file of `save`; returns its notes.
 
         Raises:
-            CheckpointError: If the file is damaged, or belongs to another recipe, model size or number of examples.
+            CheckpointError: If the file is damaged, or belongs to another recipe, model size, number of examples or of processes.
         """
         state = _read(Path(path))
+        size = len(torch.get_rng_state())
         found = {name: state[name] for name in ("recipe", "config", "examples")}
+        found["processes"] = len(state["generator"]) // size
         own = {"recipe": asdict(self.recipe), "config": asdict(self.model.config), "examples": len(self.examples)}
+        own["processes"] = self.processes.count
         if found != own:
             rows = [
                 f"  {name}\n    file  {found[name]}\n    now   {own[name]}" for name in own if found[name] != own[name]
@@ -187,7 +207,8 @@ class Trainer:
             for name, parameter in self.model.named_parameters():
                 parameter.raw_tensor.copy_(state["model"][name])
         self.steps_done = state["steps_done"]
-        torch.set_rng_state(state["generator"])
+        # A clone: torch crashes at a view that does not begin where its storage does.
+        torch.set_rng_state(state["generator"].split(size)[self.processes.rank].clone())
         return state["notes"]
 
     def _order(self, epoch: int) -> list[list[int]]:

@@ -3,9 +3,11 @@
     python -m rfnb.models.train_g2p --out runs/g2p             # about 40 minutes on two cores
     python -m rfnb.models.train_g2p --out runs/g2p             # again after a kill: goes on with the same result
     python -m rfnb.models.train_g2p --out runs/g2p --install   # copies the result into the package
+    torchrun --nproc-per-node 2 -m rfnb.models.train_g2p --out runs/g2p --threads 1      # the same in two processes
 
 In `--out`: state.pt (to go on), log.jsonl (one line per epoch), and at the end g2p.safetensors and g2p.md. The lines of the log are
-in the state, too: a kill between the two loses no epoch, and what goes on has the same log as what was never killed.
+in the state, too: a kill between the two loses no epoch, and what goes on has the same log as what was never killed. Of several
+processes, each trains on its part of every batch, so the losses are those of one process but for dropout; the first one writes.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from rfnb.models.g2p_card import card
 from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p
 from rfnb.models.g2p_search import evaluate, greedy
 from rfnb.models.g2p_training import Recipe, Trainer
+from rfnb.models.processes import Processes, joined
 
 RESULTS = ("g2p.safetensors", "g2p.md")
 SAMPLES = ("thoughtfully", "phonetics", "bicycle", "jalapeno", "attention")
@@ -39,16 +42,21 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     torch.set_num_threads(options.threads)
+    with joined() as processes:
+        return _main(options, processes)
+
+
+def _main(options: argparse.Namespace, processes: Processes) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     if not (options.install and all((options.out / name).exists() for name in RESULTS)):
         try:
-            run(options, load_cmudict())
+            run(options, load_cmudict(), processes)
         except KeyboardInterrupt:
             _say(
                 f"\nStopped. The same command goes on from the last state in {options.out / 'state.pt'}, with the same result."
             )
             return 130
-    if options.install:
+    if options.install and not processes.rank:
         for name in RESULTS:
             write_whole(SHIPPED.with_name(name), (options.out / name).read_bytes())
         print(f"installed in {SHIPPED.parent}")
@@ -64,8 +72,9 @@ class Progress:
     log: list[dict[str, Any]] = field(default_factory=list)
 
 
-def run(options: argparse.Namespace, split: Split) -> None:
-    """Train from the start or from the saved state to the end, then test and write the results."""
+def run(options: argparse.Namespace, split: Split, processes: Processes) -> None:
+    """Train from the start or from the saved state to the end, then test and write the results; of several processes the first one
+    reports, tests and writes."""
     recipe = Recipe(
         epochs=options.epochs, batch_size=options.batch_size, learning_rate=options.learning_rate, seed=options.seed
     )
@@ -73,25 +82,37 @@ def run(options: argparse.Namespace, split: Split) -> None:
     model = G2P(G2PConfig(dropout=options.dropout))
     trainer = Trainer(model, examples_of(split.train, max_letters=recipe.max_letters), recipe)
     progress = Progress()
-    for name in ("state.pt", "log.jsonl", *RESULTS):
+    first = processes.rank == 0
+    for name in ("state.pt", "log.jsonl", *RESULTS) if first else ():
         remove_parts(options.out / name)
+    processes.wait()
     if (options.out / "state.pt").exists():
         progress = Progress(**trainer.load(options.out / "state.pt"))
-        _write_log(progress, options)
-        _say(f"going on at step {trainer.steps_done} of {trainer.total_steps}")
-    _say(
-        f"{model.num_parameters():,} parameters, {len(trainer.examples):,} examples, {trainer.total_steps:,} steps, {recipe}"
-    )
+        if first:
+            _write_log(progress, options)
+            _say(f"going on at step {trainer.steps_done} of {trainer.total_steps}")
+    if first:
+        _say(
+            f"{model.num_parameters():,} parameters, {len(trainer.examples):,} examples, {trainer.total_steps:,} steps, {recipe}"
+        )
     _train(trainer, split, options, progress)
+    if first:
+        _write_results(trainer, split, options, progress)
+
+
+def _write_results(trainer: Trainer, split: Split, options: argparse.Namespace, progress: Progress) -> None:
+    model, count = trainer.model, trainer.processes.count
     result = test(model, split)
     notes = {
-        "command": "python -m rfnb.models.train_g2p " + " ".join(_arguments(options)),
+        "command": ("python" if count == 1 else f"torchrun --nproc-per-node {count}")
+        + " -m rfnb.models.train_g2p "
+        + " ".join(_arguments(options)),
         "minutes": round(progress.seconds / 60),
     }
     save_g2p(model, options.out / "g2p.safetensors", scores=json.dumps(result))
     stored = load_g2p(options.out / "g2p.safetensors")
     result["test, greedy, float16 weights"] = _rates(evaluate(stored, split.test))
-    write_whole(options.out / "g2p.md", card(model, recipe, result, notes).encode())
+    write_whole(options.out / "g2p.md", card(model, trainer.recipe, result, notes).encode())
     for name, rates in result.items():
         _say(f"{name}: {rates}")
 
@@ -115,8 +136,9 @@ def inflected(word: str, train: Mapping[str, Pronunciations]) -> bool:
 
 
 def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress: Progress) -> None:
-    start = time.monotonic() - progress.seconds
+    start, first = time.monotonic() - progress.seconds, trainer.processes.rank == 0
     bar = tqdm(
+        disable=not first,
         total=trainer.total_steps,
         initial=trainer.steps_done,
         unit="step",
@@ -128,10 +150,10 @@ def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress
         progress.loss = report.loss if progress.loss is None else 0.99 * progress.loss + 0.01 * report.loss
         bar.set_postfix(loss=f"{progress.loss:.3f}", lr=f"{report.learning_rate:.1e}", refresh=False)
         bar.update()
-        if report.step % options.sample_every == 0:
+        if first and report.step % options.sample_every == 0:
             bar.write(f"step {report.step}: " + "; ".join(f"{found.word} {found}" for found in _samples(trainer.model)))
         epoch_done = report.step % trainer.steps_per_epoch == 0
-        if epoch_done:
+        if first and epoch_done:
             rates = _rates(evaluate(trainer.model, split.dev))
             seconds = round(time.monotonic() - start)
             line = {"epoch": trainer.epoch, "step": report.step, "seconds": seconds, "loss": progress.loss, **rates}
@@ -140,7 +162,7 @@ def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress
         progress.seconds = time.monotonic() - start
         if epoch_done or report.step % options.save_every == 0:
             trainer.save(options.out / "state.pt", **asdict(progress))
-        if epoch_done:
+        if first and epoch_done:
             _write_log(progress, options)
     bar.close()
 

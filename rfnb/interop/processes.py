@@ -1,0 +1,56 @@
+"""The mean over the batches of all processes, for training in several of them."""
+
+from __future__ import annotations
+
+from rfnb.core.errors import type_error
+from rfnb.core.tensor import Tensor
+from rfnb.ops.cast import cast
+from rfnb.ops.reduce import reduce_sum
+
+
+def mean_over_processes(loss: Tensor) -> Tensor:
+    """A scalar whose mean over all processes is the mean over all real frames of all their batches.
+
+        losses = rf.cross_entropy(...)                        # {batch, time}, not reduced
+        rf.mean_over_processes(losses).raw_tensor.backward()  # the gradient of the joined batch
+
+    DistributedDataParallel averages gradients over processes. With the mean over the frames of each process, that is a mean of means:
+    a frame of a short batch counts for more than one of a long batch. Here the sum of this process is divided by the number of frames
+    per process, which the processes find out together, so all of them have to call it. In one process it is the mean.
+
+    Args:
+        loss: {...}, one value per frame or sequence; padding does not count.
+
+    Returns:
+        {}: a share. A process without frames gets 0.
+
+    Raises:
+        TypeError: If it is no Tensor.
+    """
+    if not isinstance(loss, Tensor):
+        raise type_error(
+            "mean_over_processes: not a Tensor.",
+            [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
+            "The dims of a loss say which of it is padding.",
+            'rf.mean_over_processes(rf.named(loss, "batch time", lengths=lengths))',
+        )
+    if loss.dtype not in ("float32", "float64"):
+        loss = cast(loss, "float32")  # a sum in half precision stops growing at 2048 or 256
+    total = reduce_sum(loss, axis=loss.dims) if loss.dims else loss
+    frames = loss.num_elements() if loss.dims else 1
+    per_process = _mean(float(frames.numpy() if isinstance(frames, Tensor) else frames), loss)
+    return total / (per_process or 1.0)
+
+
+def _mean(value: float, like: Tensor) -> float:
+    """The mean of a number over the processes."""
+    if like.backend.name != "torch":
+        return value
+    import torch
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return value
+    summed = torch.tensor(value, dtype=torch.float64, device=like.raw_tensor.device)
+    distributed.all_reduce(summed)
+    return summed.item() / distributed.get_world_size()
