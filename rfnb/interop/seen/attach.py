@@ -17,10 +17,10 @@ import torch
 
 from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen.calls import Call, _current
-from rfnb.interop.seen.functions import functions_seen
+from rfnb.interop.seen.functions import functions_seen, others_seen
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.readers import tell
+from rfnb.interop.seen.readers import announce, tell
 from rfnb.trace.attach import Options
 from rfnb.trace.probe import listening, trace_context
 
@@ -39,7 +39,7 @@ def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[
     for module in modules:
         _wrap(module)
     try:
-        with functions_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
+        with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
             yield
     finally:
         for module in modules:
@@ -79,6 +79,7 @@ def _seeing(module: torch.nn.Module, forward: Any) -> Any:
         call = Call(module, path, _current.get(), names[-1], args, kwargs)
         token, before = _current.set(call), trace_context.enter_module(lambda: path)
         try:
+            announce(call)
             result = forward(*args, **kwargs)
             tell(call, result)
             return result

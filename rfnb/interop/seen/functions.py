@@ -14,7 +14,8 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -71,6 +72,35 @@ def functions_seen(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
 
 
 _nothing: Any = object()
+_others: list[Callable[[list[torch.nn.Module]], AbstractContextManager[None]]] = []
+_unheard: ContextVar[bool] = ContextVar("rfnb_seen_unheard", default=False)
+
+
+def opens(
+    seeing: Callable[[list[torch.nn.Module]], AbstractContextManager[None]],
+) -> Callable[[list[torch.nn.Module]], AbstractContextManager[None]]:
+    """Enter a context manager of the recorded modules while each recording is open: of functions that are at no fixed place."""
+    _others.append(seeing)
+    return seeing
+
+
+@contextmanager
+def others_seen(modules: list[torch.nn.Module]) -> Iterator[None]:
+    """See what `opens` has registered in a with-block."""
+    with ExitStack() as stack:
+        for seeing in _others:
+            stack.enter_context(seeing(modules))
+        yield
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """No function is seen in a with-block: it is of one that is seen as a whole."""
+    token = _unheard.set(True)
+    try:
+        yield
+    finally:
+        _unheard.reset(token)
 
 
 def _seeing(original: Any, handlers: list[Handler]) -> Any:
@@ -78,7 +108,7 @@ def _seeing(original: Any, handlers: list[Handler]) -> Any:
     def seen(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         call = current()
-        if call is not None and listening():
+        if call is not None and listening() and not _unheard.get():
             for handler in handlers:
                 try:
                     handler(call, args, kwargs, result)

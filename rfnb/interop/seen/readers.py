@@ -22,6 +22,8 @@ from rfnb.interop.seen.calls import Call
 Reader = Callable[[Call, Any], Any]
 _readers: dict[str, list[Reader]] = {}
 _of_types: dict[type, list[Reader]] = {}
+_entering: dict[str, list[Callable[[Call], None]]] = {}
+_entering_of_types: dict[type, list[Callable[[Call], None]]] = {}
 
 
 def reads(*kinds: type | str) -> Callable[[Reader], Reader]:
@@ -34,6 +36,30 @@ def reads(*kinds: type | str) -> Callable[[Reader], Reader]:
         return reader
 
     return register
+
+
+def enters(*kinds: type | str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
+    """Let a function look at calls of modules of these classes before they run: what the axes of their inputs are, for what is in them."""
+
+    def register(entering: Callable[[Call], None]) -> Callable[[Call], None]:
+        for kind in kinds:
+            _entering.setdefault(kind if isinstance(kind, str) else _name(kind), []).append(entering)
+        _entering_of_types.clear()
+        return entering
+
+    return register
+
+
+def announce(call: Call) -> None:
+    """Look at a call that begins."""
+    kind = type(call.module)
+    if kind not in _entering_of_types:
+        _entering_of_types[kind] = [each for base in kind.__mro__ for each in _entering.get(_name(base), ())]
+    for entering in _entering_of_types[kind]:
+        try:
+            entering(call)
+        except Exception as error:
+            unseen(call, error)
 
 
 def readers_of(kind: type) -> list[Reader]:

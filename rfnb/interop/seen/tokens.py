@@ -17,7 +17,9 @@ from rfnb.trace.probe import listening, probe
 def embedding(call: Call, result: Any) -> None:
     """Tokens {batch, time} over a vocabulary, and the dims of what came of them."""
     raw = next((raw for _, raw in call.tensors()), None)
-    if raw is None or not isinstance(result, torch.Tensor):
+    if (
+        raw is None or not isinstance(result, torch.Tensor) or result.shape[:-1] != raw.shape
+    ):  # of positions, counted by itself
         return
     roles = {1: ["time"], 2: ["batch", "time"]}.get(raw.ndim, ["batch", *["time"] * (raw.ndim - 1)])
     dims = call.names.tensor(raw, roles, call).dims

@@ -1,0 +1,287 @@
+"""Attention of transformers: a model asks for its attention function by name, and calls it with queries and keys.
+
+    attention_interface(module, query, key, value, attention_mask, scaling=..., **more) -> output, weights or None
+
+What is asked for is seen, whatever the name ("eager", "sdpa", "flash_attention_2", one that was registered): so models need no code of
+their own here. Weights that the function returns are the event; those of others are made of queries and keys when somebody looks, and a few
+rows of them are compared with what the function has returned. Models that write their attention out are seen by their softmax
+(`hf_softmax.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.interop.seen.calls import Call, current
+from rfnb.interop.seen.functions import opens, unheard
+from rfnb.interop.seen.hf_scores import Scored, scale_of
+from rfnb.interop.seen.names import Names
+from rfnb.interop.seen.readers import unseen
+from rfnb.interop.seen.streams import attention_dims
+from rfnb.trace.probe import Later, listening, probe_later
+
+_EAGER = re.compile(r"(^|_)eager_attention_forward$")
+_OFFERED = "attention"  # in `Call.seen`: how many attentions were offered in it
+_lock = threading.Lock()
+_open: list[int] = []
+_put: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is there now
+_checked: weakref.WeakKeyDictionary[Names, set[Any]] = weakref.WeakKeyDictionary()
+
+
+@opens
+@contextmanager
+def functions_by_name(modules: list[torch.nn.Module]) -> Iterator[None]:
+    """See the functions that models of transformers ask for by name, and those that their files have for "eager"."""
+    home = sys.modules.get("transformers.modeling_utils")
+    kind = getattr(home, "AttentionInterface", None)
+    with _lock:
+        _open.append(1)
+        if kind is not None:
+            for name in ("__getitem__", "get_interface"):
+                if hasattr(kind, name):
+                    _replace(kind, name, _asking(getattr(kind, name)))
+            files = {cls.__module__ for module in modules for cls in type(module).__mro__}
+            for file in files:
+                for name, value in list(vars(sys.modules.get(file, object)).items()):
+                    if _EAGER.search(name) and callable(value):
+                        _replace(sys.modules[file], name, _seeing(value))
+    try:
+        yield
+    finally:
+        with _lock:
+            _open.pop()
+            if not _open:
+                while _put:
+                    owner, name, was, new = _put.pop()
+                    if vars(owner).get(name) is new:
+                        delattr(owner, name) if was is _nothing else setattr(owner, name, was)
+
+
+_nothing: Any = object()
+
+
+def _replace(owner: Any, name: str, new: Any) -> None:
+    if not any(at is owner and key == name for at, key, _, _ in _put):
+        _put.append((owner, name, vars(owner).get(name, _nothing), new))
+        setattr(owner, name, new)
+
+
+def _asking(original: Any) -> Any:
+    @functools.wraps(original)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        return _seeing(original(*args, **kwargs))
+
+    return asked
+
+
+def _seeing(function: Any) -> Any:
+    if getattr(function, "_rfnb_seen", False) or not callable(function):
+        return function
+
+    @functools.wraps(function)
+    def seen(
+        module: Any, query: Any, key: Any, value: Any, attention_mask: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        call = current()
+        if call is None or not listening("attention"):
+            return function(module, query, key, value, attention_mask, *args, **kwargs)
+        with unheard():
+            result = function(module, query, key, value, attention_mask, *args, **kwargs)
+        try:
+            _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
+        except Exception as error:
+            unseen(call, error)
+        return result
+
+    seen._rfnb_seen = True  # type: ignore[attr-defined]
+    return seen
+
+
+def _tell(
+    call: Call,
+    function: Any,
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    given: dict[str, Any],
+    result: Any,
+) -> None:
+    output, weights = result if isinstance(result, tuple) else (result, None)
+    if query.ndim != 4 or key.ndim != 4 or key.shape[0] != query.shape[0] or query.shape[1] % key.shape[1]:
+        raise ValueError(
+            f"queries {tuple(query.shape)} and keys {tuple(key.shape)} are not (batch, head, positions, feature)"
+        )
+    if any(given.get(name) is not None for name in ("cu_seq_lens_q", "cu_seq_lens_k")) and weights is None:
+        raise ValueError("sequences are packed one behind the other, and only the function knows where they end")
+    scored = _scored(function, module, query, key, mask, given)
+    dropout = float(given.get("dropout") or 0.0)
+    own = weights.detach() if isinstance(weights, torch.Tensor) and tuple(weights.shape) == scored.shape else None
+    if dropout or (own is not None and own.numel() * own.element_size() > scored.num_bytes and not _odd(given)):
+        own = None  # queries and keys are less, and have no dropout
+    dims = attention_dims(call, query.shape, key.shape)
+    error = None if own is not None or dropout else _error(call, scored, value, output)
+    offer(call, scored, dims, own, error)
+
+
+def offer(
+    call: Call,
+    scored: Scored,
+    dims: tuple[Dim, Dim, Dim, Dim],
+    own: torch.Tensor | None,
+    error: torch.Tensor | None = None,
+) -> None:
+    """Offer weights over these dims as an event.
+
+    Args:
+        own: What the model has computed; else they are made of queries and keys.
+        error: By how much the output that they make differs from that of the model, beside the size of the values.
+    """
+    batch, head, target, source = dims
+    versions = [(raw, _version(raw)) for raw in (scored.query, scored.key)]
+    shared = scored.query.shape[1] // scored.key.shape[1]
+
+    def make() -> dict[str, Any]:
+        raw = own.float() if own is not None else scored.weights()
+        remarks = []
+        if own is None and any(_version(each) != version for each, version in versions):
+            remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")
+        if error is not None and not float(error) < _tolerance(scored.query.dtype):
+            remarks.append(
+                "These may be no weights of the model: what it returned is not what they make of the values "
+                f"(the difference is {float(error):.1g} of their size). Its attention function does more than is known here."
+            )
+        if shared > 1:
+            remarks.append(f"{shared} heads of queries share the keys of one: heads 0 to {shared - 1}, and so on.")
+        if scored.sinks is not None:
+            remarks.append("Rows add up to less than 1: the rest goes to a learned sink, which is no position.")
+        values: dict[str, Any] = {
+            "weights": Tensor("weights", list(dims), raw_tensor=raw), "axis": source, "target": target,
+            **_masks(scored, dims),
+        }  # fmt: skip
+        return {**values, **({"remark": " ".join(remarks)} if remarks else {})}
+
+    count = own.numel() * own.element_size() if own is not None else scored.num_bytes
+    call.seen[_OFFERED] = call.seen.get(_OFFERED, 0) + 1
+    probe_later("attention", Later(make, count))
+
+
+def _masks(scored: Scored, dims: tuple[Dim, Dim, Dim, Dim]) -> dict[str, Any]:
+    """Say what may not be seen beside the padding that the dims tell of: by a word where it is just what is ahead."""
+    with torch.no_grad():
+        batch, _, target, source = dims
+        sizes = scored.shape
+        seen = scored.seen(0, sizes[2])
+        masked = scored.masked()
+        if masked is None and seen is None:
+            return {"causal": False}
+        allowed = torch.ones((1, 1, *sizes[2:]), dtype=torch.bool, device=scored.query.device)
+        for part in (masked, seen):
+            allowed = allowed if part is None else allowed & part
+        real = torch.ones((1, 1, *sizes[2:]), dtype=torch.bool, device=allowed.device)
+        for dim, axis in ((target, 2), (source, 3)):
+            if dim.lengths is not None and tuple(dim.length_dims) == (batch,):
+                ends = torch.as_tensor(dim.lengths, device=allowed.device).reshape(-1, 1, 1, 1)
+                at = torch.arange(sizes[axis], device=allowed.device)
+                real = real & (at.reshape((1, 1, -1, 1) if axis == 2 else (1, 1, 1, -1)) < ends)
+        ahead = torch.ones(sizes[2:], dtype=torch.bool, device=allowed.device).tril(sizes[3] - sizes[2])
+        if bool((allowed | ~real).all()):
+            return {"causal": False}
+        if bool(((allowed == ahead) | ~real).all()):
+            return {"causal": True}
+        # A position that is padding sees nothing that counts; nor does one that nobody may see.
+        column = allowed.any(2, keepdim=True)
+        if sizes[2] == sizes[3] and not is_twinless(target, source):
+            allowed = allowed & column.transpose(2, 3)
+        kept = [index for index in range(4) if allowed.shape[index] > 1 or index > 1]
+        raw = allowed.reshape([allowed.shape[index] for index in kept])
+        return {"mask": Tensor("mask", [dims[index] for index in kept], raw_tensor=raw), "causal": False}
+
+
+def is_twinless(target: Dim, source: Dim) -> bool:
+    """Whether the two are over different things."""
+    return (source.twin_of or source) is not (target.twin_of or target)
+
+
+def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: dict[str, Any]) -> Scored:
+    name = getattr(function, "__name__", "")
+    wide = mask is not None and (not isinstance(mask, torch.Tensor) or mask.ndim == 4)  # everything is in it
+    eager, sdpa = bool(_EAGER.search(name)), name == "sdpa_attention_forward"
+    causal = given.get("is_causal")
+    causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
+    sinks = next((given[each] for each in ("s_aux", "sinks") if given.get(each) is not None), None)
+    if sinks is None and eager:
+        sinks = getattr(module, "sinks", None)
+    window = given.get("sliding_window")
+    return Scored(
+        query.detach(), key.detach(), scale_of(query, given.get("scaling", getattr(module, "scaling", None))),
+        mask=mask.detach() if isinstance(mask, torch.Tensor) else mask,
+        bias=given["position_bias"].detach() if given.get("position_bias") is not None else None,
+        causal=causal and not wide and not eager and not (sdpa and mask is not None),
+        window=int(window) if window is not None and not wide and not eager and not sdpa else None,
+        softcap=given.get("softcap"), sinks=sinks.detach() if isinstance(sinks, torch.Tensor) else None,
+    )  # fmt: skip
+
+
+_KNOWN = {
+    "dropout", "scaling", "is_causal", "sliding_window", "softcap", "s_aux", "sinks", "position_bias", "output_attentions",
+    "output_hidden_states", "position_ids", "use_cache", "cache_position", "position_embeddings", "return_dict", "deterministic",
+    "num_items_in_batch", "output_router_logits", "past_key_values", "head_mask", "layer_head_mask",
+}  # fmt: skip
+
+
+def _odd(given: dict[str, Any]) -> bool:
+    """Whether an attention function is told something that may change its weights in a way that is not known here."""
+    return any(value is not None and name not in _KNOWN for name, value in given.items())
+
+
+def _error(call: Call, scored: Scored, value: Any, output: Any) -> torch.Tensor | None:
+    """The difference of the output that a few rows make, beside the size of the values; once for each kind of call of a module."""
+    done = _checked.setdefault(call.names, set())
+    _, _, targets, sources = scored.shape
+    case = (id(call.module), targets == 1, targets == sources)
+    if case in done or not isinstance(output, torch.Tensor) or not isinstance(value, torch.Tensor):
+        return None
+    done.add(case)
+    batch, heads = scored.shape[:2]
+    if tuple(output.shape[:3]) != (batch, targets, heads) or output.shape[-1] != value.shape[-1]:
+        return None
+    with torch.no_grad():
+        worst = torch.zeros((), device=output.device)
+        groups = heads // value.shape[1]
+        values = value.detach().repeat_interleave(groups, 1) if groups > 1 else value.detach()
+        largest = values.abs().amax().float() + 1e-30
+        for row in sorted({0, targets // 2, targets - 1}):
+            weights = scored.weights(row, row + 1)
+            own = (weights @ values.float())[:, :, 0]
+            seen = scored.masked()
+            valid = torch.ones((), dtype=torch.bool, device=output.device)
+            if seen is not None:
+                wide = seen[:, :, row if seen.shape[2] > 1 else 0]
+                valid = wide.any(-1)[..., None]
+            difference = (own - output[:, row].detach().float()).abs() * valid
+            worst = torch.maximum(
+                worst, torch.nan_to_num(difference, nan=0.0 if seen is not None else math.inf).amax() / largest
+            )
+    return worst
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    return 0.05 if dtype in (torch.bfloat16, torch.float16) else 1e-3
+
+
+def _version(raw: torch.Tensor) -> int:
+    return 0 if raw.is_inference() else raw._version

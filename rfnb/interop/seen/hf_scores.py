@@ -1,0 +1,108 @@
+"""Weights of attentions of transformers, by what their functions are told: masks, biases, windows, caps, sinks.
+
+scores = cap * tanh(scale * Q K^T / cap) + bias + mask;  weights = softmax([scores, sink]), without the sink
+
+The cap is of Gemma 2 (Gemma Team 2024, section 2), the sink of gpt-oss (OpenAI 2025, section 2.2): a learned score for attending to
+nothing, one for each head.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(slots=True)
+class Scored:
+    """The parts of which weights are made: queries (batch, head, target, feature) and keys (batch, head of keys, source, feature).
+
+    Attributes:
+        mask: Added to the scores, or false where nothing is seen: broadcasts to (batch, head, target, source); or (batch, source).
+        bias: Of positions, likewise added.
+        causal: Whether nothing ahead is seen; the last query stands at the last key.
+        window: How many positions up to its own a query sees.
+        sinks: A score per head.
+    """
+
+    query: torch.Tensor
+    key: torch.Tensor
+    scale: float
+    mask: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
+    causal: bool = False
+    window: int | None = None
+    softcap: float | None = None
+    sinks: torch.Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(batch, head, target, source)"""
+        return (*self.query.shape[:3], self.key.shape[2])
+
+    @property
+    def num_bytes(self) -> int:
+        """bytes of what is kept."""
+        return sum(raw.numel() * raw.element_size() for raw in (self.query, self.key))
+
+    def weights(self, first: int = 0, end: int | None = None) -> torch.Tensor:
+        """The rows of these queries, float32."""
+        end = self.query.shape[2] if end is None else end
+        groups = self.query.shape[1] // self.key.shape[1]
+        with torch.no_grad():
+            key = self.key.repeat_interleave(groups, 1) if groups > 1 else self.key
+            query = self.query[:, :, first:end]
+            scores = (query @ key.to(query.dtype).transpose(-1, -2)).float() * self.scale
+            if self.softcap is not None:
+                scores = torch.tanh(scores / self.softcap) * self.softcap
+            for added in (self.bias, self.mask):
+                if added is not None:
+                    scores = _added(scores, self._rows(added, first, end))
+            seen = self.seen(first, end)
+            if seen is not None:
+                scores = scores.masked_fill(~seen, -math.inf)
+            if self.sinks is None:  # where nothing may be seen torch gives 0
+                return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
+            sinks = self.sinks.detach().float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+            return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
+
+    def seen(self, first: int, end: int) -> torch.Tensor | None:
+        """A mask (target, source) of what these queries see by their places; None: all."""
+        if not self.causal and self.window is None:
+            return None
+        device, (_, _, targets, sources) = self.query.device, self.shape
+        rows = torch.arange(first, end, device=device)[:, None] + (sources - targets)
+        ahead = torch.arange(sources, device=device)[None, :] - rows
+        seen = ahead <= 0 if self.causal else torch.ones_like(ahead, dtype=torch.bool)
+        return seen if self.window is None else seen & (ahead.abs() < self.window)
+
+    def masked(self) -> torch.Tensor | None:
+        """The positions that may be seen by the mask, without causality and windows; broadcasts to the shape. None: all."""
+        if self.mask is None:
+            return None
+        mask = _wide(self.mask)
+        if mask.dtype == torch.bool or not mask.is_floating_point():
+            return mask != 0
+        return mask > torch.finfo(mask.dtype).min / 2
+
+    def _rows(self, raw: torch.Tensor, first: int, end: int) -> torch.Tensor:
+        raw = _wide(raw)
+        return raw[:, :, first:end, : self.shape[3]] if raw.shape[2] > 1 else raw[..., : self.shape[3]]
+
+
+def _wide(raw: torch.Tensor) -> torch.Tensor:
+    """A mask (batch, source) with axes for heads and targets; others as they are."""
+    return raw[:, None, None, :] if raw.ndim == 2 else raw
+
+
+def _added(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    if mask.is_floating_point():
+        return scores + mask
+    return scores.masked_fill(mask == 0, -math.inf)
+
+
+def scale_of(query: Any, given: Any) -> float:
+    """The factor of the scores: the default is 1 / sqrt(features)."""
+    return float(given) if given is not None else float(query.shape[-1] ** -0.5)

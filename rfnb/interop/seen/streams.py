@@ -1,0 +1,162 @@
+"""Streams: over which batch and positions a call works, and over which ones an attention in it does.
+
+Layers add, norm and reshape, so what they pass on is never the tensor whose dims are known, and two streams of a model (encoder and
+decoder, text and image) may be of equal size. So a call has the stream of the call around it, as long as the sizes of its first input
+agree; calls side by side in which a stream begins (after a convolution, after patches) share it by its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from rfnb.core.dim import Dim
+from rfnb.interop.seen.calls import Call
+
+SOURCES = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "memory")
+"""Parameters of attentions that take keys from elsewhere."""
+
+_STREAM, _BEGUN, _ALL = "stream", "streams begun", "all positions"
+
+
+class Stream(NamedTuple):
+    """The dims of the entries of a batch, and of the positions of each; None: not over positions."""
+
+    batch: Dim
+    time: Dim | None
+
+
+def stream_of(call: Call | None) -> Stream | None:
+    """The stream that a call works on: that of its first tensor."""
+    if call is None:
+        return None
+    if _STREAM not in call.seen:
+        call.seen[_STREAM] = _found(call)
+    found: Stream | None = call.seen[_STREAM]
+    return found
+
+
+def set_stream(call: Call, stream: Stream) -> None:
+    """Say of a call what it works on."""
+    call.seen[_STREAM] = stream
+
+
+def dims_of(raw: torch.Tensor, call: Call, stream: Stream | None, name: str = "time") -> Stream | None:
+    """The stream of one tensor {batch, time, ...}: what is known of it, else `stream` if its sizes agree, else one that begins here."""
+    if raw.ndim < 2:
+        return None
+    known = call.names.of(raw)
+    if known is not None:
+        batch = next((dim for dim in known if dim.kind == "batch"), None)
+        times = [dim for dim in known if dim is not batch and dim.kind != "feature"]
+        if batch is not None and len(times) == 1:
+            return Stream(batch, times[0])
+    sizes = (raw.shape[0], raw.shape[1])
+    if stream is not None and _is(stream.batch, sizes[0]) and stream.time is not None and _is(stream.time, sizes[1]):
+        return stream
+    around: Call | None = call
+    while around is not None:
+        if sizes in around.seen.get(_BEGUN, {}):
+            begun: Stream = around.seen[_BEGUN][sizes]
+            return begun
+        around = around.outer
+    same = stream is not None and _is(stream.batch, sizes[0])
+    batch = stream.batch if stream is not None and same else Dim(sizes[0], name="batch", kind="batch")
+    new = Stream(batch, Dim(sizes[1], name=_name(call, name)))
+    (call.outer or call).seen.setdefault(_BEGUN, {})[sizes] = new
+    return new
+
+
+def set_all(call: Call, dim: Dim) -> None:
+    """Say which positions keys are over that a call has of calls before: all so far."""
+    call.seen[_ALL] = dim
+
+
+def attention_dims(call: Call, query: Sequence[int], key: Sequence[int]) -> tuple[Dim, Dim, Dim, Dim]:
+    """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and keys of these shapes.
+
+    Keys are over the positions of the tensor that was given for them; else over those of the queries, of which they have the twin;
+    else over all positions so far, of which the earlier ones are in a cache.
+    """
+    stream = stream_of(call)
+    known = stream is not None and _is(stream.batch, query[0])
+    batch = stream.batch if stream is not None and known else _new(call, query[0], "batch")
+    target = None
+    if known and stream is not None and stream.time is not None and _is(stream.time, query[2]):
+        target = stream.time
+    target = target or _new(call, query[2], "target")
+    source = _given(call, batch, key[2])
+    if source is None and key[2] == query[2]:
+        source = target
+    source = source or _all(call, key[2]) or _new(call, key[2], "source")
+    if source is target:
+        source = target.copy(match_priority=target.match_priority - 1)
+    return batch, head_dim(query[1]), target, source
+
+
+def head_dim(size: int) -> Dim:
+    """A dim of heads."""
+    return Dim(int(size), name="head")
+
+
+def is_cross(call: Call | None) -> bool:
+    """Whether keys come from elsewhere."""
+    return call is not None and any(isinstance(call.inputs.get(name), torch.Tensor) for name in SOURCES)
+
+
+def _given(call: Call, batch: Dim, size: int) -> Dim | None:
+    raw = next((call.inputs[name] for name in SOURCES if isinstance(call.inputs.get(name), torch.Tensor)), None)
+    if raw is None or raw.ndim != 3 or raw.shape[1] != size:
+        return None
+    found = dims_of(raw, call, Stream(batch, None), "source")
+    return (
+        found.time
+        if found is not None and (found.batch is batch or not (found.time and found.time.is_dynamic()))
+        else None
+    )
+
+
+def _all(call: Call | None, size: int) -> Dim | None:
+    while call is not None:
+        dim = call.seen.get(_ALL)
+        if dim is not None:
+            found: Dim | None = dim if _is(dim, size) else None
+            return found
+        call = call.outer
+    return None
+
+
+def _found(call: Call) -> Stream | None:
+    outer = stream_of(call.outer)
+    for _, raw in call.tensors():
+        if (raw.is_floating_point() and raw.ndim == 3) or (not raw.is_floating_point() and raw.ndim == 2):
+            return dims_of(raw, call, outer)
+    return outer
+
+
+def _new(call: Call, size: int, role: str) -> Dim:
+    """A dim of a size: one that another attention of the model around has begun with, else a new one."""
+    key, around = (role, int(size)), call.outer or call
+    begun = around.seen.setdefault(_BEGUN, {})
+    if key not in begun:
+        begun[key] = Dim(int(size), name=role, kind="batch" if role == "batch" else None)
+    dim: Dim = begun[key]
+    return dim
+
+
+def _name(call: Call, name: str) -> str:
+    """Positions of what no tokens are have a name of what the model has got."""
+    while call.outer is not None:
+        call = call.outer
+    if name == "time":
+        if "pixel_values" in call.inputs:
+            return "patches"
+        if any(audio in call.inputs for audio in ("input_features", "input_values")):
+            return "frames"
+    return name
+
+
+def _is(dim: Dim, size: int) -> bool:
+    return dim.extent == size
