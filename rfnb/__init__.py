@@ -258,7 +258,7 @@ from rfnb.interop.hf_llama import (
 )
 from rfnb.interop.hf_search import hf_search_options
 import rfnb.interop.seen.door as _door  # lets recordings see into torch modules
-from rfnb.interop.speech.doors import ctc_output
+from rfnb.interop.speech.doors import ctc_output, transducer_lattice, transducer_output
 from rfnb.interop.net_from_dict import net_from_dict
 from rfnb.interop.processes import mean_over_processes
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint
@@ -348,10 +348,10 @@ __all__ = [
     "sinusoidal_positional_encoding", "slice", "smooth_one_hot", "softmax", "sort", "sparse_to_dense", "specaugment",
     "split", "split_batch_beam", "split_dims", "sqrt", "square", "squared_difference", "squeeze", "stack", "stft",
     "stop_gradient", "stop_gradient_scope", "sub", "swish", "tanh", "tensor", "top_k", "top_k_mask", "top_p_mask",
-    "transducer_beam_search", "transducer_forced_align", "transducer_greedy_decode", "transposed_conv", "true_divide",
-    "unmask", "unmask_initial_state", "unnamed", "unstack", "use_mask_default", "viz", "walk_tensor_consumers",
-    "weight_dropout", "weight_noise", "where", "where_nested", "while_loop", "window", "word_errors", "zeros",
-    "zeros_like",
+    "transducer_beam_search", "transducer_forced_align", "transducer_greedy_decode", "transducer_lattice",
+    "transducer_output", "transposed_conv", "true_divide", "unmask", "unmask_initial_state", "unnamed", "unstack",
+    "use_mask_default", "viz", "walk_tensor_consumers", "weight_dropout", "weight_noise", "where", "where_nested",
+    "while_loop", "window", "word_errors", "zeros", "zeros_like",
 ]
 # fmt: on
 

@@ -67,7 +67,7 @@ def transducer_forced_align(
     for seq, (num_frames, num_labels) in enumerate(zip(frame_counts, label_counts)):
         own = values[seq, :num_frames, : num_labels + 1]
         wanted = labels[seq, :num_labels]
-        frames[seq, :num_labels], total[seq] = _align(own[:, :, blank], own[:, np.arange(num_labels), wanted])
+        frames[seq, :num_labels], total[seq] = frames_of_labels(own[:, :, blank], own[:, np.arange(num_labels), wanted])
     make, device = logits.backend.from_numpy, logits.device
     shapes = full_shape((*batch, label)), full_shape(batch)
     return (
@@ -76,7 +76,7 @@ def transducer_forced_align(
     )
 
 
-def _align(blank: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, float]:
+def frames_of_labels(blank: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, float]:
     """Frames [labels] and score of the best alignment, from scores of the blank [frame, labels + 1] and of the next label
     [frame, labels]."""
     num_frames, num_labels = label.shape

@@ -26,7 +26,7 @@ from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.ctc import ctc_best_path, ctc_loss
 from rfnb.ops.gradient import stop_gradient
 from rfnb.search.ctc_prefix import ctc_prefix_beam_search
-from rfnb.search.decide import Found, NBest
+from rfnb.search.decide import NBest
 from rfnb.search.label_alignment import Alignments, LabelAlignment, Span, words_of
 from rfnb.search.lattice import ctc_posteriors
 
@@ -48,17 +48,7 @@ class CtcOutput:
         self.frame_shift, self.sampling_rate = sound.frame_shift, sound.rate
 
     def __repr__(self) -> str:
-        lengths = self._frames.lengths
-        of = (
-            f"{lengths.min()} to {lengths.max()}"
-            if len(lengths) and lengths.min() < lengths.max()
-            else str(lengths.max(initial=0))
-        )
-        between = self._labels.delimiter or (f"{self._labels.marker}…" if self._labels.marker else None)
-        return (
-            f"<CtcOutput: {len(lengths)} sequences of {of} frames, {len(self.labels)} labels, blank {self._labels.describe_blank()}, "
-            f"{f'words by “{between}”' if between else 'no words'}, {self._sound.describe()}>"
-        )
+        return f"<CtcOutput: {self._frames.describe()}, {self._labels.describe()}, {self._sound.describe()}>"
 
     def greedy(self) -> Alignments:
         """The best label of each frame, repetitions merged and blanks dropped, with the frames of each label and word."""
@@ -74,14 +64,7 @@ class CtcOutput:
         found, scores, time, beam = ctc_prefix_beam_search(
             self.logits, in_spatial_dim=self._frames.time, blank_index=self.blank, beam_size=beam_size, **options
         )
-        batch = self._frames.batch
-        tokens = found.copy_transpose([batch, beam, time]).numpy()
-        totals = scores.copy_transpose([batch, beam]).numpy()
-        sizes = np.broadcast_to(np.asarray(time.get_size_tensor().copy_transpose([batch, beam]).numpy()), totals.shape)
-        return [
-            NBest(self._found(row[:size], score) for row, size, score in zip(*of_seq) if score > -np.inf)
-            for of_seq in zip(tokens, sizes, totals)
-        ]
+        return self._labels.nbest(found, scores, self._frames.batch, beam, time)
 
     def align(self, reference: Any, reference_lengths: Any = None) -> Alignments:
         """The best alignment of a reference to the frames (Viterbi), with the frames of each label and word.
@@ -145,11 +128,6 @@ class CtcOutput:
         """float64 (frames, classes) of each sequence."""
         raw = self.logits.raw_tensor.detach().double().log_softmax(-1).cpu().numpy()
         return [own[:length] for own, length in zip(raw, self._frames.lengths)]
-
-    def _found(self, ids: np.ndarray, score: float) -> Found:
-        return Found(
-            tuple(ids.tolist()), self._labels.text(ids.tolist()), float(score), {"log_prob": float(score)}, True
-        )
 
     def _targets(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Dim]:
         """References as a Tensor, and its time."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rfnb.interop.speech.ctc import CtcOutput
+    from rfnb.interop.speech.transducer import TransducerOutput
+    from rfnb.search.label_alignment import Alignments
 
 
 def ctc_output(
@@ -52,3 +54,85 @@ def ctc_output(
     from rfnb.interop.speech import ctc
 
     return ctc.make(logits, lengths, vocab, blank, layout, config, samples, sampling_rate, frame_shift, word_delimiter)
+
+
+def transducer_output(
+    encoder: Any,
+    lengths: Any = None,
+    *,
+    predictor: Any,
+    joiner: Any = None,
+    vocab: Any,
+    blank: int | str | None = None,
+    layout: str = "batch time feature",
+    state_axis: int = 0,
+    initial_label: int | None = None,
+    samples: Any = None,
+    sampling_rate: float | None = None,
+    frame_shift: float | None = None,
+    word_delimiter: str | None = None,
+) -> TransducerOutput:
+    """The encoder's frames of a transducer (RNN-T) of torch with what reads them, ready for search, alignment and views.
+
+    With torchaudio: `encoder, lengths = rnnt.transcribe(features, lengths)`, and `predictor=rnnt`.
+
+    Args:
+        encoder: float (batch, time, feature), or (time, feature) of one sequence.
+        lengths: Frames of each sequence. Default: all.
+        predictor: (labels int64 (n,), state) -> (output (n, ...), next state); the state is nested tensors of a fixed size, None
+            before the first label. Or a model with the methods `predict` and `join` of torchaudio's RNNT.
+        joiner: (frames (n, feature), outputs (n, ...)) -> logits (n, vocab).
+        state_axis: The axis of n in the tensors of the state; of `nn.LSTM` it is 1.
+        initial_label: What the predictor reads before the first label. Default: the blank.
+        vocab, blank, layout, samples, sampling_rate, frame_shift, word_delimiter: As of `ctc_output`.
+
+    Raises:
+        ShapeError, ValueError, TypeError: If they do not fit together.
+        IndexError: If the blank is none of the classes.
+
+    Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks".
+    """
+    from rfnb.interop.speech import transducer
+
+    return transducer.make(
+        encoder, lengths, predictor, joiner, vocab, blank, layout, state_axis, initial_label, samples, sampling_rate,
+        frame_shift, word_delimiter,
+    )  # fmt: skip
+
+
+def transducer_lattice(
+    logits: Any,
+    reference: Any,
+    lengths: Any = None,
+    reference_lengths: Any = None,
+    *,
+    vocab: Any,
+    blank: int | str | None = None,
+    samples: Any = None,
+    sampling_rate: float | None = None,
+    frame_shift: float | None = None,
+    word_delimiter: str | None = None,
+) -> Alignments:
+    """The alignments of references in the lattices that a transducer's loss sees: the best one, and the sums over all of them.
+
+    Args:
+        logits: float (batch, time, labels + 1, vocab), as `rnnt_loss` of torchaudio takes them.
+        reference: As of `CtcOutput.align`: texts, or an array of indices with a row for each.
+        lengths: Frames of each sequence. Default: all.
+        reference_lengths: Labels of each.
+        vocab, blank, samples, sampling_rate, frame_shift, word_delimiter: As of `ctc_output`.
+
+    Returns:
+        An alignment per sequence; minus its `log_prob_of_all` is the loss.
+
+    Raises:
+        ShapeError, ValueError: If they do not fit together, or a reference has no alignment.
+        IndexError: If an index is none of the classes.
+
+    Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4.
+    """
+    from rfnb.interop.speech import transducer
+
+    return transducer.lattice(
+        logits, reference, lengths, reference_lengths, vocab, blank, samples, sampling_rate, frame_shift, word_delimiter
+    )

@@ -78,6 +78,13 @@ class FrameBatch:
         raw = raw[:, : int(own.max(initial=0))]
         return FrameBatch(convert_to_tensor(raw, dims=[batch, time, feature], feature_dim=feature), batch, time, own)
 
+    def describe(self) -> str:
+        """The number of sequences and frames in words."""
+        own = self.lengths
+        several = bool(len(own)) and own.min() < own.max()
+        of = f"{own.min()} to {own.max()}" if several else str(own.max(initial=0))
+        return f"{len(own)} sequence{'s' * (len(own) != 1)} of {of} frames"
+
     @property
     def feature(self) -> Dim:
         """The last dim."""
@@ -156,29 +163,40 @@ def _on_host(lengths: Any) -> np.ndarray:
     return np.asarray(lengths.detach().cpu() if isinstance(lengths, torch.Tensor) else lengths)
 
 
+def check_finite(what: str, frames: FrameBatch, name: str = "logits") -> torch.Tensor:
+    """The real frames, (frames, feature); refuse NaN and infinity.
+
+    Raises:
+        ValueError: With the first place.
+    """
+    raw = frames.values.raw_tensor.detach()
+    real = torch.arange(raw.shape[1])[None] < torch.as_tensor(frames.lengths)[:, None]
+    rows = raw[real.to(raw.device)]
+    nan = torch.isnan(rows).any(-1) | (rows == float("inf")).any(-1)
+    if bool(nan.any()):
+        seq, frame = real.nonzero()[int(nan.nonzero()[0])].tolist()
+        raise value_error(
+            f"{what}: the {name} have NaN or infinity.",
+            [(name, tuple(raw.shape)), ("first", f"sequence {seq}, frame {frame}"),
+             ("frames", f"{int(nan.sum())} of {len(rows)}")],
+            "What is no number cannot be ranked. Padding may hold anything, so say the lengths:",
+            f"rf.{what}({name if name.isidentifier() else 'encoder'}, lengths, ...)",
+        )  # fmt: skip
+    return rows
+
+
 def check_scores(what: str, frames: FrameBatch) -> None:
     """Refuse logits with NaN, or that are probabilities.
 
     Raises:
         ValueError: With the first place, or the line that makes logits of them.
     """
-    raw = frames.values.raw_tensor.detach()
-    real = torch.arange(raw.shape[1])[None] < torch.as_tensor(frames.lengths)[:, None]
-    rows = raw[real.to(raw.device)]
-    shape = ("logits", tuple(raw.shape))
-    nan = torch.isnan(rows).any(-1) | (rows == float("inf")).any(-1)
-    if bool(nan.any()):
-        seq, frame = real.nonzero()[int(nan.nonzero()[0])].tolist()
-        raise value_error(
-            f"{what}: the logits have NaN or infinity.",
-            [shape, ("first", f"sequence {seq}, frame {frame}"), ("frames", f"{int(nan.sum())} of {len(rows)}")],
-            "What is no number cannot be ranked. Padding may hold anything, so say the lengths:",
-            f"rf.{what}(logits, lengths, ...)",
-        )
-    if len(rows) and raw.shape[2] > 1 and bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-3).all()):
+    rows = check_finite(what, frames)
+    classes = frames.feature.extent
+    if len(rows) and classes > 1 and bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-3).all()):
         raise value_error(
             f"{what}: these are probabilities.",
-            [shape, ("sums", "1 in each frame, nothing below 0")],
+            [("logits", tuple(frames.values.raw_tensor.shape)), ("sums", "1 in each frame, nothing below 0")],
             "Logits are any numbers, or log probabilities; of probabilities take the logarithm:",
             f"rf.{what}(probs.log(), ...)",
         )

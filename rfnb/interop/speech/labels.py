@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, value_error
+from rfnb.core.tensor import Tensor
+from rfnb.search.decide import Found, NBest
 
 _BLANKS = ("<blank>", "<blk>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>")
 _SPECIAL = (("<", ">"), ("[", "]"))
@@ -130,6 +133,27 @@ class LabelSet:
                     "reference_lengths=[...]",
                 )
         return np.array(out, np.int64)
+
+    def found(self, ids: np.ndarray, score: float) -> Found:
+        """A line of an n-best list."""
+        tokens = tuple(ids.tolist())
+        return Found(tokens, self.text(tokens), float(score), {"log_prob": float(score)}, True)
+
+    def nbest(self, found: Tensor, scores: Tensor, batch: Dim, beam: Dim, time: Dim) -> list[NBest]:
+        """The hypotheses of a search over alignments as a table per sequence."""
+        tokens = found.copy_transpose([batch, beam, time]).numpy()
+        totals = scores.copy_transpose([batch, beam]).numpy()
+        sizes = np.broadcast_to(time.get_size_tensor().copy_transpose([batch, beam]).numpy(), totals.shape)
+        return [
+            NBest(self.found(row[:size], score) for row, size, score in zip(*of_seq) if score > -np.inf)
+            for of_seq in zip(tokens, sizes, totals)
+        ]
+
+    def describe(self) -> str:
+        """The labels, the blank and what is between words."""
+        between = self.delimiter or (f"{self.marker}…" if self.marker else None)
+        words = f"words by “{between}”" if between else "no words"
+        return f"{len(self.labels)} labels, blank {self.describe_blank()}, {words}"
 
     def describe_blank(self) -> str:
         """The blank, and how it was found."""
