@@ -7,8 +7,8 @@ xarray, or nested lists of numbers. No library is imported that is not there alr
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ class Foreign:
         names: Of the axes, where they are known.
         labels: By name of an axis, its labels.
         over: By name of an axis: (its lengths, the names of the axes that they are over).
+        sparse: Of indices: what they are indices into, its size, its labels or None.
     """
 
     raw: Any
@@ -34,6 +35,20 @@ class Foreign:
     names: list[str | None] | None = None
     labels: dict[str, list[str]] = field(default_factory=dict)
     over: dict[str, tuple[np.ndarray, tuple[str, ...]]] = field(default_factory=dict)
+    sparse: tuple[Any, Any, Any] | None = None
+
+    def called(self, names: Sequence[str | None]) -> Foreign:
+        """The same, its axes with other names; None for one that is taken apart or left out."""
+        if self.names is None or not (self.labels or self.over):
+            return self
+        new = {str(old): name for old, name in zip(self.names, names) if name is not None}
+        labels = {new[name]: each for name, each in self.labels.items() if name in new}
+        over = {
+            new[name]: (lengths, tuple(new[other] for other in inner))
+            for name, (lengths, inner) in self.over.items()
+            if all(each in new for each in (name, *inner))
+        }
+        return replace(self, labels=labels, over=over)
 
 
 def knows_axes(value: Any) -> bool:
@@ -168,10 +183,16 @@ def _of_data_array(value: Any, where: str) -> Foreign:
     labels, over = {}, {}
     for key, coordinate in value.coords.items():
         inner = [str(name) for name in coordinate.dims]
-        if inner == [str(key)] and coordinate.dtype.kind in "OUST":
-            labels[str(key)] = [str(label) for label in coordinate.values.tolist()]
+        if inner == [str(key)] and not _counts(coordinate.values):
+            labels[str(key)] = [str(label) for label in coordinate.values]
         of = str(key).removesuffix("_lengths")
         if of != str(key) and of in names and of not in inner and coordinate.dtype.kind in "iu":
             over[of] = np.asarray(coordinate.values), tuple(inner)
     found = array_of(value.data, where)
-    return Foreign(found.raw, {}, list(names), labels, over)
+    sparse = value.attrs.get("sparse_dim"), value.attrs.get("sparse_size"), value.attrs.get("sparse_labels")
+    return Foreign(found.raw, {}, list(names), labels, over, sparse if isinstance(sparse[1], int) else None)
+
+
+def _counts(coordinate: np.ndarray) -> bool:
+    """Whether a coordinate is 0, 1, 2, ..., which is no label."""
+    return coordinate.dtype.kind in "iu" and np.array_equal(coordinate, np.arange(len(coordinate)))

@@ -88,6 +88,7 @@ def _named(x: Any, names: Any, lengths: Any, given: dict[str, Any], sparse_dim: 
         fix = _CALL.format('"' + " ".join(f"axis{axis}" for axis in range(len(shape))) + '"')
         raise shape_error("named: the axes of x have no names.", rows, "There is one name per axis.", fix)
     entries = fitted(parse(array.names if names is None else names, "named"), shape, "named", _CALL)
+    array = array.called([name_of(entry[0]) if len(entry) == 1 else None for entry in entries])
     sizes = _sizes(entries, shape, given)
     raw = array.raw
     if len(sizes) != len(shape) or any(len(entry) != 1 for entry in entries):
@@ -109,6 +110,10 @@ def _named(x: Any, names: Any, lengths: Any, given: dict[str, Any], sparse_dim: 
     ):  # those that lengths are over first
         made[at] = _dim(at, axes, made, found.get(at), array.labels)
     tensor_dims = [made[at] for at in range(len(axes))]
+    if sparse_dim is None and array.sparse is not None:
+        into, size, labels = array.sparse
+        known_dim = given.get(str(into))
+        sparse_dim = known_dim if isinstance(known_dim, Dim) else Dim(size, name=str(into), vocab=labels)
     return Tensor(name, tensor_dims, sparse_dim=sparse_dim, raw_tensor=raw)
 
 

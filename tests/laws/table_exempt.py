@@ -5,7 +5,7 @@ from table import exempt
 exempt(
     "makes or names dims and tensors, computes nothing on Tensors",
     "Dim Tensor batch_dim dim_match_priority_when_needed ragged_dim single_step_dim constant fill full ones zeros convert_to_tensor named"
-    " unnamed",
+    " unnamed to_xarray",
 )
 exempt("a type or an error", "DimError ShapeError VerifyOutShapeException RemovableHandle State LstmState")
 exempt(

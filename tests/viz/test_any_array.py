@@ -413,3 +413,13 @@ def test_outputs_of_transformers_are_taken_whole():
             output = model(..., output_attentions=True)
     """):
         rf.viz.attention(model(ids))
+
+
+def test_arrays_of_jax():
+    jnp = pytest.importorskip("jax.numpy")
+    for dtype in (jnp.float32, jnp.bfloat16):
+        given = jnp.asarray(WEIGHTS, dtype)
+        for values, made_of in (VIEWS["attention"], VIEWS["states"], VIEWS["distribution"]):
+            assert to_json(made_of(given)) == to_json(made_of(values))
+        assert np.array_equal(rf.named(given, "target source").numpy(), WEIGHTS)
+        assert rf.viz.dims(given, names="target source").spec.head["rows"][0]["stats"]["cells"] == 35
