@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rfnb.control.lengths import change_length
@@ -186,18 +186,25 @@ class HeldStep(StepAround):
         return change_length(kind, loop.ends, batch, seq, place, loop.stacks)
 
 
+Decide = Callable[[Sequence[Decided]], str]
+
+
 class HeldValues:
-    """A step of a loop of the user's own: its values can be looked at, and not be changed.
+    """A step of a loop that is no Loop: its values can be looked at, and not be changed.
 
     Args:
         values: By name; Tensors among them are its states.
         holder: Holds the loops of the run.
         steps: Stands for all steps of this loop.
         is_first: Whether this is the first of them.
+        decide: As `decide` of `Held`, where it chooses labels.
     """
 
-    def __init__(self, values: Mapping[str, Any], holder: Holder, steps: object, is_first: bool):
+    def __init__(
+        self, values: Mapping[str, Any], holder: Holder, steps: object, is_first: bool, decide: Decide | None = None
+    ):
         self._values, self._holder, self._steps, self._is_first = values, holder, steps, is_first
+        self._decide = decide
 
     def states_now(self) -> Mapping[str, Any]:
         """The values that it gave."""
@@ -213,8 +220,10 @@ class HeldValues:
         )
 
     def decide(self, decided: Sequence[Decided]) -> str:
-        """Refused."""
-        raise nothing_chooses(decided[0])
+        """Decisions for the labels of the step, if it chooses any."""
+        if self._decide is None:
+            raise nothing_chooses(decided[0])
+        return self._decide(decided)
 
     def attention_known(self) -> Mapping[str, Known]:
         """The paths that have attended so far."""

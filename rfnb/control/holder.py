@@ -10,7 +10,7 @@ from rfnb.control.attention_edits import AttentionEdits
 from rfnb.control.breakpoints import Breakpoints
 from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
-from rfnb.control.held_step import HeldEnd, HeldState, HeldStep, HeldValues, Length
+from rfnb.control.held_step import Decide, HeldEnd, HeldState, HeldStep, HeldValues, Length
 from rfnb.control.kept import Kept
 from rfnb.control.made import Heard, Made
 from rfnb.control.places import Places, numbers
@@ -136,14 +136,28 @@ class Holder(Hold):
             self.attention.over(self._functions.pop())
             self.after_all()
 
-    def step_of_own(self, index: int, values: Mapping[str, Any]) -> None:
-        """A step of a loop of the user's own comes."""
+    def step_of_own(
+        self,
+        index: int,
+        values: Mapping[str, Any],
+        *,
+        loop: str = "loop",
+        entry: int = 0,
+        decide: Decide | None = None,
+    ) -> None:
+        """A step of a loop that is no Loop comes: of the user's own, or of another library.
+
+        Args:
+            loop: Its name.
+            entry: As in `before_step`.
+            decide: Takes decisions for the labels of the step.
+        """
         if not self.holds_here():
             return
         if self.attention:
             self.attention.step_over(self)
-        held = HeldValues(values, self, self, is_first=not self.attention.known)
-        self.before_step("loop", "loop", index, held, values)
+        held = HeldValues(values, self, self, not self.attention.known, decide)
+        self.before_step(loop.split(".")[-1], loop, index, held, values, entry)
 
     def attend(self, edit: RowEdit, owner: object, steps: int | None, *, is_first: bool) -> str:
         """Other attention weights in the next steps of `owner`; see `AttentionEdits.add`."""

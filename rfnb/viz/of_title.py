@@ -37,15 +37,21 @@ def _model(trace: Any) -> str:
 
 
 def _searched(searches: Sequence[Search], names: Sequence[str]) -> str:
-    sizes = [max((one.history.beam_size(step) for step in range(one.history.num_steps)), default=0) for one in searches]
+    sizes = [max((_beam(one.history, step) for step in range(one.history.num_steps)), default=0) for one in searches]
     if len(searches) > 1:
         most = max(sizes)
         return f"{len(searches)} beam searches, {'up to ' if min(sizes) < most else ''}{_count(most, 'beam')}"
     history = searches[0].history
-    kind = "greedy search" if sizes[0] == 1 else "beam search"
+    kind = "beam search" if sizes[0] > 1 else "greedy search" if all(history.by_rank) else "sampling"
     beams = [] if sizes[0] == 1 else [_count(sizes[0], "beam")]
     steps = len(dict.fromkeys(history.loop_steps))
     return ", ".join([f"{kind} of {_of(names, history.num_seqs)}", *beams, _count(steps, history.each_step)])
+
+
+def _beam(history: Any, step: int) -> int:
+    """The number of slots after a step, without those of hypotheses that left the beam."""
+    left = max((len(history.left(seq, step)) for seq in range(history.num_seqs)), default=0)
+    return int(history.beam_size(step)) - left
 
 
 def _ran(trace: Any, names: Sequence[str]) -> str:

@@ -248,6 +248,11 @@ class _Page:
         source, source_lengths = own.along(axis.dim), None
         if isinstance(source, RowsOver):
             source = list(source) if followed.history.batch == (source.over,) else None
+        before = next((event.values["before"] for event in run.events if "before" in event.values), None)
+        if source is None and before is not None:
+            source = _read_and_written(
+                own.along(before), followed, out.shape[out.ndim - len(names) + names.index("source")]
+            )
         if axis.ragged and axis.dim is not None and axis.dim.lengths is not None and axis.dim.lengths.size == len(out):
             source_lengths = np.ravel(axis.dim.lengths)
         made = attention_spec(
@@ -402,6 +407,15 @@ class _Page:
         if any(_is_beam(dim) for value in values for dim in value.dims):
             made.head["remark"] = _SLOTS
         return made
+
+
+def _read_and_written(read: Any, followed: Followed, size: int) -> list[list[str]] | None:
+    """The tokens of a prompt, and then those that the best hypothesis of each sequence has written; None if the prompt has none."""
+    if not read:
+        return None
+    rows = read if isinstance(read, RowsOver) else [read] * len(followed.best)
+    both = [[*map(str, row), *labels] for row, (labels, _, _) in zip(rows, followed.best)]
+    return [(row + [""] * size)[:size] for row in both]
 
 
 def _named(seqs: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:

@@ -110,8 +110,9 @@ def _told(original: Any, tell: Callable[..., None]) -> Any:
         session = _session.get()
         if session is None or session.fault:
             return original(self, input_ids, scores, **kwargs)
-        given = session.before(self, input_ids, scores)
-        result = original(given, input_ids, scores, **kwargs)
+        result = original(self, input_ids, scores, **kwargs)
+        if tell is Session.processed:
+            result = session.changed(scores, result)
         session.safely(tell, self, input_ids, scores, result)
         return result
 

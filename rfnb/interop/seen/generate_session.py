@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.control.own_loop import gate
+from rfnb.control.holder import Holder
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.generate_config import Config
+from rfnb.interop.seen.generate_decisions import Decisions
 from rfnb.interop.seen.generate_search import BeamSearch, Given, RowSearch, Rules
 from rfnb.interop.seen.generate_steps import Steps
 from rfnb.interop.seen.names import Names
+from rfnb.rec.hold import holding
 from rfnb.trace.probe import heard_as, probe, trace_context
 
 
@@ -37,6 +39,7 @@ class Session:
         self._scores: torch.Tensor | None = None
         self._search: BeamSearch | RowSearch | None = None
         self._steps = Steps()
+        self._decisions: Decisions | None = None
         self._vocab: Dim | None = None
 
     @contextmanager
@@ -71,17 +74,22 @@ class Session:
 
     def wait(self) -> None:
         """A run that is held waits before the step."""
-        if not self.fault and self.step is not None:
-            gate(self.step)
+        hold = holding()
+        if not self.fault and self.step is not None and self._decisions is not None and isinstance(hold, Holder):
+            loop, entry = trace_context.place.path, trace_context.place.entry
+            self._decisions.begin(self._ids)
+            hold.step_of_own(self.step, {}, loop=loop, entry=entry, decide=self._decisions.decide)
 
     def prepared(self, inputs: Any) -> None:
         """The inputs of the model in this step: their axes get names."""
         if self.step is not None:
             self._steps.name(self.names, inputs, self.step)
 
-    def before(self, processors: Any, input_ids: torch.Tensor, scores: torch.Tensor) -> Any:
-        """The list that is to be called in place of another."""
-        return processors
+    def changed(self, scores: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        """The scores of the next labels as somebody who holds the run has decided."""
+        if self._decisions is None or self.step is None:
+            return result
+        return self._decisions.applied(scores, result)
 
     def processed(self, processors: Any, input_ids: torch.Tensor, scores: torch.Tensor, result: torch.Tensor) -> None:
         """The scores of the next labels were changed."""
@@ -121,6 +129,10 @@ class Session:
         else:
             self._search = RowSearch(rows // each, each, device)
         self._steps.start(rows // each, each)
+        embedding = self.model.get_output_embeddings()
+        if embedding is not None:
+            self._vocab = Dim(len(embedding.weight), name="vocab", vocab=self._labels(len(embedding.weight)))
+            self._decisions = Decisions(self._vocab, rows // each, each, input_ids.shape[1], is_beam=config.beams > 1)
 
     def _beam_step(
         self, search: BeamSearch, scores: torch.Tensor, own: torch.Tensor, ids: torch.Tensor, hits: torch.Tensor
@@ -140,7 +152,7 @@ class Session:
         return fields
 
     def _offer(self, fields: dict[str, np.ndarray], labels: int) -> None:
-        if self._vocab is None:
+        if self._vocab is None or self._vocab.extent != labels:
             self._vocab = Dim(labels, name="vocab", vocab=self._labels(labels))
         rank = (
             {"rank_exponent": float(self.config.of("length_penalty"))} if isinstance(self._search, BeamSearch) else {}

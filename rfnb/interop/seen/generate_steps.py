@@ -31,7 +31,7 @@ class Steps:
 
     def __init__(self) -> None:
         self.batch, self.beam, self.rows = (Dim(1, name=name, kind=name) for name in ("batch", "beam", "batch"))
-        self._query = Dim(1, name="time")
+        self._query = self._prompt = Dim(1, name="time")
         self._real: dict[Dim, Dim] = {}  # of dims of this call those that are also known outside of it
         self._read: list[tuple[Dim, ...]] = []  # of tokens that were read before the first step
 
@@ -48,6 +48,7 @@ class Steps:
         if raw is None:
             return
         self._query = Dim(raw.shape[1], name="time")
+        self._prompt = self._query if step == 0 else self._prompt
         more = [Dim(raw.shape[2], name="feature", kind="feature")] if raw.ndim == 3 else []
         names.give(raw, [self.rows, self._query, *more])
         encoded = inputs.get("encoder_outputs")
@@ -95,13 +96,13 @@ class Steps:
                 self._read.append(values["ids"].dims)
             yield kind, place, values
         else:
-            if self._query.extent > 1:
+            if self._query.extent > 1 or (kind == "tokens" and step == 0):
                 around = place.steps[:-1]
                 path = f"{place.path}.prompt" if place.path else "prompt"
                 apart = place._replace(path=path, module=path, step=None, axis=None, steps=around, entry=0)
                 yield kind, apart, _later(values, self._whole)
             if kind != "tokens":
-                yield kind, place, _later(values, self._last)
+                yield kind, place, _later(values, lambda given: self._last(given, step))
 
     def _whole(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the prompt, which are the same in all slots."""
@@ -114,8 +115,8 @@ class Steps:
         axis = value.dims.index(self.beam)
         return _taken(value, axis, 0)
 
-    def _last(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the last position."""
+    def _last(self, values: Mapping[str, Any], step: int) -> dict[str, Any]:
+        """The values of the last position. `before`: attended over are the positions of this dim, and what was generated after them."""
         target, axis = values.get("target"), values.get("axis")
         over = target if isinstance(target, Dim) else self._query
         made: dict[str, Any] = {}
@@ -129,6 +130,13 @@ class Steps:
                 made[name] = self._known(value) if isinstance(value, Dim) else value
         if isinstance(target, Dim):
             made["causal"] = False
+        if isinstance(axis, Dim) and "weights" in values and self._known(axis) not in self._real.values():
+            if axis.extent == self._prompt.extent + step:
+                made["before"], made["axis"] = self._prompt, Dim(axis.extent, name="source")
+                for name, value in made.items():  # in the first step they are those of the prompt
+                    if isinstance(value, Tensor):
+                        dims = [made["axis"] if dim is axis else dim for dim in value.dims]
+                        made[name] = Tensor(value.name, dims, raw_tensor=value.raw_tensor)
         return made
 
     def _is_query(self, dim: Dim, axis: Any) -> bool:

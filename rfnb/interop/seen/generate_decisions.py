@@ -1,0 +1,118 @@
+"""Decisions: labels that are forced or banned in a step of `generate`, by who holds the run.
+
+They change the scores of the labels, behind all that changes them by the generation config. So what is forced in a beam search is all
+that goes on of its sequence (`only=True`): a hypothesis that is worse than others cannot be kept beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import index_error, value_error
+from rfnb.rec.decisions import Decided
+from rfnb.search.labels import check_number, label_index, spelled
+
+
+class Decisions:
+    """The decisions for the steps of one call.
+
+    Args:
+        vocab: The labels.
+        batch, beams: How many sequences, and hypotheses of each.
+        prompt: How many labels hypotheses begin with.
+    """
+
+    def __init__(self, vocab: Dim, batch: int, beams: int, prompt: int, *, is_beam: bool):
+        self._vocab, self._batch, self._beams, self._prompt, self._is_beam = vocab, batch, beams, prompt, is_beam
+        self._ids: torch.Tensor | None = None
+        self._now: list[Decided] = []
+
+    def begin(self, ids: torch.Tensor | None) -> None:
+        """A step begins, of these hypotheses (rows, time)."""
+        self._ids = ids
+
+    def decide(self, decided: Sequence[Decided]) -> str:
+        """Take decisions for the next choice, all or none; gives the labels in words.
+
+        Raises:
+            IndexError: If there is no such label, hypothesis or sequence.
+            ValueError: What this search cannot do.
+        """
+        found = [self._resolved(each) for each in decided]
+        self._now += found
+        return ", ".join(" ".join(map(self._text, (each.label, *each.then))) for each in found)
+
+    def applied(self, scores: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        """The scores of a step, with what was decided; what comes after a forced label is for the next step.
+
+        Args:
+            scores: Before they were changed.
+        """
+        if not self._now:
+            return result
+        now, self._now = self._now, []
+        made = result.clone()
+        for one in now:
+            if one.kind == "ban":
+                rows = range(self._beams) if one.hypothesis is None else [one.hypothesis]
+                for row in rows:
+                    made[one.seq * self._beams + row, one.label] = -torch.inf
+        forced: dict[int, list[Decided]] = {}
+        for one in now:
+            if one.kind == "force":
+                forced.setdefault(one.seq, []).append(one)
+        for seq, each in forced.items():
+            # Samples of a prompt go on each by itself.
+            rows = range(self._beams) if self._is_beam else sorted({one.hypothesis for one in each})
+            for row in rows:
+                made[seq * self._beams + row] = -torch.inf
+            for one in each:
+                at = seq * self._beams + one.hypothesis, one.label
+                made[at] = result[at] if result[at] > -torch.inf else scores[at]
+                if one.then:
+                    place = 0 if self._is_beam else one.hypothesis
+                    self._now.append(one._replace(label=one.then[0], then=one.then[1:], hypothesis=place))
+        return made
+
+    def _resolved(self, decided: Decided) -> Decided:
+        decided = spelled(decided, self._vocab)
+        check_number(decided.kind, "sequence", decided.seq, self._batch)
+        label = label_index(decided, self._vocab)
+        then = tuple(label_index(decided._replace(label=each), self._vocab) for each in decided.then)
+        if decided.kind == "force" and self._is_beam and not decided.only:
+            raise value_error(
+                "force: generate keeps what ranks best.",
+                [("label", self._text(label)), ("hypothesis", decided.hypothesis), ("seq", decided.seq)],
+                "In its beam search a label is forced by letting nothing else of the sequence go on:",
+                f"run.at.force({decided.label!r}, hypothesis={decided.hypothesis!r}, seq={decided.seq}, only=True)",
+            )
+        return decided._replace(label=label, then=then, hypothesis=self._place(decided))
+
+    def _place(self, decided: Decided) -> int | None:
+        """The place in the beam of a hypothesis that is given by its place, or by its labels so far."""
+        given: Any = decided.hypothesis
+        if given is None:
+            return None
+        if isinstance(given, (str, list, tuple)):
+            assert self._ids is not None
+            rows = self._ids[decided.seq * self._beams : (decided.seq + 1) * self._beams, self._prompt :].tolist()
+            texts = [list(map(self._text, row)) for row in rows]
+            for place, (row, own) in enumerate(zip(rows, texts)):
+                if given in (" ".join(own), "".join(own)) or (not isinstance(given, str) and list(given) in (row, own)):
+                    return place
+            raise index_error(
+                f"{decided.kind}: no hypothesis {given!r}.",
+                [(f"hypothesis {place}", " ".join(own)) for place, own in enumerate(texts)],
+                "A hypothesis is given by its place in the beam before the step, or by its labels so far.",
+                f"run.at.{decided.kind}({decided.label!r}, hypothesis=0)",
+            )
+        check_number(decided.kind, "hypothesis", given, self._beams)
+        return int(given)
+
+    def _text(self, label: Any) -> str:
+        vocab = self._vocab.vocab
+        return str(vocab[label]) if vocab is not None else str(label)
