@@ -80,6 +80,9 @@ class Dim(DimOperators, OldDimNames):
     kind: str | None = None
     vocab: Sequence[str] | None = None
     match_priority = 0
+    # Of an axis of a model of another library: its name follows from sizes or places, and nobody has said it; what views say of it.
+    guessed = False
+    remark: str | None = None
 
     class Types:
         """The values of `kind`."""

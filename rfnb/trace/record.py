@@ -33,6 +33,7 @@ def record(
     ops: bool = False,
     values: bool = False,
     dims: Mapping[str, Any] | None = None,
+    labels: Any = None,
 ) -> Iterator[Trace]:
     """Keep the events of a with-block in a Trace.
 
@@ -55,6 +56,8 @@ def record(
             which module they differ first. They stay in memory as long as the trace, and count for the limit.
         dims: Of a model of torch, names for the axes of what modules get and return, by path: {"encoder": ["batch", "time", "feature"]}.
             Default: guessed by the kinds of modules and by what is the same tensor or has the same size.
+        labels: Of a model of torch, the texts of tokens, by which views label what was read and written: a list, a dict {text: index}, a
+            tokenizer, or a dict of these by the paths of embeddings (and of what else is over a vocabulary).
 
     Yields:
         The Trace, which fills while the block runs.
@@ -72,7 +75,7 @@ def record(
         )
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
     names, others = _names_of(model)
-    options = Options(wants_kind, dims or {})
+    options = Options(wants_kind, dims or {}, labels, values)
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = Numbers() if ops else None

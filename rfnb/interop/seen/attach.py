@@ -15,12 +15,16 @@ from typing import Any
 
 import torch
 
+from rfnb.core.errors import ShapeError
 from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.functions import functions_seen, others_seen
 from rfnb.interop.seen.generate import generate_seen
+from rfnb.interop.seen.labels import Labels
+from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.readers import announce, tell
+from rfnb.interop.seen.readers import announce, tell, unseen
+from rfnb.interop.seen.said import Said
 from rfnb.trace.attach import Options
 from rfnb.trace.probe import listening, trace_context
 
@@ -34,7 +38,13 @@ _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=()
 def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[None]:
     """Let torch modules offer what they compute while a block runs."""
     modules = list({id(module): module for model in models.values() for module in model.modules()}.values())
-    names = Names(options.dims, _names.get()[-1] if _names.get() else None)
+    paths = {
+        ".".join(filter(None, [prefix, name])): module
+        for prefix, model in models.items()
+        for name, module in model.named_modules(remove_duplicate=False)
+    }
+    around = _names.get()[-1] if _names.get() else None
+    names = Names(Said(options.dims, paths), around, Labels(options.labels, paths), paths, values=options.values)
     _names.set((*_names.get(), names))
     for module in modules:
         _wrap(module)
@@ -79,12 +89,32 @@ def _seeing(module: torch.nn.Module, forward: Any) -> Any:
         call = Call(module, path, _current.get(), names[-1], args, kwargs)
         token, before = _current.set(call), trace_context.enter_module(lambda: path)
         try:
+            _quietly(say_inputs, call)
             announce(call)
-            result = forward(*args, **kwargs)
+            _quietly(enter, call)
+            try:
+                result = forward(*args, **kwargs)
+            except Exception as error:
+                _quietly(tell_call, call, [], type(error).__name__)
+                raise
             tell(call, result)
+            outputs = _quietly(leave, call, result)
+            if outputs is not None:
+                _quietly(tell_call, call, outputs)
             return result
         finally:
             trace_context.leave_module(before)
             _current.reset(token)
 
     return seen
+
+
+def _quietly(look: Any, call: Call, *args: Any) -> Any:
+    """Look at a call. What goes wrong costs a warning; but where names do not fit that the user gave, the run ends and says so."""
+    try:
+        return look(call, *args)
+    except ShapeError:
+        raise
+    except Exception as error:
+        unseen(call, error)
+        return None

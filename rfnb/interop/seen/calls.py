@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from rfnb.core.dim import Dim
 from rfnb.interop.seen.names import Names
 
 
@@ -24,16 +25,40 @@ class Call:
         path: Its path in the model of the recording.
         outer: The call that it is in; None of an outermost one.
         names: The dims of raw tensors.
+        root: The outermost call around it, or itself.
+        dims: Those of its inputs.
+        made: Of an outermost call, the dims of the data that were new in it.
+        masks: Of an outermost call, the masks that were looked at, by id.
         seen: Notes that functions and calls inside of it leave for its reader, by a word of theirs.
     """
 
-    __slots__ = ("module", "path", "outer", "names", "seen", "_args", "_kwargs", "_inputs")
+    __slots__ = (
+        "module",
+        "path",
+        "outer",
+        "names",
+        "seen",
+        "root",
+        "dims",
+        "made",
+        "masks",
+        "_args",
+        "_kwargs",
+        "_inputs",
+        "_tensors",
+    )
 
     def __init__(
         self, module: torch.nn.Module, path: str, outer: Call | None, names: Names, args: Any, kwargs: dict[str, Any]
     ):
         self.module, self.path, self.outer, self.names = module, path, outer, names
         self.seen: dict[str, Any] = {}
+        self.dims: list[Dim] = []
+        self.root: Call = self if outer is None else outer.root
+        if outer is None:
+            self.made: list[Dim] = []
+            self.masks: dict[int, torch.Tensor] = {}
+        self._tensors: list[tuple[str, torch.Tensor]] | None = None
         self._args, self._kwargs = args, kwargs
         self._inputs: dict[str, Any] | None = None
 
@@ -46,13 +71,17 @@ class Call:
 
     def tensors(self) -> list[tuple[str, torch.Tensor]]:
         """The tensors among the inputs, also those in tuples, lists and dicts, in order."""
-        return tensors_of(self.inputs)
+        if self._tensors is None:
+            self._tensors = [pair for pair in tensors_of(self.inputs) if not isinstance(pair[1], torch.nn.Parameter)]
+        return self._tensors
 
 
 def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     """The tensors in a value, with dotted names."""
     if isinstance(value, torch.Tensor):
         return [(name, value)]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return []
     items: Any = ()
     if isinstance(value, dict) or hasattr(value, "items"):
         items = value.items()
@@ -68,31 +97,27 @@ def current() -> Call | None:
 
 
 _current: ContextVar[Call | None] = ContextVar("rfnb_seen_call", default=None)
-_signatures: dict[Callable[..., Any], inspect.Signature | None] = {}
+_parameters: dict[Any, list[str]] = {}
 
 
 def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    if forward not in _signatures:
-        try:
-            _signatures[forward] = inspect.signature(forward)
-        except (TypeError, ValueError):
-            _signatures[forward] = None
-    signature = _signatures[forward]
-    given: dict[str, Any] = {}
-    try:
-        bound = signature.bind(None, *args, **kwargs).arguments if signature is not None else None
-    except TypeError:  # the module will say so itself
-        bound = None
-    if signature is None or bound is None:
-        return {**{str(index): arg for index, arg in enumerate(args)}, **kwargs}
-    for index, (name, value) in enumerate(bound.items()):
-        if index == 0:
-            continue  # the module
-        kind = signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            given.update({str(number): each for number, each in enumerate(value)})
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            given.update(value)
-        else:
-            given[name] = value
+    """Arguments by the names of parameters. What does not fit is the module's to say."""
+    names = _names_of(forward)
+    given = dict(zip(names, args))
+    if len(args) > len(names):
+        given.update({str(number): value for number, value in enumerate(args[len(names) :])})
+    given.update(kwargs)
     return given
+
+
+def _names_of(forward: Callable[..., Any]) -> list[str]:
+    """The names of the positional parameters behind the module."""
+    known = _parameters.get(forward)
+    if known is None:
+        try:
+            parameters = list(inspect.signature(forward).parameters.values())[1:]
+        except (TypeError, ValueError):
+            parameters = []
+        kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+        known = _parameters[forward] = [each.name for each in parameters if each.kind in kinds]
+    return known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,9 +22,11 @@ def embedding(call: Call, result: Any) -> None:
         raw is None or not isinstance(result, torch.Tensor) or result.shape[:-1] != raw.shape
     ):  # of positions, counted by itself
         return
-    roles = {1: ["time"], 2: ["batch", "time"]}.get(raw.ndim, ["batch", *["time"] * (raw.ndim - 1)])
-    dims = call.names.tensor(raw, roles, call).dims
-    call.names.tensor(result, [*dims, "feature"], call)
+    dims = call.names.of(raw) or call.names.dims(raw, [None] * raw.ndim, call, guessed=True)
+    call.names.dims(result, [*dims, "feature"], call)
     if listening("tokens"):
-        vocab = Dim(call.module.num_embeddings, name="vocab", vocab=call.names.vocab_of(call))
-        probe("tokens", ids=Tensor("ids", list(dims), raw_tensor=raw.detach(), sparse_dim=vocab))
+        probe("tokens", ids=_tokens(call, raw, dims))
+
+
+def _tokens(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> Tensor:
+    return Tensor("ids", list(dims), raw_tensor=raw.detach(), sparse_dim=call.names.vocab_dim(call))

@@ -14,7 +14,10 @@ def name_of(dim: Dim) -> str:
 
 
 def origin_of(dim: Dim) -> str | None:
-    """The arithmetic of a derived dim in words, the op that made it, and where; None for one that user code made of nothing."""
+    """The arithmetic of a derived dim in words, the op that made it, and where; that its name was guessed; None for one that user code
+    made of nothing."""
+    if dim.guessed or dim.remark:
+        return "; ".join(filter(None, [dim.remark, 'guessed: rf.record(dims={"path": [...]}) says it' * dim.guessed]))
     by = dim.made_by
     at = f"made{f' by {by}' if by else ''} at {dim.created}"
     if dim.expr is None:

@@ -1,0 +1,69 @@
+"""Layouts: which Dims are the axes of a piece of memory, looked at with some shape and strides.
+
+What looks at memory that is known in the same way is the same tensor; and an axis with the size and the stride of a known one is that
+one: `x.transpose(0, 1)` and `x.view(batch, time, heads, -1)` keep dims for sure, also where sizes are equal. No tensor is kept alive.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from rfnb.core.dim import Dim
+
+_MOST_LOOKS = 4  # at views with other shapes: the first ones are those that something was said of
+
+Look = tuple[Any, Any, Any]
+
+
+class Layouts:
+    """The dims of memory that raw tensors look at."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], dict[Look, tuple[Dim, ...]]]] = {}
+
+    def put(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> None:
+        """From now on memory that is looked at like this has these dims."""
+        storage = _storage(raw)
+        if storage is None:
+            return
+        key = id(storage)
+        known = self._known.get(key)
+        if known is None or known[0]() is not storage:
+            forget = lambda ref: self._known.pop(key, None) if self._known.get(key, (None,))[0] is ref else None  # noqa: E731
+            known = self._known[key] = weakref.ref(storage, forget), {}
+        known[1][raw.shape, raw.stride(), raw.storage_offset()] = dims
+
+    def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
+        """The dims of what looks at memory in a way that is known; None for others."""
+        looks = self._looks(raw)
+        return None if looks is None else looks.get((raw.shape, raw.stride(), raw.storage_offset()))
+
+    def axes(self, raw: torch.Tensor) -> list[Dim | None]:
+        """For each axis of another look at known memory its dim, or None."""
+        looks, found = self._looks(raw), [None] * raw.ndim
+        if not looks:
+            return list(found)
+        out: list[Dim | None] = list(found)
+        sizes, strides = raw.shape, raw.stride()
+        for (shape, steps, _), dims in list(looks.items())[:_MOST_LOOKS]:
+            for axis, (size, stride) in enumerate(zip(sizes, strides)):
+                if out[axis] is None and size > 1 and stride:
+                    same = (dim for dim, *look in zip(dims, shape, steps) if look == [size, stride] and dim not in out)
+                    out[axis] = next(same, None)
+        return out
+
+    def _looks(self, raw: torch.Tensor) -> dict[Look, tuple[Dim, ...]] | None:
+        storage = _storage(raw)
+        known = None if storage is None else self._known.get(id(storage))
+        return known[1] if known is not None and known[0]() is storage else None
+
+
+def _storage(raw: torch.Tensor) -> Any:
+    """The memory of a tensor, the same object for all that look at it; None for those that have none (sparse, nested, of vmap)."""
+    try:
+        return raw.untyped_storage() if raw.layout is torch.strided and not raw.is_nested else None
+    except (NotImplementedError, RuntimeError):
+        return None

@@ -1,0 +1,166 @@
+"""The calls of modules: which dims go in and out, and the `module` event of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rfnb.core.dim import Dim
+from rfnb.interop.seen.calls import Call, tensors_of
+from rfnb.interop.seen.masks import add_lengths
+from rfnb.interop.seen.readers import reads
+from rfnb.interop.seen.roles import KIND_OF, batch_first_of, is_elementwise, roles_for, roles_guessed
+from rfnb.interop.seen.said import FIRST, OUTPUT, fits, names_for
+from rfnb.trace.probe import listening, probe
+
+
+def say_inputs(call: Call) -> None:
+    """Give the inputs of a call the dims that the user said they have.
+
+    Raises:
+        ShapeError: If names that the user gave do not fit.
+    """
+    told = call.names.given.of(call.module) if call.names.given is not None else None
+    if told:
+        _apply(call, told, call.tensors())
+
+
+def enter(call: Call) -> None:
+    """Give dims to the other inputs of a call, before it is made."""
+    names, inputs = call.names, call.tensors()
+    unknown = []
+    for name, raw in inputs:
+        dims = names.of(raw)
+        roles = roles_for(call.module, name, raw)
+        if dims is None:
+            unknown.append((name, raw, roles))
+            continue
+        if roles is not None:
+            dims = names.dims(raw, roles, call.outer)
+        call.dims += [dim for dim in dims if dim not in call.dims]
+    if unknown:
+        first = call.outer is None and batch_first_of(call.module)
+        for name, raw, roles in unknown:
+            if call.outer is None:
+                dims = _first_seen(call, raw, roles or roles_guessed(name, raw, first), guessed=roles is None)
+            elif roles is not None:
+                dims = names.dims(raw, roles, call.outer)
+            else:
+                dims = names.dims(raw, [None] * raw.ndim, call.outer, guessed=True)
+            call.dims += [dim for dim in dims if dim not in call.dims]
+        call.dims = []
+        for _, raw in inputs:  # in the order of the inputs: the first one comes first where sizes are equal
+            call.dims += [dim for dim in names.of(raw) or () if dim not in call.dims]
+    if any("mask" in name or "len" in name for name, _ in inputs):
+        add_lengths(call, inputs)
+        call.dims = [names.now(dim) for dim in call.dims]
+
+
+def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed: bool) -> tuple[Dim, ...]:
+    """The dims of an input of an outermost call. The batch may be that of another input; times are the same only by their name."""
+    known, new = call.names.axes(raw), []
+    for axis, role in enumerate(roles):
+        if known[axis] is None and KIND_OF.get(role) == "spatial":
+            same = (dim for dim in call.made if dim.name == role and dim.extent == raw.shape[axis] and dim not in known)
+            known[axis] = next(same, None)
+            if known[axis] is None:
+                known[axis] = dim = Dim(raw.shape[axis], name=role, kind="spatial")
+                dim.guessed = guessed
+                new.append(dim)
+    dims = call.names.found(raw.shape, roles, call, known=known, guessed=guessed)
+    call.made += new
+    call.names.give(raw, dims)
+    return dims
+
+
+def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor]]:
+    """Give dims to what a call returns, where its readers have not; the tensors of it by name.
+
+    Raises:
+        ShapeError: If names that the user gave do not fit.
+    """
+    names, outputs = call.names, tensors_of(result)
+    told = names.given.of(call.module) if names.given is not None else None
+    if told:
+        _apply_to_result(call, told, outputs)
+    for _, raw in outputs:
+        if names.of(raw) is not None:
+            continue
+        like = next((each for _, each in call.tensors() if each.shape == raw.shape), None)
+        dims = None
+        if like is not None and (is_elementwise(call.module) or None not in names.axes(like)):
+            dims = names.of(like)
+            known = names.axes(raw)
+            if dims is not None and any(a is not None and a is not b for a, b in zip(known, dims)):
+                dims = None
+        if dims is not None:
+            names.give(raw, dims)
+        else:
+            names.dims(raw, [None] * raw.ndim, call, guessed=True)
+    return outputs
+
+
+@reads(torch.nn.Linear)
+def linear(call: Call, result: Any) -> None:
+    """The dims of the result of a product: those of the input, and the features of the result."""
+    _, raw = call.tensors()[0]
+    dims = call.names.of(raw)
+    if isinstance(result, torch.Tensor) and dims is not None and call.names.of(result) is None:
+        call.names.dims(result, [*dims[:-1], "feature"], call)
+
+
+@reads(torch.nn.modules.conv._ConvNd, torch.nn.modules.pooling._MaxPoolNd, torch.nn.modules.pooling._AvgPoolNd)
+def convolution(call: Call, result: Any) -> None:
+    """The dims of the result of a convolution: those of the input whose sizes stay, in their places."""
+    _, raw = call.tensors()[0]
+    dims = call.names.of(raw)
+    roles = roles_for(call.module, "input", raw)
+    if isinstance(result, torch.Tensor) and dims is not None and roles is not None and call.names.of(result) is None:
+        same = [dim if size == dim.extent else None for dim, size in zip(dims, result.shape)]
+        new = [dim or role for dim, role in zip(same, roles)]
+        call.names.dims(result, new, call)
+
+
+def tell_call(call: Call, outputs: list[tuple[str, torch.Tensor]], raised: str | None = None) -> None:
+    """Offer the `module` event of a call."""
+    if not listening("module"):
+        return
+    names = call.names
+    inputs = [
+        (name, names.seen(raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)))
+        for name, raw in call.tensors()
+    ]
+    made = [(name, names.seen(names.kept(raw), names.of(raw) or ())) for name, raw in outputs]
+    if raised is None:
+        probe("module", inputs=inputs, outputs=made, module=type(call.module).__name__)
+    else:
+        probe("module", inputs=inputs, outputs=made, module=type(call.module).__name__, raised=raised)
+
+
+# -- what the user said --------------------------------------------------------------------------------------------------------
+def _apply(call: Call, told: dict[str, Any], inputs: list[tuple[str, torch.Tensor]]) -> None:
+    for name, (path, entries) in told.items():
+        if name == OUTPUT:
+            continue
+        own = inputs[:1] if name == FIRST else [(each, raw) for each, raw in inputs if each == name]
+        for each, raw in own:
+            if name != FIRST or fits(entries, raw.ndim):
+                call.names.say(raw, names_for(path, entries, raw, each), call)
+
+
+def _apply_to_result(call: Call, told: dict[str, Any], outputs: list[tuple[str, torch.Tensor]]) -> None:
+    if not outputs:
+        return
+    (name, raw), inputs = outputs[0], call.tensors()
+    if OUTPUT in told:
+        path, entries = told[OUTPUT]
+        call.names.say(raw, names_for(path, entries, raw, name or "output"), call)
+    elif FIRST in told:
+        path, entries = told[FIRST]
+        if fits(entries, raw.ndim):
+            call.names.say(raw, names_for(path, entries, raw, name or "output"), call)
+        elif not inputs or not fits(entries, inputs[0][1].ndim):
+            label, first = inputs[0] if inputs else (name or "output", raw)
+            names_for(path, entries, first, label)  # says what does not fit

@@ -1,0 +1,102 @@
+"""The texts of tokens of a torch model: lists, dicts and tokenizers, for the embeddings that they are of."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import rfnb as rf
+
+
+class Model(nn.Module):
+    """Two vocabularies, and positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.source, self.positions, self.target = nn.Embedding(5, 4), nn.Embedding(64, 4), nn.Embedding(7, 4)
+
+    def forward(self, src, tgt):
+        return (self.source(src) + self.positions(torch.arange(src.shape[1]))).sum(1, keepdim=True) + self.target(tgt)
+
+
+class Tokenizer:
+    """Knows fewer tokens than there are rows."""
+
+    def __len__(self):
+        return 6
+
+    def convert_ids_to_tokens(self, index):
+        return "abcdef"[index]
+
+
+def vocab_of(trace, path):
+    vocab = trace.by_path("tokens")[path][0].values["ids"].sparse_dim.vocab
+    return None if vocab is None else list(vocab)
+
+
+def recorded(labels):
+    model = Model()
+    with rf.record(model=model, labels=labels) as trace:
+        model(torch.tensor([[0, 4, 2]]), torch.tensor([[1, 6]]))
+    return trace
+
+
+@pytest.mark.parametrize("labels", [list("abcde"), {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}])
+def test_labels_are_of_the_embedding_with_as_many_entries(labels):
+    trace = recorded(labels)
+    assert vocab_of(trace, "source") == list("abcde")
+    assert vocab_of(trace, "positions") is None and vocab_of(trace, "target") is None
+
+
+def test_labels_by_path():
+    trace = recorded({"source": list("vwxyz"), "tar*": Tokenizer()})
+    assert vocab_of(trace, "source") == list("vwxyz")
+    assert vocab_of(trace, "target") == ["a", "b", "c", "d", "e", "f", "6"]
+
+
+def test_a_tokenizer_may_know_fewer_tokens_than_there_are_rows():
+    model = nn.Sequential(nn.Embedding(7, 4))
+    with rf.record(model=model, labels=Tokenizer()) as trace:
+        model(torch.tensor([[1, 6]]))
+    assert vocab_of(trace, "0") == ["a", "b", "c", "d", "e", "f", "6"]
+
+
+def test_tokens_label_views():
+    trace = recorded({"source": list("vwxyz")})
+    assert trace.by_path("tokens")["source"][0].values["ids"].sparse_dim.vocab[4] == "z"
+
+
+def test_a_path_that_is_not_there():
+    with pytest.raises(ValueError) as error, rf.record(model=Model(), labels={"sauce": list("ab")}):
+        pass
+    assert str(error.value) == (
+        'record: labels are given for "sauce", and no module has this path.\n'
+        "  embeddings  source, positions, target\n"
+        "  modules     4\n"
+        'A path is one of `model.named_modules()`, the end of one ("embedding"), or a pattern ("encoder.*").\n'
+        '    rf.record(model=model, labels={"source": [...]})'
+    )
+
+
+def test_more_labels_than_tokens():
+    with pytest.raises(ValueError) as error, rf.record(model=Model(), labels={"source": list("abcdefgh")}):
+        pass
+    assert str(error.value) == (
+        "record: there are more labels than the model has tokens.\n"
+        "  labels  8\n"
+        "  tokens  source 5, positions 64, target 7\n"
+        "A vocabulary has a label for each index, in their order. Say which module it is of:\n"
+        '    rf.record(model=model, labels={"source": [...]})'
+    )
+
+
+def test_what_gives_no_labels():
+    with pytest.raises(TypeError) as error, rf.record(model=Model(), labels=3.5):
+        pass
+    assert str(error.value) == (
+        "record: these are no labels.\n"
+        "  labels  float\n"
+        "Labels are a list of text, a dict {text: index}, or a tokenizer; for several vocabularies a dict of these by path.\n"
+        '    rf.record(model=model, labels=["<pad>", "a", "b"])'
+    )
