@@ -32,6 +32,7 @@ from rfnb.trace.compare import Comparison
 from rfnb.trace.diff import Diff
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Tree
+from rfnb.viz.dims.of_transformers import is_encoding
 from rfnb.viz.foreign_views import maker_of
 from rfnb.viz.kinds import spec_of
 from rfnb.viz.spec import Spec
@@ -95,6 +96,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         or hasattr(value, "named_parameters")
         or is_array(value)
         or knows_axes(value)
+        or is_encoding(value)
     ):
         return View(spec_of("dims", value, **options))
     raise type_error(

@@ -380,6 +380,27 @@ def test_a_tensor_with_names_of_torch():
     assert names_and_sizes(x) == [("batch", 3), ("axis1", 7)] and not x.raw_tensor.has_names()
 
 
+class WithNames(torch.Tensor):
+    """A tensor with names of axes, as torch has had them."""
+
+    names = ("batch", None)
+
+    def has_names(self):
+        return True
+
+    def rename(self, names):
+        assert names is None
+        return self.as_subclass(torch.Tensor)
+
+
+def test_names_of_torch_are_taken_off():
+    raw = torch.randn(3, 7).as_subclass(WithNames)
+    x = rf.named(raw)
+    assert names_and_sizes(x) == [("batch", 3), ("axis1", 7)] and type(x.raw_tensor) is torch.Tensor
+    assert x.raw_tensor.data_ptr() == raw.data_ptr()
+    assert names_and_sizes(rf.named(raw, "a b")) == [("a", 3), ("b", 7)]
+
+
 class JaxLike:
     """An array of another library: values by protocol only."""
 

@@ -259,6 +259,31 @@ def test_containers_of_arrays_are_trees():
     ]
 
 
+def test_a_small_array_shows_its_values():
+    view = rf.show(torch.tensor([[1.0, 2.5], [3.0, 4.0]]), names="time feature")
+    assert view.text().splitlines()[-3:] == ["feature →  0    1", "time 0     1  2.5", "time 1     3    4"]
+    packed = nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])])
+    assert rf.viz.dims(packed).text().splitlines()[-2:] == ["batch 0  1  2  3", "batch 1  4"]
+    assert "table" not in rf.viz.dims(torch.zeros(100, 100)).spec.head
+
+
+def test_a_state_dict_is_a_tree():
+    model = nn.ModuleDict(
+        {"layers": nn.ModuleList([nn.Linear(2, 2) for _ in range(4)]), "out": nn.Linear(2, 3, bias=False)}
+    )
+    rows = rows_of(model.state_dict())
+    assert rows[:4] == [("layers", "", ""), ("0", "", ""), ("weight", "axis0=2 axis1=2", ""), ("bias", "axis0=2", "")]
+    assert rows[-2:] == [("out", "", ""), ("weight", "axis0=3 axis1=2", "")]
+    assert rf.viz.dims(model.state_dict()).spec.head["folds"] == [{"first": 1, "rows": 3, "count": 4}]
+    assert rows_of({"model": model.state_dict()})[:2] == [("model", "", ""), ("layers", "", "")]
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated", "ignore:torch.quantize_per")
+def test_a_quantised_module_says_that_its_weights_are_packed():
+    module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 4)))
+    assert rows_of(module)[0] == ("0", "", "Linear, quantised, its weights are packed")
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_packed_and_nested_tensors_are_ragged():
     parts = [torch.ones(4, 3), torch.ones(2, 3)]

@@ -96,3 +96,9 @@ def test_an_encoding_that_is_padded_further_says_so():
 
 def test_one_text_is_one_sequence():
     assert rows_of(tokenizer()("the cat"))[0] == ("input_ids", "time=2", "")
+
+
+def test_an_encoding_of_tokenizers_is_shown_too():
+    one = tokenizer()("the cat", return_tensors=None).encodings[0]
+    assert rows_of(one) == [("ids", "time=2", ""), ("attention_mask", "time=2", ""), ("tokens 0", "", "the cat")]
+    assert rf.show(one).spec.head["title"] == "tokenizers Encoding"

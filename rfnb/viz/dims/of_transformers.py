@@ -36,8 +36,12 @@ def is_model_output(value: Any) -> bool:
 
 
 def is_encoding(value: Any) -> bool:
-    """Whether it is what a tokenizer gives for a batch."""
-    return _is(value, "BatchEncoding")
+    """Whether it is what a tokenizer gives: for a batch, or of the package tokenizers for one text."""
+    return _is(value, "BatchEncoding") or _is_encoding_of_one(value)
+
+
+def _is_encoding_of_one(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "tokenizers" and type(value).__name__ == "Encoding"
 
 
 def is_cache(value: Any) -> bool:
@@ -81,7 +85,12 @@ def add_cache(rows: Any, label: str | None, value: Any, indent: int) -> None:
 
 def add_encoding(rows: Any, value: Any, indent: int) -> None:
     """Put the fields of an encoding into the rows, its attention mask as lengths, and the tokens of each sequence."""
-    fields = {str(key): _array(item) for key, item in value.items()}
+    if _is_encoding_of_one(value):
+        given = {"ids": value.ids, "attention_mask": value.attention_mask}
+        encodings = [value]
+    else:
+        given, encodings = dict(value.items()), getattr(value, "encodings", None) or []
+    fields = {str(key): _array(item) for key, item in given.items()}
     mask = fields.get("attention_mask")
     known: list[Any] = []
     for key, array in fields.items():
@@ -91,7 +100,6 @@ def add_encoding(rows: Any, value: Any, indent: int) -> None:
         tensor = _tensor(rows, array, mask, known)
         known = known or list(tensor.dims)
         rows.tensor(key, tensor, indent)
-    encodings = getattr(value, "encodings", None) or []
     for number, encoding in enumerate(encodings):
         tokens = list(encoding.tokens)
         shown = " ".join(tokens[:_MOST_TOKENS]) + (f" ... ({len(tokens)} in all)" if len(tokens) > _MOST_TOKENS else "")

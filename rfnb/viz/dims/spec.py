@@ -24,7 +24,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import of_transformers, torch_modules
 from rfnb.viz.dims.entries import Entries
 from rfnb.viz.dims.folds import folds_of
-from rfnb.viz.dims.small import values_table
+from rfnb.viz.dims.small import MOST, values_table
 from rfnb.viz.dims.torch_modules import is_torch_module, values_looked_at
 from rfnb.viz.dims.values import MOST_CELLS, array_stats, bytes_of, stats_of
 from rfnb.viz.spec import Spec
@@ -74,13 +74,26 @@ def spec(
     if rows.remarks:
         head["remark"] = " ".join(rows.remarks)
     blocks: dict[str, Any] = {}
-    if values and isinstance(value, Tensor) and rows.rows[0]["stats"]:
-        table, blocks = values_table(value, rows.rows[0]["dims"])
+    if values and len(rows.rows) == 1 and rows.rows[0]["stats"] and (one := _one_tensor(value)) is not None:
+        table, blocks = values_table(one, rows.rows[0]["dims"])
         head |= {"table": table} if table else {}
     return Spec("dims", head, blocks)
 
 
 _NO_NAMES = 'The axes of the arrays have no names: names="batch time feature" gives them some.'
+
+
+def _one_tensor(value: Any) -> Tensor | None:
+    """The value as a Tensor, to show its values: if it is one, or a small array; None else."""
+    if isinstance(value, Tensor):
+        return value
+    if foreign.knows_axes(value):
+        tensor: Tensor = named(value)
+        return tensor
+    if not foreign.is_array(value) or math.prod(value.shape) > MOST:
+        return None
+    array = foreign.host_array(value, "dims")
+    return Tensor(None, [Dim(size, name=f"axis{axis}") for axis, size in enumerate(array.shape)], raw_tensor=array)
 
 
 class _Rows:
@@ -115,6 +128,14 @@ class _Rows:
             self.array(label or "array", value, indent)
         elif isinstance(getattr(value, "data", None), Mapping):  # a TensorDict
             self.add(label, value.data, indent)
+        elif isinstance(value, Mapping) and _is_state_dict(value):
+            if label is not None:
+                self.heading(label, indent)
+            shown: set[str] = set()
+            for path, array in value.items():
+                parts = path.split(".")
+                self._owners(parts, shown, indent + (label is not None))
+                self.array(parts[-1], array, len(parts) - 1 + indent + (label is not None))
         elif isinstance(value, Mapping):
             if label is not None:
                 self.heading(label, indent)
@@ -220,13 +241,13 @@ class _Rows:
             self._owners(parts, shown)
             self.tensor(parts[-1], tensor, len(parts) - 1)
 
-    def _owners(self, parts: list[str], shown: set[str]) -> None:
+    def _owners(self, parts: list[str], shown: set[str], indent: int = 0) -> None:
         """The headings of all that a path is inside of, where they are not there yet."""
         for depth in range(1, len(parts)):
             owner = ".".join(parts[:depth])
             if owner not in shown:
                 shown.add(owner)
-                self.heading(parts[depth - 1], depth - 1)
+                self.heading(parts[depth - 1], depth - 1 + indent)
 
     def calls(self, events: Iterable[Any]) -> None:
         """Dims in and out of each module that was called; equal calls (the steps of a loop) once, with their number."""
@@ -256,6 +277,13 @@ class _Rows:
                 for name, tensor in same[0].values.get(side) or []:
                     if isinstance(tensor, Tensor):
                         self.tensor(f"{word} {name}".strip(), tensor, len(parts), template=True)
+
+
+def _is_state_dict(value: Mapping[Any, Any]) -> bool:
+    """Whether arrays are called by the paths of modules."""
+    return any("." in str(name) for name in value) and all(
+        isinstance(name, str) and foreign.is_array(item) for name, item in value.items()
+    )
 
 
 def _signature(event: Any) -> tuple[Any, ...]:
