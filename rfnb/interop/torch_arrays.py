@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rfnb.core.axis_names import parse, text_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
@@ -216,8 +217,9 @@ def axes_of(module: Module, axes: Any) -> tuple[Axis, ...]:
 
     Raises:
         TypeError: If an axis is neither a name nor a Dim.
+        ValueError: If a text has an axis that is not one dim.
     """
-    items = axes.dims if isinstance(axes, Tensor) else axes.split() if isinstance(axes, str) else tuple(axes)
+    items = axes.dims if isinstance(axes, Tensor) else _read(axes) if isinstance(axes, str) else tuple(axes)
     out: list[Axis] = []
     for item in items:
         own = vars(module).get(item) if isinstance(item, str) else None
@@ -230,6 +232,20 @@ def axes_of(module: Module, axes: Any) -> tuple[Axis, ...]:
             )
         out.append(own if isinstance(own, Dim) else item)
     return tuple(out)
+
+
+def _read(text: str) -> tuple[str, ...]:
+    """The names in a text, one for each axis."""
+    entries = parse(text, "as_torch")
+    for entry in entries:
+        if isinstance(entry, type(...)) or len(entry) != 1:
+            raise value_error(
+                f'as_torch: "{text_of(entry)}" is not one dim.',
+                [("axes", text)],
+                "A module gets arrays as they are: each axis is one dim and has a name. Others are made before it:",
+                "net(x.unflatten(-1, (heads, size)))    # or x.flatten(...), x.squeeze(...)",
+            )
+    return tuple(str(name) for entry in entries if not isinstance(entry, type(...)) for name in entry)
 
 
 def _named(axis: Axis, known: Mapping[str, Axis]) -> Axis:

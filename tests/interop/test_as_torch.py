@@ -565,6 +565,23 @@ def test_an_argument_that_nothing_is_known_of_is_refused():
         rf.as_torch(Attends(), {"query": ["batch", "target", A], "keys": ["batch", "source", A]})
 
 
+def test_axes_are_read_as_everywhere_and_each_is_one_dim():
+    x = torch.randn(2, 3)
+    linear = rf.Linear(A, B)
+    assert torch.equal(rf.as_torch(linear, "batch, in_dim")(x), rf.as_torch(linear, "batch in_dim")(x))
+    for text, said in (("batch (time in_dim)", "(time in_dim)"), ("... in_dim", "..."), ("batch 1 in_dim", "1")):
+        with raises_message(
+            ValueError,
+            f"""
+            as_torch: "{said}" is not one dim.
+              axes  {text}
+            A module gets arrays as they are: each axis is one dim and has a name. Others are made before it:
+                net(x.unflatten(-1, (heads, size)))    # or x.flatten(...), x.squeeze(...)
+            """,
+        ):
+            rf.as_torch(rf.Linear(A, B), text)
+
+
 def test_an_array_with_other_axes_is_refused():
     pt = net()
     with raises_message(
