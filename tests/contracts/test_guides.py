@@ -11,6 +11,7 @@ import rfnb as rf
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+HEADING = re.compile(r"^(?=##+ )", re.MULTILINE)
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
@@ -27,14 +28,15 @@ def run(guide: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict, int]:
     """Names after all blocks, and how many of them showed what they print."""
     names: dict = {"__name__": guide}
     shown = 0
-    for code, text in BLOCK.findall((DOCS / guide).read_text()):
-        if "import transformers" in code and importlib.util.find_spec("transformers") is None:
+    for section in HEADING.split((DOCS / guide).read_text()):
+        if "import transformers" in section and importlib.util.find_spec("transformers") is None:
             continue
-        exec(compile(code, guide, "exec"), names)
-        printed = capsys.readouterr().out
-        if text:
-            assert_same_text(printed, text)
-            shown += 1
+        for code, text in BLOCK.findall(section):
+            exec(compile(code, guide, "exec"), names)
+            printed = capsys.readouterr().out
+            if text:
+                assert_same_text(printed, text)
+                shown += 1
     return names, shown
 
 
@@ -59,6 +61,21 @@ def test_search_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
 def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     names, shown = run("control.md", capsys)
     assert shown >= 5 and names["run"].branches == [names["branch"]]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")  # what torch says of its fast path
+def test_your_model_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
+    names, shown = run("your-model.md", capsys)
+    assert shown >= 8 and isinstance(names["trace"], rf.Trace)
+
+
+DOOR = re.compile(r"rf\.(record|named|as_torch|watch|ctc_output|transducer_output|beams_of|viz\.attention)\(")
+
+
+def test_each_door_to_a_model_takes_at_most_five_lines():
+    doors = [code for code, _ in BLOCK.findall((DOCS / "your-model.md").read_text()) if DOOR.search(code)]
+    assert len(doors) >= 8
+    assert [code for code in doors if sum("rf." in line for line in code.splitlines()) > 5] == []
 
 
 @pytest.fixture
