@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.names import Names
@@ -82,6 +83,8 @@ def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
         return [(name, value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return []
+    if isinstance(value, PackedSequence):
+        return [(f"{name}.data", value.data)]
     items: Any = ()
     if isinstance(value, dict) or hasattr(value, "items"):
         items = value.items()

@@ -78,7 +78,7 @@ def _tell(call: Any, name: str, mask: torch.Tensor, batch: Dim, time: Dim) -> No
     if real is not None:
         call.names.masks[time] = real
     if not right:
-        time.remark = f"no lengths: the padding in {name} is not behind the ends"
+        time.remark = f"no lengths: {name} has padding elsewhere"
 
 
 def _real(name: str, mask: torch.Tensor) -> np.ndarray[Any, Any]:

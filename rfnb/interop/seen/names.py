@@ -41,6 +41,7 @@ class Names:
     Attributes:
         said: The paths of which was said that they could not be seen into.
         masks: By dim, a NumPy array {batch, time} of what is real, where that makes no lengths.
+        steps: By the path of a cell that is called by itself, a reference to what it has returned last, and the step that it was.
         values: Whether somebody keeps what modules return.
     """
 
@@ -57,6 +58,7 @@ class Names:
         self.values: bool = values or (around is not None and around.values)
         self.said: set[str] = set()
         self.masks: dict[Dim, Any] = {}
+        self.steps: dict[str, tuple[Any, int]] = {}
         self._layouts = Layouts()
         self._of_model: dict[tuple[str, int], Dim] = {}
         self._vocabs: dict[tuple[int, int], Dim] = {}

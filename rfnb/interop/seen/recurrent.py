@@ -1,26 +1,170 @@
-"""Recurrent modules of torch."""
+"""nn.LSTM, nn.GRU, nn.RNN and their cells: states and gates of every step.
+
+    i, f, o = sigmoid(...), g = tanh(...);  c' = f c + i g;  h' = o tanh(c')            documentation of torch.nn.LSTM
+    r, z = sigmoid(...), n = tanh(W x + r (W_re h));  h' = (1 - z) n + z h                documentation of torch.nn.GRU
+
+A kernel gives h of the last layer and nothing else. The rest is made of the input and the weights when somebody looks (`gates.py`).
+Events have the path of the module; of several layers or directions those of its parameters: "lstm.l0", "lstm.l0_reverse".
+"""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import PackedSequence
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.readers import reads
+from rfnb.interop.seen.gates import Layers, Step, parts_of
+from rfnb.interop.seen.readers import enters, reads
+from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 
-@reads(torch.nn.RNNBase)
-def dims_of_recurrent(call: Call, result: Any) -> None:
-    """The dims of what a recurrent module returns: the sequence, and the last states {layer, batch, feature}."""
+@enters(nn.RNNBase)
+def before_recurrent(call: Call) -> None:
+    """Note the state of the random generator, where dropout between layers will draw from it."""
+    module: Any = call.module
+    if module.training and module.dropout and module.num_layers > 1 and listening("states"):
+        on_cpu = next(module.parameters()).device.type == "cpu"
+        call.seen["generator"] = torch.get_rng_state() if on_cpu else None
+
+
+@reads(nn.RNNBase)
+def recurrent(call: Call, result: Any) -> None:
+    """The dims of the sequence and of the last states {layer, batch, feature}; states and gates of each step."""
     output, last = result
-    if isinstance(output, PackedSequence) or not call.tensors():
+    source, state = call.inputs["input"], call.inputs.get("hx")
+    names, packed = call.names, isinstance(source, PackedSequence)
+    module: Any = call.module
+    if packed:
+        dims = _dims_of_packed(call, source)
+        names.dims(output.data, ["frames", "feature"], call)
+    else:
+        dims = names.of(source) or names.dims(source, [None] * source.ndim, call, guessed=True)
+        names.dims(output, [*dims[:-1], "feature"], call)
+    batch = [dim for dim in dims[:-1] if dim.kind == "batch"] if len(dims) == 3 else []
+    for raw in last if isinstance(last, tuple) else (last,):
+        names.dims(raw, ["layer", *batch, "feature"], call)
+    if not listening("states"):
         return
-    dims = call.names.of(call.tensors()[0][1])
-    if dims is None:
+    time = next(dim for dim in dims[:-1] if dim not in batch)
+    layers = Layers(module, source, state, output, call.seen.get("generator", False), call.path)
+    size = module.proj_size or module.hidden_size
+    cells = names.of_model("feature", module.hidden_size)
+    hidden = names.of_model("feature", size)
+    rows = 1 if not batch else batch[0].extent
+    num_bytes = (
+        time.extent * rows * (module.hidden_size * (len(parts_of(module)) + 1) + size) * output.data.element_size()
+    )
+    for layer in range(module.num_layers):
+        for direction in range(1 + module.bidirectional):
+            later = Later(_Made(names, layers, (layer, direction), dims[:-1], (cells, hidden), time), num_bytes)
+            if module.num_layers == 1 and not module.bidirectional:
+                probe_later("states", later)
+                continue
+            with trace_context.scope(f"l{layer}" + "_reverse" * direction):
+                probe_later("states", later)
+
+
+class _Made:
+    """Makes the values of the event of a layer in one direction."""
+
+    def __init__(
+        self,
+        names: Any,
+        layers: Layers,
+        place: tuple[int, int],
+        outer: Sequence[Dim],
+        units: tuple[Dim, Dim],
+        time: Dim,
+    ):
+        self._names, self._layers, self._place = names, layers, place
+        self._outer, self._units, self._time = tuple(outer), units, time
+
+    def __call__(self) -> dict[str, Any]:
+        cells, hidden = self._units
+        values: dict[str, Any] = {}
+        for name, raw in self._layers.states(*self._place).items():
+            values[name] = self._names.seen(raw, (*self._outer, hidden if name == "h" else cells), name)
+        return {**values, "axis": self._time}
+
+
+def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
+    """The dims {batch, time, feature} that a packed sequence has when it is padded, in the order of the module."""
+    names = call.names
+    _, lengths = pad_packed_sequence(PackedSequence(source.data.new_empty(len(source.data), 0).detach(), *source[1:]))
+    count, longest = len(lengths), int(lengths.max()) if len(lengths) else 0
+    around: list[Dim] = [*call.root.dims, *call.root.made]
+    batch = next((dim for dim in around if dim.kind == "batch" and dim.extent == count), None)
+    if batch is None:
+        batch = Dim(count, name="batch", kind="batch")
+        call.root.made.append(batch)
+    same = (names.now(dim) for dim in around if dim.kind == "spatial" and dim.extent == longest)
+    time = next((dim for dim in same if _has_lengths(dim, batch, lengths.tolist())), None)
+    if time is None and count and int(lengths.min()) == longest:
+        time = next((dim for dim in around if dim.kind == "spatial" and dim.size == longest), None)
+    if time is None:
+        time = ragged_dim(lengths.numpy().astype("int32"), over=batch, name="time")
+        time.kind = "spatial"
+        old = next((dim for dim in call.root.dims if dim.kind == "spatial" and dim.size == longest), None)
+        if old is not None:  # the outermost module got it padded
+            time.name = old.name
+            names.becomes(old, time)
+        call.root.made.append(time)
+    feature = names.dims(source.data, ["frames", "feature"], call)[-1]
+    return (batch, time, feature) if call.module.batch_first else (time, batch, feature)
+
+
+def _has_lengths(dim: Dim, batch: Dim, lengths: list[int]) -> bool:
+    return (
+        dim.size is None and dim.length_dims == (batch,) and dim.lengths is not None and dim.lengths.tolist() == lengths
+    )
+
+
+# -- cells -----------------------------------------------------------------------------------------------------------------------
+@reads(nn.RNNCellBase)
+def cell(call: Call, result: Any) -> None:
+    """The states and gates of a step. The n-th call of a cell in an outermost call is step n; of a cell that is called by itself the one
+    that goes on from what it has returned last."""
+    names, source = call.names, call.inputs["input"]
+    dims = names.of(source) or names.dims(source, [None] * source.ndim, call, guessed=True)
+    states = result if isinstance(result, tuple) else (result,)
+    for raw in states:
+        names.dims(raw, [*dims[:-1], "feature"], call)
+    step = _step_of(call, states[0])
+    if not listening("states"):
         return
-    call.names.dims(output, [*dims[:-1], "feature"], call)
-    batch = [dims[0 if call.module.batch_first else 1]] if len(dims) == 3 else []
-    for state in last if isinstance(last, tuple) else (last,):
-        call.names.dims(state, ["layer", *batch, "feature"], call)
+    made = Step(call.module, source, call.inputs.get("hx"), states, call.path)
+    out = names.of(states[0])
+    assert out is not None
+
+    def make() -> dict[str, Any]:
+        return {name: names.seen(raw, out, name) for name, raw in made.states().items()}
+
+    later = Later(make, states[0].numel() * states[0].element_size() * (len(parts_of(call.module)) + len(states)))
+    if step is None:
+        probe_later("states", later)
+        return
+    with trace_context.loop("", step):
+        probe_later("states", later)
+
+
+def _step_of(call: Call, h: torch.Tensor) -> int | None:
+    """The step that a call of a cell is; None where the place of the run has one already."""
+    if trace_context.place.step is not None:
+        return None
+    if call.outer is not None:
+        counts = call.root.seen.setdefault("steps", {})
+        counts[call.path] = counts.get(call.path, -1) + 1
+        return int(counts[call.path])
+    before = call.names.steps.get(call.path)
+    given = call.inputs.get("hx")
+    given = given[0] if isinstance(given, (tuple, list)) else given
+    goes_on = before is not None and given is not None and before[0]() is given
+    step = before[1] + 1 if goes_on and before is not None else 0
+    call.names.steps[call.path] = weakref.ref(h), step
+    return step

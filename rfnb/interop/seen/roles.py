@@ -107,7 +107,11 @@ def _last_is_feature(module: Any, name: str, raw: torch.Tensor) -> Roles | None:
 
 @_takes(nn.RNNBase)
 def _recurrent(module: nn.RNNBase, name: str, raw: torch.Tensor) -> Roles | None:
-    return sequence(module.batch_first, raw.ndim) if name == "input" else None
+    if name == "input":
+        return sequence(module.batch_first, raw.ndim)
+    if name == "input.data":
+        return ["frames", "feature"]
+    return ["layer", "batch", "feature"] if raw.ndim == 3 else ["layer", "feature"]
 
 
 @_takes(nn.RNNCellBase)
