@@ -11,6 +11,7 @@ rows of them are compared with what the function has returned. Models that write
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import re
 import sys
@@ -26,14 +27,16 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.functions import opens, unheard
+from rfnb.interop.seen.hf_cache import past_around
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
-from rfnb.interop.seen.streams import attention_dims
+from rfnb.interop.seen.streams import attention_dims, is_cross
 from rfnb.trace.probe import Later, listening, probe_later
 
 _EAGER = re.compile(r"(^|_)eager_attention_forward$")
 _OFFERED = "attention"  # in `Call.seen`: how many attentions were offered in it
+_MOST_CELLS = 1 << 22
 _lock = threading.Lock()
 _open: list[int] = []
 _put: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is there now
@@ -127,11 +130,19 @@ def _tell(
         )
     if any(given.get(name) is not None for name in ("cu_seq_lens_q", "cu_seq_lens_k")) and weights is None:
         raise ValueError("sequences are packed one behind the other, and only the function knows where they end")
+    eager = bool(_EAGER.search(getattr(function, "__name__", "")))
+    key, mask = _written(call, query, key, mask)
     scored = _scored(function, module, query, key, mask, given)
     dropout = float(given.get("dropout") or 0.0)
     own = weights.detach() if isinstance(weights, torch.Tensor) and tuple(weights.shape) == scored.shape else None
-    if dropout or (own is not None and own.numel() * own.element_size() > scored.num_bytes and not _odd(given)):
-        own = None  # queries and keys are less, and have no dropout
+    # Queries and keys may be less, and have no dropout; what another function returns is its own affair.
+    if (
+        own is not None
+        and eager
+        and not _odd(given)
+        and (dropout or own.numel() * own.element_size() > scored.num_bytes)
+    ):
+        own = None
     dims = attention_dims(call, query.shape, key.shape)
     error = None if own is not None or dropout else _error(call, scored, value, output)
     offer(call, scored, dims, own, error)
@@ -219,9 +230,10 @@ def is_twinless(target: Dim, source: Dim) -> bool:
 def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: dict[str, Any]) -> Scored:
     name = getattr(function, "__name__", "")
     wide = mask is not None and (not isinstance(mask, torch.Tensor) or mask.ndim == 4)  # everything is in it
-    eager, sdpa = bool(_EAGER.search(name)), name == "sdpa_attention_forward"
-    causal = given.get("is_causal")
-    causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
+    eager, sdpa = bool(_EAGER.search(name)), name == "sdpa_attention_forward"  # masks of these have everything in them
+    # The kernels of flash attention were told by the module alone; others have a parameter for it.
+    told = given.get("is_causal") if "is_causal" in _parameters(function) else None
+    causal = bool(getattr(module, "is_causal", True) if told is None else told)
     sinks = next((given[each] for each in ("s_aux", "sinks") if given.get(each) is not None), None)
     if sinks is None and eager:
         sinks = getattr(module, "sinks", None)
@@ -234,6 +246,25 @@ def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: 
         window=int(window) if window is not None and not wide and not eager and not sdpa else None,
         softcap=given.get("softcap"), sinks=sinks.detach() if isinstance(sinks, torch.Tensor) else None,
     )  # fmt: skip
+
+
+def _written(call: Call, query: torch.Tensor, key: torch.Tensor, mask: Any) -> tuple[torch.Tensor, Any]:
+    """The keys and the mask without the places of a cache that nothing is in yet. A cache that is written in place is copied."""
+    past = None if is_cross(call) else past_around(call)
+    if past is not None and key.shape[2] > past.length + query.shape[2]:
+        end = past.length + query.shape[2]
+        key = key[:, :, :end].clone()
+        mask = mask[..., :end] if isinstance(mask, torch.Tensor) and mask.ndim == 4 else mask
+    elif past is not None and (key.is_inference() or key._version):
+        key = key.clone()
+    return key, mask
+
+
+def _parameters(function: Any) -> Any:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return ()
 
 
 _KNOWN = {
@@ -251,13 +282,15 @@ def _odd(given: dict[str, Any]) -> bool:
 def _error(call: Call, scored: Scored, value: Any, output: Any) -> torch.Tensor | None:
     """The difference of the output that a few rows make, beside the size of the values; once for each kind of call of a module."""
     done = _checked.setdefault(call.names, set())
-    _, _, targets, sources = scored.shape
+    targets, sources = scored.shape[2:]
     case = (id(call.module), targets == 1, targets == sources)
     if case in done or not isinstance(output, torch.Tensor) or not isinstance(value, torch.Tensor):
         return None
     done.add(case)
     batch, heads = scored.shape[:2]
     if tuple(output.shape[:3]) != (batch, targets, heads) or output.shape[-1] != value.shape[-1]:
+        return None
+    if hasattr(scored.mask, "mask_mod") and targets * sources > _MOST_CELLS:  # it would be written out for that
         return None
     with torch.no_grad():
         worst = torch.zeros((), device=output.device)

@@ -62,6 +62,16 @@ def past_of(call: Call) -> Past | None:
     return past if length else None
 
 
+def past_around(call: Call | None) -> Past | None:
+    """The cache of the model around a call; None if it has none."""
+    while call is not None:
+        past: Past | None = call.seen.get(_PAST)
+        if past is not None and past.cache is not None:
+            return past
+        call = call.outer
+    return None
+
+
 def remember(call: Call, ids: torch.Tensor | None, result: Any) -> None:
     """Note which tokens a cache is of when a call has added its own."""
     past: Past | None = call.seen.get(_PAST)

@@ -80,10 +80,12 @@ def _give(
 ) -> Stream | None:
     """The dims of a tensor {batch, time, ...}, which are its own from now on."""
     if call.names.of(raw) is None:
-        lengths = lengths_of(mask, raw) if around is None else None
-        stream = around if lengths is None else None
-        if lengths is not None or around is None:
-            same = next((s for s in (batches, around) if s is not None and s.batch.extent == raw.shape[0]), None)
+        lengths = lengths_of(mask, raw)
+        stream = around if around is not None and _has(around.time, lengths) else None
+        if stream is None and (lengths is not None or around is None):
+            same = next(
+                (each for each in (batches, around) if each is not None and each.batch.extent == raw.shape[0]), None
+            )
             batch = same.batch if same is not None else Dim(raw.shape[0], name="batch", kind="batch")
             time = Dim(raw.shape[1], name=name) if lengths is None else ragged_dim(lengths, over=batch, name=name)
             stream = Stream(batch, time)
@@ -93,6 +95,12 @@ def _give(
         roles: list[str | Dim] = [found.batch, found.time, "feature"]
         call.names.tensor(raw, roles[: raw.ndim], call)
     return dims_of(raw, call, around)
+
+
+def _has(time: Dim | None, lengths: np.ndarray | None) -> bool:
+    """Whether a dim may be the one with these lengths; None: not known."""
+    own = time.lengths if time is not None else None
+    return lengths is None or (own is not None and own.shape == lengths.shape and bool((own == lengths).all()))
 
 
 def lengths_of(mask: torch.Tensor | None, raw: torch.Tensor) -> np.ndarray | None:

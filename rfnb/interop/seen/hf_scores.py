@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -20,7 +21,8 @@ class Scored:
     """The parts of which weights are made: queries (batch, head, target, feature) and keys (batch, head of keys, source, feature).
 
     Attributes:
-        mask: Added to the scores, or false where nothing is seen: broadcasts to (batch, head, target, source); or (batch, source).
+        mask: Added to the scores, or false where nothing is seen: broadcasts to (batch, head, target, source); or (batch, source); or of
+            flex attention, which has a function of four indices, made when it is needed.
         bias: Of positions, likewise added.
         causal: Whether nothing ahead is seen; the last query stands at the last key.
         window: How many positions up to its own a query sees.
@@ -30,7 +32,7 @@ class Scored:
     query: torch.Tensor
     key: torch.Tensor
     scale: float
-    mask: torch.Tensor | None = None
+    mask: Any = None
     bias: torch.Tensor | None = None
     causal: bool = False
     window: int | None = None
@@ -50,6 +52,7 @@ class Scored:
     def weights(self, first: int = 0, end: int | None = None) -> torch.Tensor:
         """The rows of these queries, float32."""
         end = self.query.shape[2] if end is None else end
+        self._make_mask()
         groups = self.query.shape[1] // self.key.shape[1]
         with torch.no_grad():
             key = self.key.repeat_interleave(groups, 1) if groups > 1 else self.key
@@ -82,10 +85,18 @@ class Scored:
         """The positions that may be seen by the mask, without causality and windows; broadcasts to the shape. None: all."""
         if self.mask is None:
             return None
+        self._make_mask()
         mask = _wide(self.mask)
         if mask.dtype == torch.bool or not mask.is_floating_point():
             return mask != 0
         return mask > torch.finfo(mask.dtype).min / 2
+
+    def _make_mask(self) -> None:
+        function = getattr(self.mask, "mask_mod", None)
+        if function is not None:
+            batch, _, targets, sources = self.shape
+            create = import_module("torch.nn.attention.flex_attention").create_mask
+            self.mask = create(function, batch, 1, targets, sources, device=str(self.query.device))
 
     def _rows(self, raw: torch.Tensor, first: int, end: int) -> torch.Tensor:
         raw = _wide(raw)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
+from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.hf_attention import _OFFERED
-from rfnb.interop.seen.streams import attention_dims, stream_of
+from rfnb.interop.seen.hf_attention import _OFFERED, is_twinless
+from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 
 
@@ -31,6 +33,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             return
         raw = raw.unflatten(0, (batch, -1))
     dims = attention_dims(home, (*raw.shape[:3], 0), (*raw.shape[:2], raw.shape[3], 0))
+    real = _padding(home, raw, dims)
     version = 0 if raw.is_inference() else raw._version
 
     def make() -> dict[str, Any]:
@@ -38,6 +41,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             "weights": Tensor("weights", list(dims), raw_tensor=raw),
             "axis": dims[3],
             "target": dims[2],
+            **masks(raw, dims, real),
         }
         if not raw.is_inference() and raw._version != version:
             values["remark"] = "These are no weights of the model any more: it has changed them in place since."
@@ -45,6 +49,34 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
 
     home.seen[_OFFERED] = home.seen.get(_OFFERED, 0) + 1
     probe_later("attention", Later(make, raw.numel() * raw.element_size()))
+
+
+def masks(raw: torch.Tensor, dims: Sequence[Dim], real: torch.Tensor | None) -> dict[str, Any]:
+    """Say what may not be seen, by weights that are exactly 0 and by the padding that the dims do not tell of."""
+    targets, sources = raw.shape[2:]
+    ahead = torch.ones(targets, sources, dtype=torch.bool, device=raw.device).triu(sources - targets + 1)
+    both = real is not None and targets == sources and not is_twinless(dims[2], dims[3])
+    rows = real[:, None, :, None] if real is not None and both else torch.ones((), dtype=torch.bool, device=raw.device)
+    causal = targets > 1 and targets <= sources and not bool((raw.bool() & rows & ahead).any())
+    if real is None:
+        return {"causal": causal}
+    mask = real[:, None, :].expand(-1, targets, -1)
+    mask = mask & real[:, :, None] if both else mask
+    mask = mask & ~ahead if causal else mask
+    return {"causal": False, "mask": Tensor("mask", [dims[0], dims[2], dims[3]], raw_tensor=mask)}
+
+
+def _padding(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> torch.Tensor | None:
+    """The mask (batch, source) of the model around, where it is no matter of lengths."""
+    around: Call | None = call
+    while around is not None and dims[3].lengths is None:
+        name = "encoder_attention_mask" if is_cross(call) else "attention_mask"
+        mask = around.inputs.get(name)
+        if isinstance(mask, torch.Tensor) and mask.ndim == 2:
+            fits = tuple(mask.shape) == (raw.shape[0], raw.shape[3])
+            return mask.detach() != 0 if fits else None
+        around = around.outer
+    return None
 
 
 def attention_around(call: Call) -> Call | None:

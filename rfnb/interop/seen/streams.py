@@ -35,6 +35,8 @@ def stream_of(call: Call | None) -> Stream | None:
     if _STREAM not in call.seen:
         call.seen[_STREAM] = _found(call)
     found: Stream | None = call.seen[_STREAM]
+    if found is not None:  # lengths may have become known
+        found = Stream(call.names.now(found.batch), call.names.now(found.time) if found.time is not None else None)
     return found
 
 
@@ -47,15 +49,17 @@ def dims_of(raw: torch.Tensor, call: Call, stream: Stream | None, name: str = "t
     """The stream of one tensor {batch, time, ...}: what is known of it, else `stream` if its sizes agree, else one that begins here."""
     if raw.ndim < 2:
         return None
-    known = call.names.of(raw)
-    if known is not None:
-        batch = next((dim for dim in known if dim.kind == "batch"), None)
-        times = [dim for dim in known if dim is not batch and dim.kind != "feature"]
-        if batch is not None and len(times) == 1:
-            return Stream(batch, times[0])
+    known = call.names.of(raw) or ()
+    batch = next((dim for dim in known if dim.kind == "batch"), None)
+    times = [dim for dim in known if dim is not batch and dim.kind != "feature"]
+    own = Stream(batch, times[0]) if batch is not None and len(times) == 1 else None
+    if own is not None and not times[0].guessed:
+        return own
     sizes = (raw.shape[0], raw.shape[1])
     if stream is not None and _is(stream.batch, sizes[0]) and stream.time is not None and _is(stream.time, sizes[1]):
         return stream
+    if own is not None:
+        return own
     around: Call | None = call
     while around is not None:
         if sizes in around.seen.get(_BEGUN, {}):
@@ -63,8 +67,8 @@ def dims_of(raw: torch.Tensor, call: Call, stream: Stream | None, name: str = "t
             return begun
         around = around.outer
     same = stream is not None and _is(stream.batch, sizes[0])
-    batch = stream.batch if stream is not None and same else Dim(sizes[0], name="batch", kind="batch")
-    new = Stream(batch, Dim(sizes[1], name=_name(call, name)))
+    rows = stream.batch if stream is not None and same else Dim(sizes[0], name="batch", kind="batch")
+    new = Stream(rows, Dim(sizes[1], name=_name(call, name)))
     (call.outer or call).seen.setdefault(_BEGUN, {})[sizes] = new
     return new
 
