@@ -142,6 +142,7 @@ class _Page:
         self.trace, self.tokens, self.searches, self.live, self.hands = trace, tokens, searches, live, hands
         self._axes: dict[Dim, str] = {}
         self._batches: dict[Any, str] = {}
+        self._written: dict[Dim, Dim] = {}
 
     def runs(self, wanted: Any) -> Iterator[_Run]:
         """The last runs of each path, in the order of the parts."""
@@ -269,7 +270,11 @@ class _Page:
             with_slots(
                 made.head["maps"], made.blocks, list(np.moveaxis(maps, 2, 0).swapaxes(2, 3)), before=followed.before
             )
-        made.head.update(axis=self._axis(loop_dim_of(run.events[0])), col_axis=self._axis(axis.dim), best=True)
+        made.head.update(
+            axis=self._axis(loop_dim_of(run.events[0])),
+            col_axis=self._axis(axis.dim if before is None else self._after(before)),
+            best=True,
+        )
         if self.hands and followed.is_whole:
             inner = [Axis(dim.name, dim.extent, dim) for dim in followed.inner if dim.name != axis.name]
             heads = sizes(sorted(inner, key=lambda each: "head" in each.name))
@@ -386,6 +391,10 @@ class _Page:
             same = sum(other.name == base.name for other in self._axes)
             self._axes[base] = f"{base.name} {same + 1}" if same else base.name
         return self._axes[base]
+
+    def _after(self, before: Dim) -> Dim:
+        """The dim that stands for the positions of a prompt and those that were written after it, the same in all layers."""
+        return self._written.setdefault(before, Dim(1, name="source"))
 
     def _batch(self, run: _Run, labels: list[str]) -> str:
         """The sequences that a view is of: "" those of the first view, else a number. Only views of the same ones are linked."""

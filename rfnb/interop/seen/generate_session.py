@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,13 @@ from rfnb.interop.seen.generate_steps import Steps
 from rfnb.interop.seen.names import Names
 from rfnb.rec.hold import holding
 from rfnb.trace.probe import heard_as, probe, trace_context
+
+
+class _Of(NamedTuple):
+    """A module in the place of a call of it."""
+
+    module: Any
+    path: str = ""
 
 
 class Session:
@@ -129,10 +136,19 @@ class Session:
         else:
             self._search = RowSearch(rows // each, each, device)
         self._steps.start(rows // each, each)
-        embedding = self.model.get_output_embeddings()
-        if embedding is not None:
-            self._vocab = Dim(len(embedding.weight), name="vocab", vocab=self._labels(len(embedding.weight)))
+        head = self.model.get_output_embeddings()
+        if head is not None:
+            self._vocab = self._vocab_of(head)
             self._decisions = Decisions(self._vocab, rows // each, each, input_ids.shape[1], is_beam=config.beams > 1)
+
+    def _vocab_of(self, head: Any) -> Dim:
+        """The labels that are written: those of the head, else of the embedding of the decoder, if they are as many."""
+        size = len(head.weight)
+        decoder = self.model.get_decoder() if self.model.config.is_encoder_decoder else self.model
+        for module in (head, decoder.get_input_embeddings()):
+            if module is not None and len(module.weight) == size and self.names.vocab_of(_Of(module), size) is not None:
+                return self.names.vocab_dim(_Of(module), size)
+        return self.names.vocab_dim(_Of(head), size)
 
     def _beam_step(
         self, search: BeamSearch, scores: torch.Tensor, own: torch.Tensor, ids: torch.Tensor, hits: torch.Tensor
@@ -153,7 +169,7 @@ class Session:
 
     def _offer(self, fields: dict[str, np.ndarray], labels: int) -> None:
         if self._vocab is None or self._vocab.extent != labels:
-            self._vocab = Dim(labels, name="vocab", vocab=self._labels(labels))
+            self._vocab = Dim(labels, name="vocab")
         rank = (
             {"rank_exponent": float(self.config.of("length_penalty"))} if isinstance(self._search, BeamSearch) else {}
         )
@@ -162,9 +178,6 @@ class Session:
             "beams", **self._steps.fields(fields, self._vocab), by_rank=not sampled and self.config.samples == 1,
             about=self.config.text, config=dict(self.config.said), **rank,
         )  # fmt: skip
-
-    def _labels(self, size: int) -> list[str] | None:
-        return None
 
     def _translated(self, kind: str, place: Any, values: Any) -> Iterator[tuple[str, Any, Any]]:
         yield from self._steps.heard(kind, place, values, self.step)

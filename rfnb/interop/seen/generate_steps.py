@@ -32,6 +32,7 @@ class Steps:
     def __init__(self) -> None:
         self.batch, self.beam, self.rows = (Dim(1, name=name, kind=name) for name in ("batch", "beam", "batch"))
         self._query = self._prompt = Dim(1, name="time")
+        self._sources: dict[int, Dim] = {}  # of self-attention in the steps
         self._real: dict[Dim, Dim] = {}  # of dims of this call those that are also known outside of it
         self._read: list[tuple[Dim, ...]] = []  # of tokens that were read before the first step
 
@@ -132,7 +133,8 @@ class Steps:
             made["causal"] = False
         if isinstance(axis, Dim) and "weights" in values and self._known(axis) not in self._real.values():
             if axis.extent == self._prompt.extent + step:
-                made["before"], made["axis"] = self._prompt, Dim(axis.extent, name="source")
+                source = self._sources.setdefault(axis.extent, Dim(axis.extent, name="source"))
+                made["before"], made["axis"] = self._prompt, source
                 for name, value in made.items():  # in the first step they are those of the prompt
                     if isinstance(value, Tensor):
                         dims = [made["axis"] if dim is axis else dim for dim in value.dims]
