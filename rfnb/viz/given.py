@@ -31,15 +31,16 @@ def plain(value: Any, dims: Any) -> Any:
     return named(value, dims) if foreign.knows_axes(value) else value
 
 
-def of_output(value: Any, ends: str, where: str, ask: str) -> Any:
+def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False) -> Any:
     """The fields of a model's output whose names end so, by what is in front; any other value as it is.
 
     Args:
         ends: "attentions".
         ask: The argument with which a model gives them: "output_attentions=True".
+        one: Whether they are drawn beside each other only if they are of one field.
 
     Raises:
-        ValueError: If the output has none.
+        ValueError: If the output has none, or several that do not go together.
     """
     if not is_model_output(value):
         return value
@@ -57,7 +58,25 @@ def of_output(value: Any, ends: str, where: str, ask: str) -> Any:
             "A model gives them when it is asked to:",
             f"output = model(..., {ask})",
         )
-    return found if len(found) > 1 else next(iter(found.values()))
+    if len(found) == 1:
+        return next(iter(found.values()))
+    counts = {label: _sequences(item) for label, item in found.items()}
+    if one or len(set(counts.values())) > 1:
+        fields = [f"{label}_{ends}".lstrip("_") for label in found]
+        raise value_error(
+            f"{where}: the fields of this output are of different {'steps' if one else 'sequences'}.",
+            [(field, f"{count} sequences") for field, count in zip(fields, counts.values())],
+            "What is drawn together has the same steps and sequences; a beam search has several for one of its input. Say which:",
+            f"rf.viz.{where}(output.{fields[0]})",
+        )
+    return found
+
+
+def _sequences(value: Any) -> int:
+    """The size of the first axis of the first array in nested tuples."""
+    while isinstance(value, (list, tuple)) and not foreign.is_array(value):
+        value = value[0]
+    return int(value.shape[0])
 
 
 def by_layer(value: Any, dims: Any, *, least: int) -> dict[str, Any] | None:
@@ -91,6 +110,23 @@ def flat_layers(weights: Mapping[Any, Any], dims: Any, *, least: int) -> dict[st
         else:
             out |= {", ".join(filter(None, [str(label), name])): item for name, item in inner.items()}
     return out
+
+
+def joined_in(weights: Any, where: str) -> tuple[Any, dict[str, Any]]:
+    """The weights with the steps of generate joined, also those in a dict; and by label what each step had seen."""
+    if is_of_steps(weights):
+        joined = joined_steps(weights, where)
+        return joined.layers, dict.fromkeys(joined.layers, joined.seen)
+    if not isinstance(weights, Mapping) or not any(map(is_of_steps, weights.values())):
+        return weights, {}
+    out: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    for label, value in weights.items():
+        each, masks = joined_in(value, where)
+        layers = flat_layers({label: tuple(each.values()) if masks else each}, None, least=3)
+        out |= layers
+        seen |= dict.fromkeys(layers, next(iter(masks.values()), None))
+    return out, seen
 
 
 def is_of_steps(value: Any) -> bool:

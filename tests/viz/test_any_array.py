@@ -423,3 +423,57 @@ def test_arrays_of_jax():
             assert to_json(made_of(given)) == to_json(made_of(values))
         assert np.array_equal(rf.named(given, "target source").numpy(), WEIGHTS)
         assert rf.viz.dims(given, names="target source").spec.head["rows"][0]["stats"]["cells"] == 35
+
+
+def bart():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.BartConfig(
+        vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=8, decoder_ffn_dim=8, attn_implementation="eager", bos_token_id=0, eos_token_id=2, pad_token_id=1,
+        decoder_start_token_id=2,
+    )  # fmt: skip
+    return transformers.BartForConditionalGeneration(config).eval()
+
+
+def test_generate_with_an_encoder_has_three_kinds_of_layers():
+    model, ids = bart(), torch.randint(3, 30, (2, 7))
+    options = {
+        "max_new_tokens": 4,
+        "return_dict_in_generate": True,
+        "output_attentions": True,
+        "output_hidden_states": True,
+    }
+    output = model.generate(ids, num_beams=1, do_sample=False, **options)
+    spec = rf.viz.attention(output).spec
+    assert {name.partition(",")[0] for name in spec.head["layers"]} == {"encoder", "decoder", "cross"}
+    assert spec.head["remark"].startswith("The steps of generate are below each other")
+    shapes = {}
+    for entry in spec.head["maps"]:
+        kind, _, layer = spec.head["layers"][entry["at"][0]].partition(", layer ")
+        block, head = spec.blocks[entry["block"]], entry["at"][1]
+        shapes[kind] = block.shape[1:]
+        if kind == "encoder":
+            assert np.array_equal(block, output.encoder_attentions[int(layer)][:, head].numpy())
+        for step, of_step in enumerate(output[f"{kind}_attentions"] if kind != "encoder" else ()):
+            row = of_step[int(layer)][:, head, 0].numpy()
+            assert np.array_equal(block[:, step, : row.shape[1]], row)
+    steps = len(output.decoder_attentions)
+    assert shapes == {"encoder": (7, 7), "cross": (steps, 7), "decoder": (steps, steps)}
+    with refused("""
+        ValueError: states: the fields of this output are of different steps.
+          encoder_hidden_states  2 sequences
+          decoder_hidden_states  2 sequences
+        What is drawn together has the same steps and sequences; a beam search has several for one of its input. Say which:
+            rf.viz.states(output.encoder_hidden_states)
+    """):
+        rf.viz.states(output)
+    assert rf.viz.states(output.decoder_hidden_states).spec.blocks["track0"].shape == (2, steps, 16)
+
+
+def test_the_slots_of_a_beam_are_not_drawn_as_sequences_of_the_encoder():
+    options = {"max_new_tokens": 4, "return_dict_in_generate": True, "output_attentions": True}
+    output = bart().generate(torch.randint(3, 30, (2, 7)), num_beams=3, **options)
+    with pytest.raises(ValueError, match="the fields of this output are of different sequences"):
+        rf.viz.attention(output)
+    assert len(rf.viz.attention(output.encoder_attentions).spec.head["seqs"]) == 2

@@ -23,7 +23,7 @@ from rfnb.viz.attention.maps import Maps, Part
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of, vocab_of
-from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output, plain
+from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, plain
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host
 
@@ -88,12 +88,11 @@ def spec(
         ValueError: If merge is no known marker, mask another word than "causal", or samples do not fit the sequences.
     """
     weights = of_output(weights, "attentions", "attention", "output_attentions=True")
-    remark = None
+    seen: Mapping[str, Any] = {}
     if slider and isinstance(weights, (list, tuple)):
         weights = dict(enumerate(weights))
-    elif is_of_steps(weights):
-        weights, seen = joined_steps(weights, "attention")
-        mask, remark = seen if mask is None else mask, STEPS_REMARK
+    elif not slider:
+        weights, seen = joined_in(weights, "attention")
     if isinstance(mask, str) and mask != CAUSAL:
         raise value_error(
             "attention: there is no such mask.",
@@ -122,7 +121,8 @@ def spec(
             }
             rows = tokens_of(sides["row"], lengths["row"], one.seqs, where="attention", role="target")
             cols = tokens_of(sides["col"], lengths["col"], one.seqs, where="attention", role="source")
-            hidden = hidden_cells(mask, one.named, one.seqs, one.maps, one.target, one.source)
+            masked = seen.get(str(label)) if mask is None else mask
+            hidden = hidden_cells(masked, one.named, one.seqs, one.maps, one.target, one.source)
             part = Part(one.array(), rows, cols, hidden, mask == CAUSAL if isinstance(mask, str) else None)
             if merge is not None and merge is not False:
                 part = part.merged(merge)
@@ -133,8 +133,8 @@ def spec(
         name = slider if isinstance(slider, str) else "step"
         made.slider = {"name": name, "labels": list(map(str, weights))}
     out = made.spec()
-    if remark is not None:
-        out.head["remark"] = remark
+    if seen:
+        out.head["remark"] = STEPS_REMARK
     if samples is None:
         return out
     from rfnb.viz.attention.rail import with_rail

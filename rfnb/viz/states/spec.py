@@ -55,7 +55,7 @@ def spec(
         DimError: If step_dim is not a dim of each track, or is not given and several dims could be meant.
         ShapeError: If the tracks, labels or lengths do not fit together.
     """
-    tracks, remark = of_output(tracks, "hidden_states", "states", "output_hidden_states=True"), None
+    tracks, remark = of_output(tracks, "hidden_states", "states", "output_hidden_states=True", one=True), None
     if is_of_steps(tracks):
         tracks, remark = joined_steps(tracks, "states").layers, STEPS_REMARK
     given = _by_name(tracks, dims)
