@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from viz.gallery import specs
+from viz.gallery import rail, specs
 
 import rfnb as rf
 from rfnb.viz.kinds import KINDS
@@ -24,13 +24,13 @@ IN_EACH_GROUP = """which => document.querySelectorAll(".rfnb-root").forEach(root
 
 @pytest.fixture(scope="module")
 def gallery():
-    """A view of each kind, the first of the gallery that is small."""
+    """A view of each kind, the first of the gallery that is small, and one with a sound above its map."""
     if not AXE.is_file():
         missing = "needs Node.js and `make setup`"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
     small = [spec for spec in specs().values() if sum(block.nbytes for block in spec.blocks.values()) < MOST_BLOCKS]
     views = {kind: next(View(spec) for spec in small if spec.kind == kind) for kind in KINDS}
-    return list(views.values())
+    return [*views.values(), View(rail())]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -13,6 +13,7 @@ from viz.two_searches import branch_tree
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.probe import trace_context
+from rfnb.viz.attention.rail import with_rail
 from rfnb.viz.spec import Spec
 
 HOSTILE = [
@@ -127,6 +128,7 @@ def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
     parts = [
         rf.viz.attention(weights(count, count), source=labels, target=labels, title=title).spec,
         rf.viz.attention({f"{label}{n}": weights(4, 5) for n, label in enumerate(labels)}, title=title).spec,
+        with_words(labels, title),
         rf.viz.states({label + "h": weights(count, 3) for label in labels[:3]}, steps=labels, title=title).spec,
         search(3, 4, labels),
         rf.viz.distribution(
@@ -143,6 +145,13 @@ def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
     from rfnb.viz.group.spec import spec as group
 
     return [*parts, group(parts[:4], title=title)]
+
+
+def with_words(labels: list[str], title: str) -> Spec:
+    """A map with a sound above it, and a word of each label."""
+    spec = rf.viz.attention(weights(2, 2 * len(labels)), title=title).spec
+    words = [(2 * place, 2 * place + 1, label) for place, label in enumerate(labels)]
+    return with_rail(spec, np.sin(np.arange(800.0)), 8000, None, kind="waveform", words=[words])
 
 
 def odd(values: np.ndarray, value: float) -> np.ndarray:
