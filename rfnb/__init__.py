@@ -262,6 +262,7 @@ from rfnb.interop.speech.doors import ctc_output, transducer_lattice, transducer
 from rfnb.interop.net_from_dict import net_from_dict
 from rfnb.interop.processes import mean_over_processes
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint
+from rfnb.interop.watch.start import watch
 from rfnb.interop.xarray_arrays import to_xarray
 
 # -- Modules of this package that are public by themselves -------------------------------------------------------------
@@ -351,8 +352,8 @@ __all__ = [
     "stop_gradient", "stop_gradient_scope", "sub", "swish", "tanh", "tensor", "to_xarray", "top_k", "top_k_mask",
     "top_p_mask", "transducer_beam_search", "transducer_forced_align", "transducer_greedy_decode", "transducer_lattice",
     "transducer_output", "transposed_conv", "true_divide", "unmask", "unmask_initial_state", "unnamed", "unstack",
-    "use_mask_default", "viz", "walk_tensor_consumers", "weight_dropout", "weight_noise", "where", "where_nested",
-    "while_loop", "window", "word_errors", "zeros", "zeros_like",
+    "use_mask_default", "viz", "walk_tensor_consumers", "watch", "weight_dropout", "weight_noise", "where",
+    "where_nested", "while_loop", "window", "word_errors", "zeros", "zeros_like",
 ]
 # fmt: on
 

@@ -14,10 +14,11 @@ from typing import Any
 from rfnb.core.errors import file_not_found_error, os_error, value_error
 from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import whole_file
-from rfnb.trace import tree_file
+from rfnb.trace import training_file, tree_file
 from rfnb.trace.file_values import Reader, Writer, of_type
 from rfnb.trace.probe import Place
 from rfnb.trace.trace import Trace, Truncated
+from rfnb.trace.training import Training
 from rfnb.trace.tree import Tree
 
 FORMAT, VERSION = "rfnb.trace", 1
@@ -44,6 +45,14 @@ def save_tree(tree: Tree, path: str | PathLike[str], name: str) -> None:
     writer = Writer(share=True)
     head = _described(tree[name].trace, writer)
     head["tree"] = tree_file.written(tree, name, writer, lambda trace: _described(trace, writer))
+    _write(head, writer, path)
+
+
+def save_training(training: Training, path: str | PathLike[str]) -> None:
+    """Write a training as a trace without events, with the training beside it; errors as in `save_trace`."""
+    writer = Writer(share=True)
+    head = _described(Trace(), writer)
+    head["training"] = training_file.written(training, writer, lambda trace: _described(trace, writer))
     _write(head, writer, path)
 
 
@@ -90,7 +99,7 @@ def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> N
 
 
 def load_trace(path: str | PathLike[str]) -> Trace:
-    """Read a trace that `trace.save` has written.
+    """Read a trace that `trace.save` has written; of a file of `watch.save` it has the `training`.
 
     Raises:
         FileNotFoundError: No such file.
@@ -120,6 +129,8 @@ def load_trace(path: str | PathLike[str]) -> Trace:
         trace = _trace(head, reader)
         if head.get("tree") is not None:  # a file of one run has none
             trace.tree = tree_file.read(head["tree"], trace, reader, lambda item: _trace(item, reader))
+        if head.get("training") is not None:
+            trace.training = training_file.read(head["training"], reader, lambda item: _trace(item, reader))
         return trace
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]

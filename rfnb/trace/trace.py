@@ -21,6 +21,7 @@ from rfnb.trace.resized import RecordedSizes
 from rfnb.trace.stack import loop_dim_of, step_dim_of
 
 if TYPE_CHECKING:
+    from rfnb.trace.training import Training
     from rfnb.trace.tree import Tree
 
 
@@ -54,12 +55,14 @@ class Trace:
         closed: Whether no more events will come.
         num_bytes: bytes of the values kept.
         tree: Of a trace that was loaded with the branches of its run: these, with their traces.
+        training: Of a trace that was loaded from a file of `watch.save`: what was seen of the training.
         model: The class of the model that the recording was told of, of several all; "" if of none.
     """
 
     def __init__(self, *, limit: int | None = None, model: str = ""):
         self.model = model
         self.tree: Tree | None = None
+        self.training: Training | None = None
         self.events: list[Event] = []
         self.truncated: Truncated | None = None
         self.closed = False

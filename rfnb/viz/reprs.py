@@ -12,6 +12,7 @@ from typing import Any
 from rfnb.control.run import Run
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.trace.training import Training
 from rfnb.viz.kinds import html_of, spec_of
 from rfnb.viz.visible import safe
 
@@ -25,10 +26,11 @@ _STYLES = {
 
 
 def bind() -> None:
-    """Give Tensor and Dim their `_repr_html_`, and a Run its view."""
+    """Give Tensor and Dim their `_repr_html_`, a Run and a Training their view."""
     setattr(Tensor, "_repr_html_", _safe(_of_tensor))  # noqa: B010 (mypy does not take an assignment)
     setattr(Dim, "_repr_html_", _safe(_of_dim))  # noqa: B010
     setattr(Run, "_ipython_display_", _display_run)  # noqa: B010
+    setattr(Training, "_ipython_display_", _display_training)  # noqa: B010
 
 
 def _display_run(run: Run) -> None:
@@ -36,6 +38,13 @@ def _display_run(run: Run) -> None:
     from rfnb.viz.control.live import display_run
 
     display_run(run)
+
+
+def _display_training(training: Training) -> None:
+    """Display a training that is the last line of a cell; it follows."""
+    from rfnb.viz.show import show
+
+    show(training)
 
 
 def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:

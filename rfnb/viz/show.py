@@ -10,6 +10,7 @@ rf.show(run)                  # a run of `rf.run`: its buttons, and all that it 
 rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them beside each other
 rf.show(ctc.align(texts))     # alignments of labels to frames
 rf.show(out, tokenizer=tokenizer)   # what `generate` of transformers gives, see `rf.beams_of`
+rf.show(watch)                # a training that is watched by `rf.watch`, or was
 rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
 
@@ -31,6 +32,7 @@ from rfnb.trace.beams import BeamHistory
 from rfnb.trace.compare import Comparison
 from rfnb.trace.diff import Diff
 from rfnb.trace.trace import Trace
+from rfnb.trace.training import Training
 from rfnb.trace.tree import Tree
 from rfnb.viz.dims.of_transformers import is_encoding
 from rfnb.viz.foreign_views import maker_of
@@ -43,9 +45,9 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
     """Display the view of a value, and return it.
 
     Args:
-        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run, a list or
-            dict of Tensors and Dims, a torch module, an array of any library (`names` are those of its axes), what a model of
-            transformers gives or takes, a Spec, a View.
+        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run,
+            what `rf.watch` gives, a list or dict of Tensors and Dims, a torch module, an array of any library (`names` are those of its
+            axes), what a model of transformers gives or takes, a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
@@ -72,6 +74,8 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         follow = not value.closed if live is None else live and not value.closed
         view = View(of_trace.spec(value, live=follow, **options))
         return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
+    if isinstance(value, Training):
+        return _of_training(value, live, options)
     if isinstance(value, Run):
         from rfnb.viz.control.live import RunView
 
@@ -108,3 +112,15 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         "A view shows dims, attention, beams or states.",
         "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
     )
+
+
+def _of_training(training: Training, live: bool | None, options: dict[str, Any]) -> View:
+    from rfnb.viz import of_training
+    from rfnb.viz.of_epochs import Epochs
+
+    epochs = Epochs()
+    follow = not training.closed if live is None else live and not training.closed
+    view = View(of_training.spec(training, live=follow, epochs=epochs, **options))
+    if not follow:
+        return view
+    return view.follow(training, lambda more: of_training.spec(training, live=more, epochs=epochs, **options))

@@ -1,0 +1,1 @@
+"""A training of torch seen from inside: see docs/contracts/watch.md."""

@@ -1,0 +1,150 @@
+"""Activations: what modules return, in numbers, in the updates that are looked at.
+
+Mean, standard deviation and shares are of at most 65,536 entries of each output, the largest and the dead units of all.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from rfnb.core.tensor import Tensor
+from rfnb.interop.watch.forward import Forward, in_backward
+from rfnb.interop.watch.parts import inner, seen_modules
+from rfnb.nn.module.module import Module
+from rfnb.trace.probe import Ear, Place
+
+MOST_ENTRIES = 1 << 16
+_NEAR = 0.01  # an output of a sigmoid or tanh is saturated if it is so near to its bound
+_CHANNELS_FIRST = (
+    torch.nn.modules.conv._ConvNd,
+    torch.nn.modules.batchnorm._NormBase,
+    torch.nn.GroupNorm,
+)
+
+
+class Activations:
+    """Looks at the modules of a model, between `open` and `close`.
+
+    Attributes:
+        paths: Of the modules, in the order in which the model has them.
+        found: The numbers of those that were called, by path, a vector in the order of `ACTIVATIONS`.
+        seconds: What looking has cost since `open`.
+    """
+
+    def __init__(self, model: Any):
+        self._root = inner(model)
+        self._modules = [] if isinstance(model, torch.nn.DataParallel) else seen_modules(model)
+        self._of_rf = isinstance(self._root, Module)
+        self.paths = [path for path, _ in self._modules]
+        if self._of_rf:
+            self.paths = [path for path, each in self._root.named_modules() if not list(each.children())]
+        self._known = set(self.paths)
+        self._forwards: list[Forward] = []
+        self._ear = Ear(self._hear, lambda kind: kind == "module")
+        self.found: dict[str, torch.Tensor] = {}
+        self.seconds = 0.0
+
+    def open(self) -> None:
+        """Look at what is called from here on."""
+        begin = time.perf_counter()
+        self.found, self.seconds = {}, 0.0
+        for path, module in self._modules:
+            self._forwards.append(Forward(module, self._around(path)))
+        if self._of_rf:
+            self._ear.open()
+        self.seconds += time.perf_counter() - begin
+
+    def close(self) -> None:
+        """Look no more."""
+        for forward in reversed(self._forwards):
+            forward.remove()
+        self._forwards.clear()
+        self._ear.close()
+
+    def _around(self, path: str) -> Any:
+        def around(forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            result = forward.forward(*args, **kwargs)
+            if (
+                path not in self.found
+                and self._root.training
+                and not torch.compiler.is_compiling()
+                and not in_backward()
+            ):
+                self._look(path, forward.module, result)
+            return result
+
+        return around
+
+    def _hear(self, kind: str, place: Place, values: Any) -> None:
+        path = "" if place.module == self._root.get_default_name() else place.module  # the whole model has no path
+        if path in self._known and path not in self.found and torch.is_grad_enabled():
+            outputs = [value for _, value in values.get("outputs") or [] if isinstance(value, Tensor)]
+            self._look(path, None, [value.raw_tensor for value in outputs if value.raw_tensor is not None])
+
+    def _look(self, path: str, module: torch.nn.Module | None, result: Any) -> None:
+        begin = time.perf_counter()
+        x = next((each for each in floats_of(result) if each.numel()), None)
+        if x is not None:
+            with torch.no_grad():
+                self.found[path] = numbers_of(module, x.detach())
+        self.seconds += time.perf_counter() - begin
+
+
+def floats_of(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of real numbers in what a module takes or returns."""
+    if isinstance(value, torch.nn.utils.rnn.PackedSequence):
+        yield value.data
+    elif isinstance(value, torch.Tensor):
+        if value.is_floating_point() and value.layout == torch.strided and not value.is_nested:
+            yield value
+    elif isinstance(value, Tensor):
+        yield from floats_of(value.raw_tensor)
+    elif isinstance(value, dict) or hasattr(value, "items"):
+        for each in value.values():
+            yield from floats_of(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from floats_of(each)
+
+
+def numbers_of(module: torch.nn.Module | None, x: torch.Tensor) -> torch.Tensor:
+    """The numbers of an output as float32 on its device: mean, std, zeros, saturated, largest, dead units."""
+    axis = 1 if isinstance(module, _CHANNELS_FIRST) and x.dim() > 2 else x.dim() - 1
+    others = [other for other in range(x.dim()) if other != axis]
+    units = torch.linalg.vector_norm(x, math.inf, dim=others) if others else x.abs().reshape(-1)
+    entries = entries_of(x).float()
+    std, mean = torch.std_mean(entries, correction=0)
+    zeros, dead = (entries == 0).float().mean(), (units == 0).float().mean()
+    if others == [] or x.numel() == units.numel():  # one frame says nothing about its units
+        dead = torch.full_like(dead, math.nan)
+    return torch.stack([mean, std, zeros, _saturated(module, entries), units.max().float(), dead])
+
+
+def entries_of(x: torch.Tensor) -> torch.Tensor:
+    """Some of the entries, at most `MOST_ENTRIES`, from all over, as a vector."""
+    order = sorted(range(x.dim()), key=x.stride, reverse=True)  # as they lie in memory: no copy of all
+    flat = x.permute(order).reshape(-1)
+    step = -(-flat.numel() // MOST_ENTRIES)
+    while step > 1 and any(math.gcd(step, size) > 1 for size in x.shape if size > 1 and size % step != 1):
+        step += 1  # else the same units again and again
+        if step > 4 * (flat.numel() // MOST_ENTRIES + 1):
+            break
+    return flat[::step]
+
+
+def _saturated(module: torch.nn.Module | None, entries: torch.Tensor) -> torch.Tensor:
+    """The share of entries at the bounds of what the module can return; NaN if it has none."""
+    if isinstance(module, torch.nn.Sigmoid):
+        return ((entries - 0.5).abs() > 0.5 - _NEAR).float().mean()
+    if isinstance(module, torch.nn.Tanh) or (
+        isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) and getattr(module, "nonlinearity", "") != "relu"
+    ):
+        return (entries.abs() > 1 - _NEAR).float().mean()
+    if isinstance(module, torch.nn.Softmax):
+        return (entries > 1 - _NEAR).float().mean()
+    return torch.full((), math.nan, device=entries.device)

@@ -1,0 +1,103 @@
+"""Callbacks: the watch in the training loops of others, by their documented hooks. They are imported here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from rfnb.core.errors import message
+
+_LEFT_OUT = ("epoch", "total_flos", "step")  # of the logs of transformers: no metrics
+
+
+def trainer_callback(watch: Any) -> Any:
+    """A `transformers.TrainerCallback`.
+
+    Raises:
+        ImportError: Without transformers.
+    """
+    base = _base(("transformers",), "TrainerCallback", "as_trainer_callback")
+
+    class WatchCallback(base):  # type: ignore[misc, valid-type]
+        """Watches a training of `transformers.Trainer`."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **kwargs: Any) -> None:
+            watch.begin(optimizer)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            _log(watch, logs)
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            watch.epoch()
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            watch.close()
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+            _log(watch, metrics)
+
+    return WatchCallback()
+
+
+def lightning_callback(watch: Any) -> Any:
+    """A `lightning.pytorch.Callback`.
+
+    Raises:
+        ImportError: Without lightning, or pytorch_lightning.
+    """
+    base = _base(("lightning.pytorch", "pytorch_lightning"), "Callback", "as_lightning_callback")
+
+    class WatchCallback(base):  # type: ignore[misc, valid-type]
+        """Watches a training of Lightning."""
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            watch.begin(list(trainer.optimizers))
+
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+            if loss is not None and getattr(loss, "ndim", 0) == 0:
+                watch.log(loss=loss)
+
+        def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            watch.epoch()
+
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            if not getattr(trainer, "sanity_checking", False):
+                _log(watch, trainer.callback_metrics)
+
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            watch.close()
+
+        def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+            watch.close()
+
+    return WatchCallback()
+
+
+def _base(packages: tuple[str, ...], name: str, method: str) -> Any:
+    for package in packages:
+        try:
+            return getattr(import_module(package), name)
+        except ImportError:
+            continue
+    raise ImportError(
+        message(
+            f"watch.{method}: {packages[0].partition('.')[0]} is not installed.",
+            [("looked for", ", ".join(f"{package}.{name}" for package in packages))],
+            "The callback is a class of it. In a loop of your own no callback is needed:",
+            "with rf.watch(model, optimizer) as watch: ...",
+        )
+    )
+
+
+def _log(watch: Any, logs: Any) -> None:
+    """Log what is a number."""
+    numbers = {
+        str(name): value
+        for name, value in (logs or {}).items()
+        if name not in _LEFT_OUT and not str(name).endswith(("_runtime", "_per_second"))
+        and (isinstance(value, (int, float)) or getattr(value, "ndim", None) == 0)
+    }  # fmt: skip
+    if numbers:
+        watch.log(**numbers)

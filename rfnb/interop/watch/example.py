@@ -1,0 +1,79 @@
+"""The fixed example of a training: what the model does with it, recorded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from rfnb.core.tensor import Tensor
+from rfnb.interop.watch.parts import inner, parameters_of
+from rfnb.interop.watch.untouched import untouched
+from rfnb.trace.record import record
+from rfnb.trace.trace import Trace
+from rfnb.trace.training import Example
+
+LIMIT, ALL = 64 << 20, 256 << 20  # bytes of one recording, and of all
+
+
+class ExampleRun:
+    """Runs the example.
+
+    Args:
+        model: In eval mode meanwhile.
+        example: The arguments, or a function that calls the model. Tensors are copied, so that it stays what it is.
+    """
+
+    def __init__(self, model: Any, example: Any):
+        self._model = model
+        self._warned = False
+        root = inner(model)
+        self.call: Callable[[], Any]
+        if callable(example) and not isinstance(example, (torch.Tensor, Tensor)):
+            self.call = example
+            return
+        device = parameters_of(model)[0].tensor.device
+        given = _copied(example, device)
+        if isinstance(given, dict):
+            self.call = lambda: root(**given)
+        elif isinstance(given, (tuple, list)) and not hasattr(given, "_fields"):
+            self.call = lambda: root(*given)
+        else:
+            self.call = lambda: root(given)
+
+    def record(self) -> Trace | None:
+        """The recording; None, and once a warning, if it fails: the training goes on."""
+        root = inner(self._model)
+        try:
+            with untouched(self._model, evaluating=True), record(model=root, limit=LIMIT) as trace:
+                self.call()
+            return trace
+        except Exception as error:
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"watch: the example could not be run, the training goes on. {type(error).__name__}: {error}",
+                    stacklevel=2,
+                )
+            return None
+
+
+def fewer(examples: list[Example]) -> list[Example]:
+    """The recordings that may be kept: of too many every second one goes, but for the first and the last."""
+    while len(examples) > 2 and sum(one.trace.num_bytes for one in examples) > ALL:
+        last = len(examples) - 1
+        examples = [one for index, one in enumerate(examples) if index % 2 == 0 or index == last]
+    return examples
+
+
+def _copied(value: Any, device: torch.device) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().to(device)
+    if isinstance(value, Mapping) or hasattr(value, "keys"):
+        return {key: _copied(value[key], device) for key in value.keys()}
+    if isinstance(value, (list, tuple)):
+        items = [_copied(item, device) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value

@@ -1,0 +1,184 @@
+"""Find the module that made what is NaN or infinite: do the batch once more, with the same random numbers, module by module.
+
+A child is done before what it is in, so the first call whose output is bad has made it, or got it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import torch
+
+from rfnb.core.errors import ErrorOf
+from rfnb.interop.watch.activations import floats_of
+from rfnb.interop.watch.forward import Forward
+from rfnb.interop.watch.parts import inner, is_whole, parameters_of
+from rfnb.interop.watch.untouched import Generators, generators, set_generators, untouched
+from rfnb.trace.record import record
+from rfnb.trace.trace import Trace
+
+not_finite_error = ErrorOf(FloatingPointError)
+LIMIT = 64 << 20  # bytes of the recording of the batch
+
+
+class Kept(NamedTuple):
+    """A call of the model in the training, as far as it is needed to do it once more.
+
+    Attributes:
+        number: Of the batch, from 1.
+        autocast: Device type, dtype and whether it was on.
+        versions: Of the tensors that it got, to see that they are still the same.
+    """
+
+    number: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    states: Generators
+    autocast: tuple[str, torch.dtype, bool]
+    versions: tuple[int, ...]
+
+
+def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> Kept:
+    """The call that is about to be made."""
+    autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+    return Kept(number, args, kwargs, generators(), autocast, _versions(args, kwargs))
+
+
+class Found(NamedTuple):
+    """The first call whose output is bad.
+
+    Attributes:
+        path: Of the module; "" is the model.
+        kind: Its class.
+        inputs, output: In words.
+        fine: Whether what came in was finite.
+        before: The path of the last module before it whose output was fine; None if there is none.
+        batch: Number of the batch.
+    """
+
+    path: str
+    kind: str
+    inputs: str
+    output: str
+    fine: bool
+    before: str | None
+    batch: int
+
+
+class Again(NamedTuple):
+    """The result of doing it once more.
+
+    Attributes:
+        found: None if all outputs are finite.
+        trace: The recording of that batch; None if there is none.
+        changed: Whether inputs were changed since.
+        order: The paths of the modules, in the order in which they were done.
+    """
+
+    found: Found | None
+    trace: Trace | None
+    changed: bool
+    order: list[str]
+
+
+def do_again(model: Any, calls: list[Kept]) -> Again:
+    """Do the calls of an update once more, until a module gives something bad."""
+    root = inner(model)
+    changed, order = False, []
+    for call in calls:
+        changed |= _versions(call.args, call.kwargs) != call.versions
+        look = _Look(call.number)
+        trace = None
+        with untouched(model, evaluating=False), ExitStack() as stack:
+            device, dtype, enabled = call.autocast
+            stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
+            set_generators(call.states)
+            trace = stack.enter_context(record(model=root, limit=LIMIT))
+            forwards = [Forward(module, look.around(path)) for path, module in _modules(root)]
+            try:
+                root(*call.args, **call.kwargs)
+            except Exception:  # a model may refuse what is not finite; what was seen until then says why
+                pass
+            finally:
+                for forward in reversed(forwards):
+                    forward.remove()
+        order = look.order
+        found = look.found or look.infinite
+        if found is not None:
+            return Again(found, trace, changed, order)
+    return Again(None, None, changed, order)
+
+
+def bad_parameters(model: Any) -> list[str]:
+    """The names of the parameters that are not finite."""
+    return [each.name for each in parameters_of(model) if not bool(torch.isfinite(each.tensor.detach()).all())]
+
+
+class _Look:
+    """Looks at the calls of modules, and notes the first bad ones."""
+
+    def __init__(self, batch: int):
+        self.batch = batch
+        self.found: Found | None = None  # NaN, or plus infinity
+        self.infinite: Found | None = None  # minus infinity, which masks are made of: only if there is nothing else
+        self.order: list[str] = []
+        self._fine: str | None = None
+
+    def around(self, path: str) -> Callable[..., Any]:
+        def around(forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            inputs = [each.detach() for each in floats_of([args, kwargs])]
+            says, bad_inputs = words(inputs), any(map(_is_bad, inputs))
+            result = forward.forward(*args, **kwargs)
+            outputs = [each.detach() for each in floats_of([result])]
+            self.order.append(path)
+            if self.found is None:
+                made = path, type(forward.module).__name__, says, words(outputs), not bad_inputs, self._fine, self.batch
+                if any(map(_is_bad, outputs)):
+                    self.found = Found(*made)
+                elif self.infinite is None and any(bool(torch.isinf(each).any()) for each in outputs):
+                    self.infinite = Found(*made)
+                else:
+                    self._fine = path
+            return result
+
+        return around
+
+
+def _modules(root: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """All modules that may be looked at, also those that others are in."""
+    found: list[tuple[str, torch.nn.Module]] = []
+    closed: list[str] = []
+    for path, module in root.named_modules():
+        if any(path.startswith(f"{other}.") for other in closed) or isinstance(module, torch.jit.ScriptModule):
+            continue
+        found.append((path, module))
+        if is_whole(module):
+            closed.append(path)
+    return found
+
+
+def _is_bad(x: torch.Tensor) -> bool:
+    return bool(torch.isnan(x).any()) or bool((x == torch.inf).any())
+
+
+def words(tensors: list[torch.Tensor]) -> str:
+    """Whether they are finite, in words: "finite, float32 (3, 7)"; "NaN in 4 of 21, float32 (3, 7)"."""
+    if not tensors:
+        return "no numbers"
+    return "; ".join(
+        f"{_state(each)}, {str(each.dtype).removeprefix('torch.')} {tuple(each.shape)}" for each in tensors[:4]
+    )
+
+
+def _state(x: torch.Tensor) -> str:
+    counts = {
+        "NaN": int(torch.isnan(x).sum()), "inf": int((x == torch.inf).sum()), "-inf": int((x == -torch.inf).sum())
+    }  # fmt: skip
+    said = [f"{name} in {count} of {x.numel()}" for name, count in counts.items() if count]
+    return " and ".join(said) or "finite"
+
+
+def _versions(args: Any, kwargs: Any) -> tuple[int, ...]:
+    return tuple(each._version for each in floats_of([args, kwargs]) if not each.is_inference())

@@ -1,0 +1,74 @@
+"""Functions of torch that are seen while a training is watched: what `backward` is called on, and how gradients are clipped.
+
+They are others at their home while any watch is open, and as they were afterwards. Both are looked up there by what calls them
+(`Tensor.backward`, `clip_grad_norm_`), so it does not matter how these were imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any, Protocol
+
+import torch
+import torch.nn.utils.clip_grad as clip_grad
+
+_CLIP = "_clip_grads_with_norm_"
+
+
+class Watcher(Protocol):
+    """The one who is told."""
+
+    def saw_backward(self, tensors: Any) -> None:
+        """Gradients of these are about to be computed."""
+
+    def saw_clip(self, parameters: Any, max_norm: float, total_norm: Any) -> None:
+        """The gradients of these parameters are about to be clipped."""
+
+
+_lock = threading.Lock()
+_watchers: list[Watcher] = []
+_put: list[tuple[Any, str, Any, Any]] = []  # home, name, what was there, what is there now
+
+
+def see(watcher: Watcher) -> None:
+    """Tell a watcher from here on."""
+    with _lock:
+        _watchers.append(watcher)
+        if not _put:
+            _replace(torch.autograd, "backward", _told_backward)
+            if hasattr(clip_grad, _CLIP):
+                _replace(clip_grad, _CLIP, _told_clip)
+
+
+def see_no_more(watcher: Watcher) -> None:
+    """Tell it no more; after the last one all is as it was."""
+    with _lock:
+        _watchers[:] = [other for other in _watchers if other is not watcher]
+        if not _watchers:
+            for home, name, was, now in _put:
+                if getattr(home, name) is now:
+                    setattr(home, name, was)
+            _put.clear()
+
+
+def _replace(home: Any, name: str, told: Any) -> None:
+    was = getattr(home, name)
+
+    @functools.wraps(was)
+    def now(*args: Any, **kwargs: Any) -> Any:
+        told(*args, **kwargs)
+        return was(*args, **kwargs)
+
+    setattr(home, name, now)
+    _put.append((home, name, was, now))
+
+
+def _told_backward(tensors: Any, *_: Any, **__: Any) -> None:
+    for watcher in list(_watchers):
+        watcher.saw_backward(tensors)
+
+
+def _told_clip(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+    for watcher in list(_watchers):
+        watcher.saw_clip(parameters, max_norm, total_norm)

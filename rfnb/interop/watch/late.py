@@ -1,0 +1,79 @@
+"""Late: numbers that a device has been asked for, fetched when they are there. On a CPU they are there at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+
+class Late:
+    """A queue of tensors, and of what is to be done with their values. Nothing waits for a device but `finish`."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[list[torch.Tensor], list[Any], Callable[[np.ndarray], None]]] = deque()
+
+    def put(self, tensors: Sequence[torch.Tensor], use: Callable[[np.ndarray], None]) -> None:
+        """Call `use` with the values, float64 [value], now or in a later step.
+
+        Args:
+            tensors: Scalars or vectors, of any devices and real dtypes.
+        """
+        first = tensors[0]
+        on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
+        if on_cpu and not self._waiting and all(tensor.dtype == first.dtype for tensor in tensors):
+            whole = torch.stack if first.dim() == 0 and all(tensor.dim() == 0 for tensor in tensors) else _joined
+            use(whole(list(tensors)).detach().to(torch.float64).numpy())
+            return
+        groups: dict[tuple[torch.device, torch.dtype], list[tuple[int, torch.Tensor]]] = {}
+        for index, tensor in enumerate(tensors):
+            groups.setdefault((tensor.device, tensor.dtype), []).append((index, tensor.detach().reshape(-1)))
+        hosts: list[torch.Tensor] = []
+        events: list[Any] = []
+        orders: list[int] = []
+        sizes = [tensor.numel() for tensor in tensors]
+        for (device, _), members in groups.items():
+            orders += [index for index, _ in members]
+            flat = torch.cat([tensor for _, tensor in members]).to(
+                torch.float64 if device.type != "mps" else torch.float32
+            )
+            if device.type == "cuda":
+                host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
+                host.copy_(flat, non_blocking=True)
+                event = torch.cuda.Event()
+                event.record(torch.cuda.current_stream(device))
+                events.append(event)
+                hosts.append(host)
+            else:
+                hosts.append(flat)
+        places = (
+            np.argsort(np.concatenate([np.full(sizes[index], index) for index in orders]), kind="stable")
+            if sizes
+            else None
+        )
+        self._waiting.append((hosts, events, lambda values: use(values[places])))
+        if on_cpu:
+            self.fetch()
+
+    def fetch(self) -> None:
+        """Do what can be done without waiting."""
+        while self._waiting and all(event.query() for event in self._waiting[0][1]):
+            self._take()
+
+    def finish(self) -> None:
+        """Wait for all that was asked for."""
+        while self._waiting:
+            for event in self._waiting[0][1]:
+                event.synchronize()
+            self._take()
+
+    def _take(self) -> None:
+        hosts, _, use = self._waiting.popleft()
+        use(np.concatenate([host.to("cpu", torch.float64).numpy() for host in hosts]))
+
+
+def _joined(tensors: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])

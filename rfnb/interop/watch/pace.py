@@ -1,0 +1,66 @@
+"""Pace: how often something may be looked at, so that it costs no more than a share of the training."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+
+MOST = 1000  # updates between two looks, at most
+
+
+class Pace:
+    """Says which updates are looked at.
+
+    Args:
+        share: Of the time of a step that it may cost.
+        fixed: Every so many updates, whatever it costs; 0: never. None: by what it costs.
+    """
+
+    def __init__(self, share: float, fixed: int | None = None):
+        self.share, self.fixed = share, fixed
+        self._next = 0
+        self._cost = 0.0
+        self._spent = 0.0
+
+    def due(self, step: int) -> bool:
+        """Whether the update with this number (from 0) is looked at."""
+        if self.fixed is not None:
+            return self.fixed > 0 and step % self.fixed == 0
+        return step >= self._next
+
+    def pay(self, seconds: float) -> None:
+        """Note what was spent on this update."""
+        self._spent += seconds
+
+    def done(self, step: int, step_seconds: float) -> None:
+        """The update was looked at: when the next one is."""
+        self._cost = self._spent if not self._cost else 0.5 * (self._cost + self._spent)
+        self._spent = 0.0
+        between = 1 if step_seconds <= 0 else int(self._cost / (self.share * step_seconds)) + 1
+        self._next = step + min(max(1, between), MOST)
+
+
+class StepTimes:
+    """The time that a step takes without what the watch does: the median of some."""
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._own = 0.0
+        self._times: deque[float] = deque(maxlen=15)
+
+    def own(self, seconds: float) -> None:
+        """Time of the watch itself in this step."""
+        self._own += seconds
+
+    def step(self) -> None:
+        """An update is done."""
+        now = time.perf_counter()
+        if self._last is not None:
+            self._times.append(max(now - self._last - self._own, 1e-6))
+        self._last, self._own = now, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """seconds; 0 before there are any."""
+        return statistics.median(self._times) if self._times else 0.0

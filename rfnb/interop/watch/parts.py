@@ -1,0 +1,198 @@
+"""The parts of a model that is watched: its parameters by the module they belong to, its modules, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from rfnb.core.errors import type_error, value_error
+from rfnb.interop.torch_module import PTModuleAsRFModule, RFModuleAsPTModule
+from rfnb.nn.module.module import Module
+
+
+class Owned(NamedTuple):
+    """A parameter: its name, itself, and the path of the module that it belongs to (of a shared one the first)."""
+
+    name: str
+    tensor: torch.Tensor
+    path: str
+
+
+def inner(model: Any) -> Any:
+    """The model in the wrappers of data parallelism and of torch.compile, and the Module in its bridge to torch."""
+    while True:
+        if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
+            model = model.module
+        elif is_compiled(model):
+            model = model._orig_mod
+        elif isinstance(model, RFModuleAsPTModule):
+            model = model.rf_module
+        elif isinstance(model, PTModuleAsRFModule):
+            model = model.pt_module
+        else:
+            return model
+
+
+def is_compiled(module: Any) -> bool:
+    """Whether it is what `torch.compile(module)` has returned."""
+    return isinstance(module, torch.nn.Module) and "_orig_mod" in module._modules
+
+
+def check(model: Any) -> None:
+    """Refuse what cannot be watched.
+
+    Raises:
+        TypeError: No module, or a scripted one.
+        ValueError: No parameters.
+    """
+    what = f"{type(model).__module__}.{type(model).__name__}"
+    if isinstance(model, torch.jit.ScriptModule):
+        raise type_error(
+            "watch: a scripted model cannot be seen into.",
+            [("model", what)],
+            "Its modules are not called by Python. The model that it was made of can be watched:",
+            "rf.watch(model, optimizer)    # and torch.jit.script(model) after the training",
+        )
+    if not isinstance(model, (torch.nn.Module, Module)):
+        raise type_error(
+            "watch: the model is no module.",
+            [("model", what)],
+            "Modules of torch and of rfnb can be watched.",
+            "rf.watch(model, optimizer)",
+        )
+    owned = parameters_of(model)
+    if not owned:
+        raise value_error(
+            "watch: the model has no parameters.",
+            [("model", what)],
+            "Watched is how parameters are trained. What a model without any computes is recorded:",
+            "with rf.record(model=model) as trace: model(x)",
+        )
+    lazy = [each.name for each in owned if isinstance(each.tensor, torch.nn.parameter.UninitializedParameter)]
+    if lazy:
+        raise value_error(
+            "watch: the model has parameters without a shape.",
+            [("model", what), ("parameters", ", ".join(lazy[:5]))],
+            "Those of a lazy module get one in its first call.",
+            "model(batch)\nrf.watch(model, optimizer)",
+        )
+    shards = [each.name for each in owned if hasattr(each.tensor, "full_tensor")]
+    if shards:
+        raise type_error(
+            "watch: the parameters of this model are shards.",
+            [("model", what), ("parameters", ", ".join(shards[:5]))],
+            "The norm of a shard is not that of the parameter. Models that each process has as a whole can be watched.",
+            "rf.watch(torch.nn.parallel.DistributedDataParallel(model), optimizer)",
+        )
+
+
+def parameters_of(model: Any) -> list[Owned]:
+    """The parameters, each once: what is shared belongs to the first module that has it."""
+    model = inner(model)
+    if isinstance(model, Module):
+        named = [(name, each.raw_tensor) for name, each in model.named_parameters() if not each.auxiliary]
+    else:
+        named = list(model.named_parameters())
+    found: dict[int, Owned] = {}
+    for name, tensor in named:
+        if isinstance(tensor, torch.Tensor):
+            found.setdefault(id(tensor), Owned(name, tensor, name.rpartition(".")[0]))
+    return list(found.values())
+
+
+def shared_of(model: Any) -> list[str]:
+    """The shared parameters, in words: "decoder.weight is embedding.weight"."""
+    model = inner(model)
+    if isinstance(model, Module):
+        return []
+    first = {id(tensor): name for name, tensor in model.named_parameters()}
+    every = model.named_parameters(remove_duplicate=False)
+    return [f"{name} is {first[id(tensor)]}" for name, tensor in every if first[id(tensor)] != name]
+
+
+_NOTHING_OF_ITS_OWN = (torch.nn.Identity, torch.nn.Dropout, torch.nn.modules.dropout._DropoutNd, torch.nn.Flatten)
+
+
+def seen_modules(model: Any) -> list[tuple[str, torch.nn.Module]]:
+    """The modules of torch whose outputs are looked at: those that compute something themselves.
+
+    What is compiled or scripted is one module.
+    """
+    while isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        model = model.module
+    model = model if is_compiled(model) else inner(model)
+    if not isinstance(model, torch.nn.Module):
+        return []
+    found: list[tuple[str, torch.nn.Module]] = []
+    done: set[int] = set()
+
+    def walk(path: str, module: torch.nn.Module) -> None:
+        if id(module) in done or isinstance(module, (_NOTHING_OF_ITS_OWN, torch.jit.ScriptModule)):
+            return
+        done.add(id(module))
+        children = [(name, child) for name, child in module._modules.items() if child is not None]
+        whole = isinstance(module, torch.nn.MultiheadAttention) or is_whole(module)
+        if not children or whole:
+            found.append((path, module))
+        if not whole:
+            for name, child in children:
+                walk(f"{path}.{name}" if path else name, child)
+
+    walk("", model)
+    return found
+
+
+def is_whole(module: torch.nn.Module) -> bool:
+    """Whether a module is compiled: what is in it is not to be touched."""
+    return is_compiled(module) or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def optimizers_of(given: Any) -> dict[str, torch.optim.Optimizer]:
+    """The optimizers by name; "" is the name of the only one.
+
+    Raises:
+        TypeError: Something else.
+        ValueError: None at all.
+    """
+    if isinstance(given, dict):
+        named = {str(name): each for name, each in given.items()}
+    elif isinstance(given, (list, tuple)):
+        named = {"" if len(given) == 1 else f"optimizer {index}": each for index, each in enumerate(given)}
+    else:
+        named = {"": given}
+    if not named:
+        raise value_error(
+            "watch: there is no optimizer.", [("optimizers", "none")], "At least one.", "rf.watch(model, optimizer)"
+        )
+    for name, each in named.items():
+        while not hasattr(each, "register_step_pre_hook") or type(each).__name__ == "AcceleratedOptimizer":
+            within = getattr(each, "optimizer", None)
+            if within is None:
+                raise type_error(
+                    "watch: the optimizer is none of torch.",
+                    [("optimizer", f"{type(each).__module__}.{type(each).__name__}")],
+                    "Its steps are seen by the hooks that optimizers of torch have.",
+                    "rf.watch(model, torch.optim.AdamW(model.parameters()))",
+                )
+            each = within
+        named[name] = each
+    return named
+
+
+def check_optimizers(named: dict[str, torch.optim.Optimizer], owned: list[Owned]) -> None:
+    """ValueError if one of them has no parameter of the model."""
+    own = {id(each.tensor) for each in owned}
+    for name, optimizer in named.items():
+        others = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+        if not any(id(tensor) in own for tensor in others):
+            raise value_error(
+                "watch: the optimizer has no parameter of the model.",
+                [
+                    ("optimizer", " ".join(filter(None, [name, type(optimizer).__name__]))),
+                    ("its parameters", len(others)),
+                    ("the model's", len(own)),
+                ],
+                "It was made for another model, or before the parameters of this one were replaced.",
+                "optimizer = torch.optim.AdamW(model.parameters())\nrf.watch(model, optimizer)",
+            )

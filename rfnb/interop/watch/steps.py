@@ -1,0 +1,248 @@
+"""Steps: what an optimizer does, seen through its own hooks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from rfnb.interop.watch.late import Late
+from rfnb.interop.watch.norms import gradient_of, norms_of, turns
+from rfnb.interop.watch.pace import Pace, StepTimes
+from rfnb.interop.watch.parts import Owned
+from rfnb.trace.training import Table, Training
+
+_MOST_GROUPS = 8  # of parameters whose learning rates are curves
+
+
+class Host(Protocol):
+    """The watch, as its optimizers see it."""
+
+    times: StepTimes
+    late: Late
+
+    @property
+    def training(self) -> Training: ...
+
+    def before_update(self, steps: Steps) -> None:
+        """Gradients are there, and the optimizer has not used them yet."""
+
+    def after_update(self, steps: Steps) -> None:
+        """The parameters are new."""
+
+    def saw_loss(self, loss: Any) -> None:
+        """A closure of an optimizer has returned this."""
+
+    def bad_gradients(self, steps: Steps, step: int, names: list[str]) -> None:
+        """The gradients of these parameters are not finite."""
+
+
+class Steps:
+    """The steps of one optimizer.
+
+    Attributes:
+        name: "" of the only one.
+        owned: Its parameters that are the model's.
+        count: Steps that it has made.
+
+    Args:
+        always: Whether the gradients of each step are looked at: else what is NaN is noticed when it is everywhere.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        name: str,
+        optimizer: torch.optim.Optimizer,
+        owned: list[Owned],
+        updates: int | None,
+        *,
+        always: bool,
+    ):
+        self.host, self.name, self.optimizer, self.count = host, name, optimizer, 0
+        its = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
+        own = [each for each in owned if id(each.tensor) in its]
+        self.paths = list(dict.fromkeys(each.path for each in own))
+        numbers = {path: index for index, path in enumerate(self.paths)}
+        self.owned = sorted(own, key=lambda each: numbers[each.path])  # those of a module beside each other
+        self.ids = {id(each.tensor) for each in self.owned}
+        self._module = np.array([numbers[each.path] for each in self.owned], np.int64)
+        self._starts = np.searchsorted(self._module, np.arange(len(self.paths)))
+        self._turns = turns([each.tensor for each in self.owned])
+        self._turn = 0
+        self._pace, self._gradients = Pace(0.008, updates), Pace(0.008, 1 if always else None)
+        self._before: list[tuple[int, torch.Tensor]] | None = None
+        self._clip: tuple[Any, float] | None = None
+        self._handles = [
+            optimizer.register_step_pre_hook(self._pre),
+            optimizer.register_step_post_hook(self._post),
+        ]
+
+    def remove(self) -> None:
+        """See no more."""
+        for handle in self._handles:
+            handle.remove()
+        self._before = self._clip = None
+
+    def title(self, name: str) -> str:
+        """The name of a curve: with that of the optimizer, if there are several."""
+        return f"{self.name} {name}" if self.name else name
+
+    def saw_clip(self, max_norm: float, total_norm: Any) -> None:
+        """The gradients are about to be clipped."""
+        self._clip = (total_norm, float(max_norm))
+
+    # -- hooks ---------------------------------------------------------------------------------------------------------
+    def _pre(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # By torch 2.6 `args` begins with the optimizer itself, as `step` is a function of it.
+        closure = kwargs.get("closure") or next(
+            (each for each in args if callable(each) and each is not optimizer), None
+        )
+        if closure is None:
+            self._measure()
+            return None
+
+        def seen() -> Any:
+            loss = closure()
+            self.host.saw_loss(loss)
+            self._measure()
+            return loss
+
+        args = tuple(seen if each is closure else each for each in args)
+        return args, {**kwargs, "closure": seen} if kwargs.get("closure") is closure else kwargs
+
+    def _measure(self) -> None:
+        begin = time.perf_counter()
+        self.host.before_update(self)
+        if self._gradients.due(self.count):
+            start = time.perf_counter()
+            self._measure_gradients()
+            self._gradients.pay(time.perf_counter() - start)
+        if self._before is None and self._pace.due(self.count) and self.owned:
+            start = time.perf_counter()
+            self._turn = (self._turn + 1) % len(self._turns)
+            self._before = [(index, self.owned[index].tensor.detach().clone()) for index in self._turns[self._turn]]
+            self._pace.pay(time.perf_counter() - start)
+        self.host.times.own(time.perf_counter() - begin)
+
+    def _measure_gradients(self) -> None:
+        gradients = [gradient_of(each.tensor) for each in self.owned]
+        given = [gradient for gradient in gradients if gradient is not None]
+        if not given:
+            return
+        norms = norms_of(given)
+        at = None if len(given) == len(gradients) else np.flatnonzero([gradient is not None for gradient in gradients])
+        scale, found_inf = (getattr(self.optimizer, name, None) for name in ("grad_scale", "found_inf"))
+        if isinstance(scale, torch.Tensor):  # a fused optimizer takes the scale out itself
+            norms = [norm / scale.to(norm.device) for norm in norms]
+        extra = [found_inf.detach().clone()] if isinstance(found_inf, torch.Tensor) else []
+        step = self.count + 1
+
+        def use(values: np.ndarray) -> None:
+            if extra and values[-1] > 0:  # the optimizer will leave this step out
+                self.host.training.counts["skipped"] = self.host.training.counts.get("skipped", 0) + 1
+                return
+            self._keep_gradients(step, at, values[: len(norms)])
+
+        self.host.late.put([*norms, *extra], use)
+
+    def _keep_gradients(self, step: int, at: np.ndarray | None, norms: np.ndarray) -> None:
+        """The gradients of an update.
+
+        Args:
+            at: The numbers of the parameters that have one; None: all.
+        """
+        training, squares = self.host.training, norms * norms
+        total = math.sqrt(sum_of) if (sum_of := float(squares.sum())) >= 0 else math.nan
+        row = np.sqrt(self._by_module(at, squares))
+        if at is not None:
+            row[np.bincount(self._module[at], minlength=len(self.paths)) == 0] = -1
+        with training.lock:
+            self._table("gradient norm").add(step, row)
+            training.curve(self.title("gradient norm")).add(step, total)
+        if not math.isfinite(total):
+            names = [self.owned[index].name for index in (np.arange(len(norms)) if at is None else at)]
+            self.host.bad_gradients(self, step, [name for name, norm in zip(names, norms) if not math.isfinite(norm)])
+
+    def _by_module(self, at: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """The sums of what parameters have, by module."""
+        if at is None:
+            return np.add.reduceat(values, self._starts)
+        return np.bincount(self._module[at], values, len(self.paths))
+
+    def _post(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        begin = time.perf_counter()
+        training = self.host.training
+        self.count += 1
+        if self._gradients.due(self.count - 1):
+            self._gradients.done(self.count - 1, self.host.times.seconds)
+        if self._before is not None:
+            start = time.perf_counter()
+            self._measure_updates()
+            self._pace.pay(time.perf_counter() - start)
+            self._pace.done(self.count - 1, self.host.times.seconds)
+        self._keep_rates(training)
+        self._keep_clip(training)
+        self.host.after_update(self)
+        self.host.times.own(time.perf_counter() - begin)
+
+    def _measure_updates(self) -> None:
+        assert self._before is not None
+        indices = [index for index, _ in self._before]
+        now = [self.owned[index].tensor.detach() for index in indices]
+        moved = [each - before for each, (_, before) in zip(now, self._before)]
+        step, at, count = self.count, np.array(indices), len(indices)
+        self._before = None
+
+        def use(values: np.ndarray) -> None:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                updates, weights = (
+                    np.sqrt(self._by_module(at, part * part)) for part in (values[:count], values[count:])
+                )
+                has = np.bincount(self._module[at], minlength=len(self.paths)) > 0
+                ratio = np.where(weights > 0, updates / weights, np.nan)
+            with self.host.training.lock:
+                self._table("update ratio").add(step, np.where(has, ratio, -1))
+                self._table("weight norm").add(step, np.where(has, weights, -1))
+
+        self.host.late.put(norms_of([*moved, *now]), use)
+
+    def _keep_rates(self, training: Training) -> None:
+        groups = self.optimizer.param_groups[:_MOST_GROUPS]
+        for index, group in enumerate(groups):
+            rate, step = group.get("lr"), self.count
+            name = self.title("lr" if len(groups) == 1 else f"lr, group {group.get('name', index)}")
+            if isinstance(rate, torch.Tensor):
+                self.host.late.put([rate], _adder(training, name, step))
+            elif rate is not None:
+                with training.lock:
+                    training.curve(name).add(step, float(rate))
+
+    def _keep_clip(self, training: Training) -> None:
+        if self._clip is None:
+            return
+        (total, most), step = self._clip, self.count
+        self._clip = None
+        add = _adder(training, self.title("gradient norm before clipping"), step)
+
+        def use(values: np.ndarray) -> None:
+            add(values)
+            if values[0] > most:
+                training.counts["clipped"] = training.counts.get("clipped", 0) + 1
+
+        self.host.late.put([total if isinstance(total, torch.Tensor) else torch.tensor(float(total))], use)
+
+    def _table(self, stat: str) -> Table:
+        return self.host.training.tables.setdefault((stat, self.name), Table(self.paths))
+
+
+def _adder(training: Training, name: str, step: int) -> Callable[[np.ndarray], None]:
+    def add(values: np.ndarray) -> None:
+        with training.lock:
+            training.curve(name).add(step, float(values[0]))
+
+    return add

@@ -1,0 +1,83 @@
+"""untouched: a model computes something beside its training, and all that this changes is put back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rfnb.interop.watch.parts import inner
+from rfnb.nn.module.module import Module
+from rfnb.nn.run.run_ctx import init_forward_step_run_ctx
+from rfnb.ops.random_state import get_random_state, set_random_state
+
+
+class Generators(NamedTuple):
+    """The random generators of torch at a moment."""
+
+    cpu: torch.Tensor
+    cuda: dict[int, torch.Tensor]
+
+
+def generators() -> Generators:
+    """The states of the generators, of GPUs only where they are used already."""
+    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    return Generators(
+        torch.get_rng_state(),
+        {index: torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())} if cuda else {},
+    )
+
+
+def set_generators(states: Generators) -> None:
+    """Put the generators back to these states."""
+    torch.set_rng_state(states.cpu)
+    for index, state in states.cuda.items():
+        torch.cuda.set_rng_state(state, index)
+
+
+@contextmanager
+def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
+    """A with-block without gradients, after which generators, buffers and train flags are as they were.
+
+    Args:
+        evaluating: Whether the model is in eval mode meanwhile.
+    """
+    root = inner(model)
+    states, of_python, of_numpy = generators(), random.getstate(), np.random.get_state()
+    modules = list(root.modules()) if isinstance(root, torch.nn.Module) else []
+    flags = [(module, module.training) for module in modules]
+    buffers = [(module, dict(module._buffers)) for module in modules]
+    values = [
+        (each, each._version, each.detach().clone()) for _, of in buffers for each in of.values() if each is not None
+    ]
+    with ExitStack() as stack:
+        if isinstance(root, Module):
+            of_rf = get_random_state()
+            stack.callback(lambda: set_random_state(of_rf))
+            auxiliary = [each.raw_tensor for _, each in root.named_parameters() if each.auxiliary]
+            values += [(each, each._version, each.detach().clone()) for each in auxiliary]
+            if evaluating:
+                stack.enter_context(init_forward_step_run_ctx())
+        if evaluating:
+            for module in modules:
+                module.training = False
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module, flag in flags:
+                module.training = flag
+            for module, of in buffers:
+                module._buffers.clear()
+                module._buffers.update(of)
+            with torch.no_grad():
+                for each, version, value in values:
+                    if each._version != version:
+                        each.copy_(value)
+            set_generators(states)
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)

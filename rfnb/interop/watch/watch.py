@@ -1,0 +1,584 @@
+"""Watch: the training that is watched, and all that is put around it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.core.errors import message, type_error, value_error
+from rfnb.core.tensor import Tensor
+from rfnb.interop.watch import failure, functions
+from rfnb.interop.watch.activations import Activations
+from rfnb.interop.watch.example import ExampleRun, fewer
+from rfnb.interop.watch.failure import Again, Kept, do_again, kept, not_finite_error
+from rfnb.interop.watch.forward import Forward, in_backward
+from rfnb.interop.watch.late import Late
+from rfnb.interop.watch.pace import Pace, StepTimes
+from rfnb.interop.watch.parts import (
+    check,
+    check_optimizers,
+    inner,
+    optimizers_of,
+    parameters_of,
+    shared_of,
+)
+from rfnb.interop.watch.steps import Steps
+from rfnb.nn.module.module import Module
+from rfnb.trace.trace import Trace
+from rfnb.trace.training import ACTIVATIONS, Example, Table, Training
+
+_MOST_CALLS = 16  # of one update, that can be done once more
+_FOUND = ("loss given to backward", "loss of the closure")  # where nobody logs one
+_CHOICES = ("stop", "warn", "ignore")
+_watched: weakref.WeakKeyDictionary[Any, weakref.ref[Watch]] = weakref.WeakKeyDictionary()
+
+
+class Watch(Training):
+    """A training that is watched; arguments and errors as of `rf.watch`.
+
+    Attributes:
+        failed: The recording of the batch in which something became NaN or infinite; None if nothing has.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any = None,
+        *,
+        example: Any = None,
+        every: str | int = "epoch",
+        on_nan: str = "stop",
+        activations: int | bool | None = None,
+        updates: int | bool | None = None,
+        scaler: Any = None,
+        title: str | None = None,
+    ):
+        _check_options(every, on_nan, activations, updates)
+        check(model)
+        before = _watched.get(inner(model))
+        if before is not None and (other := before()) is not None and not other.closed:
+            raise value_error(
+                "watch: this model is watched already.",
+                [("model", type(inner(model)).__name__), ("by", repr(other))],
+                "A training is watched once at a time. End that first, or go on with it:",
+                "watch.close()",
+            )
+        super().__init__(title or type(inner(model)).__name__, "epoch" if every == "epoch" else "update")
+        self.counts.update(updates=0, batches=0)
+        self.failed: Trace | None = None
+        self.times, self.late = StepTimes(), Late()
+        self._model, self._on_nan, self._every = model, on_nan, every
+        self._updates = None if updates is None else int(updates)
+        self._pace = Pace(0.008, None if activations is None else int(activations))
+        self._scaler: Any = scaler
+        self._scaler_step: Any = None
+        self._steps: list[Steps] = []
+        self._owned = parameters_of(model)
+        self._calls: list[Kept] = []
+        self._root: Forward | None = None
+        self._activations = Activations(model)
+        self._looking = False
+        self._pending = False  # whether something of the next update has been computed
+        self._lost: list[tuple[str, Any]] = []  # losses of the next update, as they were found
+        self._epoch = 0
+        self._warned: set[str] = set()
+        self._bad_loss: str | None = None
+        self._example = ExampleRun(model, example) if example is not None else None
+        self._open = False
+        if optimizer is not None:
+            self.begin(optimizer)
+
+    @property
+    def training(self) -> Training:
+        """All that is seen."""
+        return self
+
+    # -- from outside --------------------------------------------------------------------------------------------------
+    def begin(self, optimizer: Any) -> Watch:
+        """Watch from here on; done at once where `rf.watch` is given the optimizer. Callbacks do it when the training begins.
+
+        Raises:
+            TypeError: No optimizer of torch.
+            ValueError: It has no parameter of the model, or the watch is open or closed.
+        """
+        if self._open or self.closed:
+            state = "closed" if self.closed else "watching already"
+            raise value_error(
+                "watch: it cannot begin.",
+                [("watch", state)],
+                "A watch is for one training.",
+                "watch = rf.watch(model, optimizer)",
+            )
+        named = optimizers_of(optimizer)
+        check_optimizers(named, self._owned)
+        self._open = True
+        _watched[inner(self._model)] = weakref.ref(self)
+        try:
+            self._steps = [
+                Steps(self, name, each, self._owned, self._updates, always=self._on_nan != "ignore")
+                for name, each in named.items()
+            ]
+            self._begin_calls()
+            self._begin_scaler()
+            functions.see(self)
+            self._state_facts()
+            if self._example is not None:
+                self._run_example("0")
+            self._look_if_due()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def log(self, **values: Any) -> None:
+        """Add numbers to the curves of these names: the loss, metrics, anything. Several of one update are averaged.
+
+        A number that is on a device is fetched later: nothing waits for it.
+
+        Raises:
+            TypeError: What is no number.
+        """
+        step = self._now()
+        for name, value in values.items():
+            self._add(name, value, step)
+        if "loss" in values:  # what was found for want of it
+            for name in _FOUND:
+                self.curves.pop(name, None)
+        self.tell()
+
+    def epoch(self) -> None:
+        """Say that an epoch is over: the example is run."""
+        self._epoch += 1
+        self.counts["epochs"] = self._epoch
+        if self._example is not None and self._every == "epoch":
+            self._run_example(str(self._epoch))
+        self.tell()
+
+    def close(self) -> None:
+        """Watch no more: nothing is hooked any more, what was seen stays."""
+        if self.closed:
+            return
+        functions.see_no_more(self)
+        for steps in self._steps:
+            steps.remove()
+        self._activations.close()
+        if self._root is not None:
+            self._root.remove()
+        if self._scaler_step is not None:
+            self._scaler.__dict__.pop("step", None)
+        self._calls.clear()
+        try:
+            self.late.finish()
+        finally:
+            if _watched.get(inner(self._model)) is not None and self._open:
+                _watched.pop(inner(self._model), None)
+            self._say_epochs()
+            self.end()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def as_trainer_callback(self) -> Any:
+        """A callback for `transformers.Trainer`: `Trainer(..., callbacks=[rf.watch(model).as_trainer_callback()])`.
+
+        Raises:
+            ImportError: Without transformers.
+        """
+        from rfnb.interop.watch.callbacks import trainer_callback
+
+        return trainer_callback(self)
+
+    def as_lightning_callback(self) -> Any:
+        """A callback for Lightning: `Trainer(callbacks=[rf.watch(model).as_lightning_callback()])`.
+
+        Raises:
+            ImportError: Without lightning, or pytorch_lightning.
+        """
+        from rfnb.interop.watch.callbacks import lightning_callback
+
+        return lightning_callback(self)
+
+    # -- what is seen --------------------------------------------------------------------------------------------------
+    def saw_backward(self, tensors: Any) -> None:
+        """Gradients of these are about to be computed."""
+        given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
+        if in_backward() or len(given) != 1 or given[0].numel() != 1:
+            return
+        if self._root is not None and not self._pending:  # of another model
+            return
+        self._pending = True
+        loss = given[0].detach()
+        if self._scaler is not None and self._scaler.is_enabled():
+            loss = (
+                loss / self._scaler._scale.to(loss.device)
+                if getattr(self._scaler, "_scale", None) is not None
+                else loss
+            )
+        self._lost.append((_FOUND[0], loss))
+
+    def saw_clip(self, parameters: Any, max_norm: float, total_norm: Any) -> None:
+        """The gradients of these parameters are about to be clipped."""
+        given = {id(each) for each in ([parameters] if isinstance(parameters, torch.Tensor) else list(parameters))}
+        for steps in self._steps:
+            if steps.ids & given:
+                steps.saw_clip(max_norm, total_norm)
+
+    def saw_loss(self, loss: Any) -> None:
+        """A closure of an optimizer has returned this."""
+        self._lost.clear()  # of earlier calls of it, and what it has called backward on
+        if isinstance(loss, (int, float)) or (isinstance(loss, torch.Tensor) and loss.numel() == 1):
+            self._lost.append((_FOUND[1], loss.detach() if isinstance(loss, torch.Tensor) else loss))
+
+    def before_update(self, steps: Steps) -> None:
+        """Gradients are there, and the optimizer has not used them yet."""
+        self.late.fetch()
+        if self._looking:
+            self._looking = False
+            self._activations.close()
+            self._keep_activations()
+        if self._bad_loss is not None:
+            name, self._bad_loss = self._bad_loss, None
+            self._not_finite(f'the loss "{name}"', self._now(), [])
+
+    def after_update(self, steps: Steps) -> None:
+        """The parameters are new."""
+        self.counts["updates"] = max(each.count for each in self._steps)
+        step = self.counts["updates"]
+        for name, value in self._lost:
+            if "loss" not in self.curves:
+                self._add(name, value, step)
+        self._lost.clear()
+        self._calls.clear()
+        self._pending = False
+        self.times.step()
+        if (
+            isinstance(self._every, int)
+            and self._example is not None
+            and step % self._every == 0
+            and steps is self._steps[0]
+        ):
+            self._run_example(str(step))
+        self._look_if_due()
+        self.tell()
+
+    def bad_gradients(self, steps: Steps, step: int, names: list[str]) -> None:
+        """The gradients of these parameters are not finite."""
+        self._not_finite("a gradient", step, names, steps)
+
+    def _called(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of the model."""
+        if self._is_training(forward.module):
+            begin = time.perf_counter()
+            self._pending = True
+            self.counts["batches"] += 1
+            if self._on_nan != "ignore" and len(self._calls) < _MOST_CALLS:
+                device = self._owned[0].tensor.device.type
+                self._calls.append(kept(self.counts["batches"], args, kwargs, device))
+            self.times.own(time.perf_counter() - begin)
+        return forward.forward(*args, **kwargs)
+
+    @staticmethod
+    def _is_training(module: torch.nn.Module) -> bool:
+        return module.training and torch.is_grad_enabled() and not torch.compiler.is_compiling() and not in_backward()
+
+    # -- beginning -----------------------------------------------------------------------------------------------------
+    def _begin_calls(self) -> None:
+        """See the calls of the model: of what is in DistributedDataParallel, but around what is compiled."""
+        root = self._model
+        while isinstance(root, torch.nn.parallel.DistributedDataParallel):
+            root = root.module
+        if not isinstance(inner(root), Module) and getattr(root, "_compiled_call_impl", None) is None:
+            self._root = Forward(root, self._called)
+
+    def _begin_scaler(self) -> None:
+        scaler = self._scaler
+        if scaler is None:
+            return
+        original = scaler.step
+
+        def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            own = [each for each in self._steps if each.optimizer is optimizer]
+            before = [each.count for each in own]
+            out = original(optimizer, *args, **kwargs)
+            if own and before == [each.count for each in own]:
+                self.counts["skipped"] = self.counts.get("skipped", 0) + 1
+                self._calls.clear()
+                self._lost.clear()
+                self._pending, self._bad_loss = False, None
+            return out
+
+        self._scaler_step = scaler.__dict__["step"] = step
+
+    def _state_facts(self) -> None:
+        every = {name for steps in self._steps for name in steps.ids}
+        frozen = [each.name for each in self._owned if not each.tensor.requires_grad]
+        left = [each.name for each in self._owned if each.tensor.requires_grad and id(each.tensor) not in every]
+        for words, names in (
+            ("frozen", frozen),
+            ("in no optimizer, although they need gradients", left),
+            ("shared", shared_of(self._model)),
+        ):
+            if names:
+                more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+                self.facts.append(f"{words}: {', '.join(names[:4])}{more}")
+
+    # -- numbers -------------------------------------------------------------------------------------------------------
+    def _now(self) -> int:
+        return self.counts["updates"] + (1 if self._pending else 0)
+
+    def _add(self, name: str, value: Any, step: int) -> None:
+        if isinstance(value, Tensor):
+            value = value.raw_tensor
+        if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
+            self.late.put([value.detach()], lambda values: self._add_number(name, float(values[0]), step))
+            return
+        try:
+            number = float(value.item() if isinstance(value, (np.ndarray, np.generic)) else value)
+        except (TypeError, ValueError):
+            given = f"{type(value).__name__} {tuple(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+            raise type_error(
+                f"watch.log: {name} is no number.",
+                [(name, given)],
+                "A curve has one number for each update.",
+                f"watch.log({name}={name}.mean())",
+            ) from None
+        self._add_number(name, number, step)
+
+    def _add_number(self, name: str, number: float, step: int) -> None:
+        with self.lock:
+            self.curve(name).add(step, number)
+        if not np.isfinite(number) and "loss" in name.lower():
+            self._bad_loss = name
+
+    def _look_if_due(self) -> None:
+        """Look at what modules return in the next update, if it is one of those."""
+        if self._open and not self._looking and self._pace.due(self.counts["updates"]):
+            self._looking = True
+            self._check_parameters()
+            self._activations.open()
+
+    def _keep_activations(self) -> None:
+        found, paths, step = dict(self._activations.found), self._activations.paths, self.counts["updates"] + 1
+        self.times.own(self._activations.seconds)
+        self._pace.pay(self._activations.seconds)
+        self._pace.done(step - 1, self.times.seconds)
+        if not found:
+            return
+        places = [paths.index(path) for path in found]
+
+        def use(values: np.ndarray) -> None:
+            rows = np.full((len(ACTIVATIONS), len(paths)), np.nan, np.float32)
+            with np.errstate(over="ignore"):
+                rows[:, places] = values.reshape(len(places), len(ACTIVATIONS)).T
+            with self.lock:
+                for stat, row in zip(ACTIVATIONS, rows):
+                    self.tables.setdefault((stat, ""), Table(paths)).add(step, row)
+
+        self.late.put(list(found.values()), use)
+
+    def _check_parameters(self) -> None:
+        """Say if the model has other parameters than those that are watched."""
+        now = {id(each.tensor): each for each in parameters_of(self._model)}
+        known = {id(each.tensor) for each in self._owned}
+        others = [each.name for key, each in now.items() if key not in known]
+        if others:
+            self._warn(
+                "changed",
+                message(
+                    "watch: the model has parameters that it did not have when the watch began.",
+                    [("new", ", ".join(others[:5]) + (" ..." if len(others) > 5 else ""))],
+                    "They are not watched, and the optimizer may not have them: it was made for those before.",
+                    "watch.close()\nwatch = rf.watch(model, torch.optim.AdamW(model.parameters()))",
+                ),
+            )
+
+    def _run_example(self, label: str) -> None:
+        begin = time.perf_counter()
+        was = self._looking
+        self._activations.close()
+        trace = self._example.record() if self._example is not None else None
+        if was:
+            self._activations.open()
+        if trace is not None:
+            with self.lock:
+                self.examples = fewer([*self.examples, Example(label, self.counts["updates"], trace)])
+        self.times.own(time.perf_counter() - begin)
+
+    def _say_epochs(self) -> None:
+        if self._example is not None and self._every == "epoch" and not self._epoch and self.counts["updates"]:
+            self.says.append(
+                (
+                    self.counts["updates"],
+                    "the example was run before the training only: watch.epoch() says that an epoch is over",
+                )
+            )
+
+    def _warn(self, key: str, text: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(text, stacklevel=2)
+
+    # -- not finite ----------------------------------------------------------------------------------------------------
+    def _not_finite(self, what: str, step: int, names: list[str], steps: Steps | None = None) -> None:
+        """Something is NaN or infinite: say where from, and stop if that was asked for."""
+        if self._on_nan == "ignore" or "nan" in self._warned:
+            return
+        late = self.counts["updates"] >= step
+        again = do_again(self._model, self._calls) if self._calls and not late else None
+        error = _Told(self, what, step, names, late, again).error()
+        self.failed = again.trace if again is not None and again.found is not None else None
+        self.says.append((step, str(error).splitlines()[0].removeprefix("watch: ")))
+        if self._on_nan == "warn":
+            self._warn("nan", str(error))
+            return
+        self._warned.add("nan")
+        self.close()
+        raise error
+
+
+class _Told:
+    """The words about something that is not finite."""
+
+    def __init__(self, watch: Watch, what: str, step: int, names: list[str], late: bool, again: Again | None):
+        self.watch, self.what, self.step, self.names, self.late, self.again = watch, what, step, names, late, again
+
+    def error(self) -> FloatingPointError:
+        """The error with all that is known."""
+        model = self.watch._model
+        bad = failure.bad_parameters(model)
+        found = self.again.found if self.again is not None else None
+        if bad and not self.late:
+            return self._of_parameters(bad)
+        if found is not None:
+            return self._of_forward(found)
+        return self._of_gradients(bad)
+
+    def _rows(self) -> list[tuple[str, object]]:
+        counts = self.watch.counts
+        epoch = f", epoch {self.watch._epoch + 1}" if self.watch._epoch else ""
+        rows: list[tuple[str, object]] = [("update", f"{self.step}{epoch}"), ("batch", counts["batches"] or "not seen")]
+        used = (
+            "has used it: parameters are not finite any more"
+            if self.late
+            else "has not used it: parameters are as before"
+        )
+        return [*rows, ("optimizer", used)]
+
+    def _of_parameters(self, bad: list[str]) -> FloatingPointError:
+        shown = ", ".join(bad[:4]) + (f" and {len(bad) - 4} more" if len(bad) > 4 else "")
+        rule = (
+            "The parameter was so before this batch: the update before has made it so, or it was loaded so."
+            if self.watch.counts["updates"]
+            else "The parameter was so before the first update: it was made or loaded so."
+        )
+        rows = [("parameters", shown), *self._rows()[:2]]
+        fix = "model.load_state_dict(torch.load(path))    # of before, and a smaller learning rate"
+        return not_finite_error(f'watch: the parameter "{bad[0]}" is NaN or infinite.', rows, rule, fix)
+
+    def _of_forward(self, found: failure.Found) -> FloatingPointError:
+        where = f'the output of "{found.path}"' if found.path else "the output of the model"
+        rows: list[tuple[str, object]] = [("module", f"{found.path or 'the model'} ({found.kind})")]
+        rows += [("input", found.inputs), ("output", found.output)]
+        if found.before is not None:
+            rows.append(("fine before", found.before))
+        rows += [(name, found.batch if name == "batch" else value) for name, value in self._rows()]
+        if found.fine:
+            rule = (
+                "It is the first module, in the order of the forward pass, whose output is not finite; what came in is."
+            )
+        elif found.before is None:
+            rule = "What came in is not finite: look at the batch."
+        else:
+            rule = f'What came in is not finite already: it was made between "{found.before}" and this module.'
+        if self.again is not None and self.again.changed:
+            rule += " The batch was changed since, so this may be wrong."
+        return not_finite_error(
+            f"watch: {where} is NaN or infinite.", rows, rule, "rf.show(watch.failed)    # this batch, recorded"
+        )
+
+    def _of_gradients(self, bad: list[str]) -> FloatingPointError:
+        """An error where all outputs are finite, or nothing was seen of them."""
+        names, again = self.names, self.again
+        rows: list[tuple[str, object]] = []
+        if again is not None:
+            rows.append(("outputs", "of all modules finite"))
+            if again.changed:
+                rows.append(("inputs", "changed since, so that may be wrong"))
+        place = self._last(names, again.order if again is not None else [])
+        if place is not None:
+            name, all_of = place
+            rows.append(("gradients", f"NaN or infinite in {len(names)} of {all_of} parameters"))
+            what = f'the gradient of "{name}" is NaN or infinite.'
+            rule = "It is the first gradient, in the order of the backward pass, that is so"
+            rule += ": made there, or in what comes after it up to the loss." if again is not None else "."
+        else:
+            what, rule = (
+                f"{self.what} is NaN or infinite.",
+                "It was made after the last module: in the loss, or of targets.",
+            )
+        if self.late and bad:
+            rows.append(("parameters", f"{len(bad)} not finite"))
+        fix = "rf.watch(model, optimizer, activations=1)    # looks at the outputs of all modules in each update"
+        if again is not None:
+            fix = "with torch.autograd.detect_anomaly(): ...    # names the op, and is slow"
+        elif isinstance(inner(self.watch._model), Module):
+            fix = 'with rf.debug(padding="nan"): ...    # and rf.watch(model, optimizer, activations=1)'
+        bad_outputs = self._seen()
+        if bad_outputs:
+            rows.insert(0, ("module", f"{bad_outputs[0]}: the first whose output is not finite"))
+            what = f'the output of "{bad_outputs[0]}" is NaN or infinite.'
+            rule = "It is the first module, in the order of the calls, whose output is not finite."
+        return not_finite_error(f"watch: {what}", [*rows, *self._rows()], rule, fix)
+
+    def _seen(self) -> list[str]:
+        """The modules whose outputs were looked at in this update and are not finite, in the order of their calls."""
+        table = self.watch.tables.get(("largest", ""))
+        if table is None or not table.steps or table.steps[-1] != self.step:
+            return []
+        row = dict(zip(table.columns, table.rows[-1]))
+        mean = dict(zip(table.columns, self.watch.tables["mean", ""].rows[-1]))
+        looked = list(self.watch._activations.found)
+        return [path for path in looked if not np.isfinite(row.get(path, 0)) or not np.isfinite(mean.get(path, 0))]
+
+    def _last(self, names: list[str], order: list[str]) -> tuple[str, int] | None:
+        """The parameter that is first in the backward pass, so last in the forward pass, and how many there are."""
+        if not names:
+            return None
+        owned = [each for steps in self.watch._steps for each in steps.owned]
+        own = {each.name: number for number, each in enumerate(owned)}
+        calls = {path: number for number, path in enumerate(order)}
+        last = max(names, key=lambda name: (calls.get(name.rpartition(".")[0], -1), own.get(name, -1)))
+        return last, len(owned)
+
+
+def _check_options(every: Any, on_nan: Any, activations: Any, updates: Any) -> None:
+    if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        raise value_error(
+            "watch: every says no times.",
+            [("every", repr(every))],
+            'The example is run each "epoch", or after so many updates.',
+            "rf.watch(model, optimizer, example=batch, every=100)",
+        )
+    if on_nan not in _CHOICES:
+        raise value_error(
+            "watch: on_nan is none of the choices.",
+            [("on_nan", repr(on_nan)), ("choices", ", ".join(map(repr, _CHOICES)))],
+            "It says what is done where something is NaN or infinite.",
+            'rf.watch(model, optimizer, on_nan="warn")',
+        )
+    for name, value in (("activations", activations), ("updates", updates)):
+        if value is not None and (not isinstance(value, int) or value < 0):
+            raise value_error(
+                f"watch: {name} is no number of updates.",
+                [(name, repr(value))],
+                "It says after how many updates one is looked at; False: none.",
+                f"rf.watch(model, optimizer, {name}=10)",
+            )

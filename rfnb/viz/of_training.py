@@ -1,0 +1,145 @@
+"""The view of a training: its curves, what goes on in its modules, and one example again and again.
+
+rf.show(watch)                                  # of rf.watch(model, optimizer); follows while the training runs
+rf.show(watch, path="encoder.layers.0.*")       # the norms and activations of these modules, each for itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.trace.match import path_filter
+from rfnb.trace.training import Table, Training
+from rfnb.viz.curves.spec import spec as curves_spec
+from rfnb.viz.group import spec as group
+from rfnb.viz.of_epochs import Epochs
+from rfnb.viz.spec import Spec
+
+_MOST_GROUPS = 6  # lines in one panel that can still be told apart
+_SHOWN = {
+    "norms": ("gradient norm", "update ratio"),
+    "activations": ("mean", "std", "zeros", "saturated", "dead units"),
+}
+_SHARES = ("zeros", "saturated", "dead units")  # of which nothing is said where there are none
+_TITLES = {"norms": "Modules: gradients and updates", "activations": "Modules: activations"}
+
+
+def spec(
+    training: Training,
+    *,
+    path: str | Sequence[str] | None = None,
+    live: bool | None = None,
+    title: str | None = None,
+    epochs: Epochs | None = None,
+) -> Spec:
+    """The spec of what was seen of a training.
+
+    Args:
+        training: Of `rf.watch`, or loaded.
+        path: Only these modules: a pattern ("encoder.*"), or the end of a path; one or several. Default: all, in groups.
+        live: Whether more may come. Default: while it is not closed.
+        epochs: Makes the views of the example, and keeps them; for who draws again and again.
+    """
+    running = not training.closed if live is None else live
+    with training.lock:
+        parts = [_curves(training, running)]
+        tables = dict(training.tables)
+        for title_of, stats in _SHOWN.items():
+            made = _modules({key: tables[key] for key in tables if key[0] in stats}, tables, path, running, title_of)
+            parts += [made] if made is not None else []
+        examples, said = list(training.examples), training.says[-1:]
+    parts += (epochs or Epochs()).parts(examples, training.every, running)
+    head = title if title is not None else training.title
+    made = group.spec(parts, title=head, live=running, link=f"training {id(training)}")
+    remark = " ".join(f"Update {step}: {sentence}" for step, sentence in said)
+    return Spec(made.kind, {**made.head, "remark": remark}, made.blocks, made.codes) if remark else made
+
+
+def _curves(training: Training, live: bool) -> Spec:
+    series = {
+        name: (np.array(curve.steps, np.int64), np.array(curve.values)) for name, curve in training.curves.items()
+    }
+    log = [name for name in series if "norm" in name]
+    return curves_spec(series, x="update", log=log, title="Training", live=live)
+
+
+def _modules(
+    shown: dict[tuple[str, str], Table], tables: dict[tuple[str, str], Table], path: Any, live: bool, what: str
+) -> Spec | None:
+    """The curves of modules, as runs: what is measured shares a panel. None without any."""
+    series: dict[str, dict[str, Any]] = {}
+    for (stat, optimizer), table in shown.items():
+        weights = tables.get(("weight norm", optimizer))
+        for name, columns in groups_of(table.columns, path):
+            label = f"{optimizer}: {name}" if optimizer else name
+            steps, values = _line(stat, table, columns, weights)
+            if len(steps) and (stat not in _SHARES or values.any()):
+                series.setdefault(label, {})[stat] = (steps, values)
+    if not series:
+        return None
+    labels = {stat for of in series.values() for stat in of}
+    log = [stat for stat in _SHOWN["norms"] if stat in labels]
+    best = dict.fromkeys(labels)
+    return curves_spec(series, x="update", log=log, best=best, title=_TITLES[what], live=live)
+
+
+def groups_of(columns: Sequence[str], path: Any = None) -> list[tuple[str, list[int]]]:
+    """The modules whose numbers are one line: those below the same part of the model, or each of a choice for itself."""
+    if path is not None:
+        wanted = path_filter(path)
+        return [(name or "model", [index]) for index, name in enumerate(columns) if wanted(name, name)]
+    found: dict[str, list[int]] = {}
+    for depth in range(1, 1 + max((name.count(".") + 1 for name in columns), default=0)):
+        finer: dict[str, list[int]] = {}
+        for index, name in enumerate(columns):
+            finer.setdefault(".".join(name.split(".")[:depth]), []).append(index)
+        if found and len(finer) > _MOST_GROUPS:
+            break
+        found = finer
+    if len(found) > _MOST_GROUPS:  # many beside each other: as many stretches, in their order
+        names = list(found)
+        ends = np.linspace(0, len(names), _MOST_GROUPS + 1).round().astype(int)
+        spans = [names[start:end] for start, end in zip(ends, ends[1:])]
+        found = {_span(span): [index for name in span for index in found[name]] for span in spans}
+    return [(name or "model", indices) for name, indices in found.items()]
+
+
+def _span(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _line(stat: str, table: Table, columns: Iterable[int], weights: Table | None) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of several modules as one: norms of all together, of shares and means the average, of the largest the largest."""
+    columns = list(columns)
+    steps, part = np.array(table.steps, np.int64), table.array()[:, columns].astype(np.float64)
+    if stat in ("gradient norm", "weight norm"):
+        there = (part >= 0) | np.isnan(part)
+        values = np.sqrt((np.where(there, part, 0) ** 2).sum(1))
+        keep = there.any(1)
+        return steps[keep], values[keep]
+    if stat == "update ratio":
+        return _ratios(steps, part, columns, weights)
+    known = np.isfinite(part)
+    keep = known.any(1)
+    with np.errstate(invalid="ignore"):
+        values = np.where(known, part, 0).sum(1) / known.sum(1)
+    return steps[keep], values[keep]
+
+
+def _ratios(
+    steps: np.ndarray, part: np.ndarray, columns: list[int], weights: Table | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The norm of the updates of all over that of their weights."""
+    there = (part >= 0) | np.isnan(part)
+    keep = there.any(1)
+    if len(columns) == 1 or weights is None or weights.steps != steps.tolist():
+        count = np.maximum(there.sum(1), 1)
+        return steps[keep], (np.where(there, part, 0).sum(1) / count)[keep]
+    norms = np.where(there, weights.array()[:, columns].astype(np.float64), 0)
+    moved = np.sqrt(((np.where(there, part, 0) * norms) ** 2).sum(1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = moved / np.sqrt((norms**2).sum(1))
+    return steps[keep], values[keep]
