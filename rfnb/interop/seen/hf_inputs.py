@@ -21,6 +21,7 @@ from rfnb.interop.seen.streams import Stream, dims_of, set_all, set_stream, stre
 from rfnb.trace.probe import listening, probe
 
 MODEL = "transformers.modeling_utils.PreTrainedModel"
+DECODER = "decoder"  # in `Call.seen` of a model: the stream of what is decoded in it
 _TOKENS = ("input_ids", "inputs_embeds")
 _TARGETS = ("decoder_input_ids", "decoder_inputs_embeds")
 
@@ -43,6 +44,10 @@ def inputs(call: Call) -> None:
         stream = _give(call, main, other, _mask(given, "attention_mask") if not past else None, name, around)
         if stream is not None:
             set_stream(call, stream)
+            outer = call.outer
+            while encoder is not None and outer is not None:
+                outer.seen[DECODER] = stream
+                outer = outer.outer
     states = _first(given.get("encoder_outputs"))
     batch = stream_of(call) or around
     if states is not None and states.ndim == 3:

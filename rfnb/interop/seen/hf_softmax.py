@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,13 @@ import torch
 import torch.nn.functional as F
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.hf_attention import _OFFERED, is_twinless
+from rfnb.interop.seen.hf_inputs import MODEL
+from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 
@@ -87,6 +91,25 @@ def attention_around(call: Call) -> Call | None:
             return inner
         inner = inner.outer if inner is not None else None
     return None
+
+
+@reads(MODEL)
+def without(call: Call, result: Any) -> None:
+    """Say of a model without attention that it has none, once."""
+    key = f"no attention in {call.path}"
+    if call.outer is not None or not listening("attention") or key in call.names.said:
+        return
+    call.names.said.add(key)
+    if not any("attention" in type(module).__name__.lower() for module in call.module.modules()):
+        warnings.warn(
+            message(
+                "record: this model has no attention.",
+                [("model", type(call.module).__name__), ("modules called attention", "none")],
+                "Hidden states, tokens and logits are recorded. What else its layers compute it can offer by itself:",
+                'rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)',
+            ),
+            stacklevel=2,
+        )
 
 
 def is_attention(module: torch.nn.Module) -> bool:

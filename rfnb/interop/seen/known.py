@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from rfnb.interop.seen import attention, hf_attention, hf_cache, hf_inputs, hf_softmax, recurrent, tokens  # noqa: F401
+from rfnb.interop.seen import attention, hf_attention, hf_cache, hf_inputs, hf_outputs, hf_softmax, recurrent, tokens  # noqa: F401

@@ -1,0 +1,94 @@
+"""The results of layers and models of transformers: hidden states over positions, logits over a vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.hf_inputs import DECODER, MODEL
+from rfnb.interop.seen.kept import Kept, say_changed
+from rfnb.interop.seen.readers import reads
+from rfnb.interop.seen.streams import dims_of, stream_of
+from rfnb.trace.probe import Later, listening, probe_later
+
+DONE = "logits"
+LAYER = "transformers.modeling_layers.GradientCheckpointingLayer"
+
+
+@reads(LAYER)
+def hidden(call: Call, result: Any) -> None:
+    """Hidden states {batch, time, feature} as a layer returns them."""
+    raw = result[0] if isinstance(result, (tuple, list)) and result else result
+    if not listening("states") or not isinstance(raw, torch.Tensor) or raw.ndim != 3:
+        return
+    stream = dims_of(raw, call, stream_of(call))
+    if stream is None or stream.time is None:
+        return
+    time = stream.time
+    tensor = call.names.tensor(raw, [stream.batch, time, "feature"], call)
+    if time not in tensor.dims:
+        return
+    _later("states", call.path, tensor.dims, raw, lambda kept: {"hidden": kept, "axis": time})
+
+
+@reads(MODEL)
+def logits(call: Call, result: Any) -> None:
+    """Logits {batch, time, vocab} or {batch, label} as a model returns them."""
+    raw = getattr(result, "logits", None)
+    if not listening("outputs") or not isinstance(raw, torch.Tensor) or raw.ndim not in (2, 3):
+        return
+    if call.seen.get(DONE) is raw:  # of a model in this one
+        return
+    if call.outer is not None:
+        call.outer.seen[DONE] = raw
+    around = call.seen.get(DECODER) or stream_of(call)
+    vocab = _vocabulary(call, int(raw.shape[-1]))
+    if raw.ndim == 3:
+        stream = dims_of(raw, call, around)
+        if stream is None or stream.time is None:
+            return
+        dims = [stream.batch, stream.time, vocab]
+    else:
+        same = around is not None and around.batch.extent == raw.shape[0]
+        dims = [around.batch if around is not None and same else Dim(raw.shape[0], name="batch", kind="batch"), vocab]
+    _later("outputs", call.path, dims, raw, lambda kept: {"logits": kept, "axis": vocab})
+
+
+def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values: Any) -> None:
+    """Offer what a call has returned, which the model may still change in place."""
+    kept = Kept(raw)
+
+    def make() -> dict[str, Any]:
+        there = kept.raw
+        if not kept.is_same:
+            say_changed("the hidden states or logits", path, "values", "nothing")
+            there = torch.full_like(there, torch.nan)
+        made: dict[str, Any] = values(Tensor(kind, list(dims), raw_tensor=there))
+        return made
+
+    probe_later(kind, Later(make, raw.numel() * raw.element_size()))
+
+
+def _vocabulary(call: Call, size: int) -> Dim:
+    """The dim of outputs: of the embedding that is tied to them, or of classes that the config has names for."""
+    names, config = call.names, getattr(call.module, "config", None)
+    for getter in ("get_output_embeddings", "get_input_embeddings"):
+        try:
+            module = getattr(call.module, getter)()
+        except (AttributeError, NotImplementedError):
+            continue
+        if isinstance(module, torch.nn.Module) and names.labels is not None:
+            labels = names.labels.of(names.paths_of(module), size)
+            if labels is not None:
+                return Dim(size, name="vocab", kind="feature", vocab=labels)
+    classes = getattr(config, "id2label", None)
+    if isinstance(classes, dict) and len(classes) == size != getattr(config, "vocab_size", None):
+        own = [str(classes.get(index, index)) for index in range(size)]
+        if any(not label.startswith("LABEL_") for label in own):
+            return Dim(size, name="label", kind="feature", vocab=own)
+    return names.vocab_dim(call, size)

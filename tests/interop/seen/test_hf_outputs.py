@@ -1,0 +1,106 @@
+"""Hidden states and logits of models of transformers, against what they return."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rfnb as rf
+
+transformers = pytest.importorskip("transformers", reason="records its models")
+
+from interop.seen.hf_families import FAMILIES, WORDS, inputs, made  # noqa: E402
+from interop.seen.test_hf_dims import base  # noqa: E402
+from interop.seen.test_hf_forward import recorded  # noqa: E402
+
+LAYERS = [family for family in FAMILIES if family not in ("Wav2Vec2",)]
+
+
+@pytest.mark.parametrize("family", LAYERS)
+def test_hidden_states_are_those_that_the_model_returns(family):
+    model, batch = made(family), inputs(family)
+    trace = recorded(model, batch)
+    with torch.no_grad():
+        out = model(**batch, output_hidden_states=True)
+    own = [out[name] for name in ("encoder_hidden_states", "decoder_hidden_states", "hidden_states") if out.get(name)]
+    expected = [each for stack in own for each in stack[1:-1]]  # the last one of a stack is normed
+    events = trace.select(kind="states")
+    assert len(events) == 2 * len(own)
+    by_stack = [events[0], events[2]] if len(own) == 2 else [events[0]]
+    for event, states in zip(by_stack, expected):
+        torch.testing.assert_close(event.values["hidden"].raw_tensor, states, rtol=0, atol=0)
+        assert event.values["axis"] in event.values["hidden"].dims
+        first = next(each for each in trace.select(kind="attention") if each.path.startswith(event.path))
+        assert base(first.values["target"]) is event.values["axis"]
+
+
+@pytest.mark.parametrize(
+    "family", [name for name, (_, _, model, _) in FAMILIES.items() if not model.endswith("Model")] + ["Marian"]
+)
+def test_logits_are_those_that_the_model_returns_once(family):
+    model, batch = made(family), inputs(family)
+    trace = recorded(
+        model, batch, labels=[f"w{index}" for index in range(WORDS)] if FAMILIES[family][3] != "wave" else None
+    )
+    with torch.no_grad():
+        logits = model(**batch).logits
+    (event,) = trace.select(kind="outputs")
+    assert torch.equal(event.values["logits"].raw_tensor, logits)
+    batch_dim, time, vocab = event.values["logits"].dims
+    assert event.values["axis"] is vocab and (batch_dim.kind, vocab.name) == ("batch", "vocab")
+    if FAMILIES[family][3] != "wave":
+        assert list(vocab.vocab[:2]) == ["w0", "w1"]
+    if FAMILIES[family][3] in ("pair", "mel"):
+        assert time.name == "target"
+
+
+def test_classes_have_the_names_of_the_config():
+    config = transformers.BertConfig(
+        vocab_size=WORDS, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24,
+        id2label={0: "bad", 1: "good"}, label2id={"bad": 0, "good": 1},
+    )  # fmt: skip
+    trace = recorded(transformers.BertForSequenceClassification(config).eval(), inputs("Bert"))
+    (event,) = trace.select(kind="outputs")
+    assert event.values["axis"].vocab == ["bad", "good"] and len(event.values["logits"].dims) == 2
+
+
+def test_labels_of_a_tokenizer_are_along_all_attentions():
+    words = [f"w{index}" for index in range(WORDS)]
+    trace = recorded(made("Bart"), inputs("Bart"), labels=words)
+    read = {event.values["axis"].name for event in trace.select(kind="attention")}
+    assert read == {"time", "target"}
+    text = rf.show(trace).text()
+    first = inputs("Bart")["input_ids"][0].tolist()
+    assert all(f"w{index}" in text for index in first)
+
+
+def test_labels_of_a_cache_are_those_of_all_positions_so_far():
+    words = [f"w{index}" for index in range(WORDS)]
+    ids = inputs("Llama", ragged=False)["input_ids"]
+    model = made("Llama", "sdpa")
+    with rf.record(model=model, labels=words) as trace, torch.no_grad():
+        out = model(ids[:, :4])
+        out.past_key_values.reorder_cache(torch.tensor([2, 0, 1]))
+        model(ids[[2, 0, 1], 4:], past_key_values=out.past_key_values)
+    source = trace.select(kind="attention")[-1].values["axis"]
+    (read,) = [event.values["ids"] for event in trace.select(kind="tokens") if source in event.values["ids"].dims]
+    assert torch.equal(read.raw_tensor, ids[[2, 0, 1]])
+    assert list(read.sparse_dim.vocab) == words
+
+
+def test_a_model_without_attention_says_so():
+    config = transformers.MambaConfig(vocab_size=WORDS, hidden_size=8, num_hidden_layers=2, state_size=3)
+    model, ids = transformers.MambaForCausalLM(config).eval(), inputs("Llama")["input_ids"]
+    with pytest.warns(UserWarning) as said, rf.record(model=model) as trace, torch.no_grad():
+        model(ids)
+        model(ids)
+    own = [str(each.message) for each in said if "attention" in str(each.message)]
+    assert own == [
+        "record: this model has no attention.\n"
+        "  model                     MambaForCausalLM\n"
+        "  modules called attention  none\n"
+        "Hidden states, tokens and logits are recorded. What else its layers compute it can offer by itself:\n"
+        '    rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)'
+    ]
+    counts = trace.counts()
+    assert (counts["states"], counts["outputs"], counts.get("attention")) == (4, 2, None)
