@@ -250,7 +250,7 @@ from rfnb.debugging.debug import Debug, debug
 # -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
 from rfnb.data.alignment import Alignment, align, character_errors, word_errors
 from rfnb.interop.hf_generate import beams_of
-from rfnb.interop.doors import as_torch
+from rfnb.interop.doors import as_torch, from_torch
 from rfnb.interop.hf_llama import (
     import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
     import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
@@ -310,14 +310,15 @@ __all__ = [
     "cum_concat_initial_state", "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff",
     "dim_match_priority_when_needed", "dot", "dot_attention", "dot_attention_weights", "dropout",
     "dropout_broadcast_default", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",
-    "expand_make_non_empty", "explore", "expm1", "fill", "floor", "floor_divide", "full", "gate", "gather",
-    "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention", "get_amp_policy",
-    "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores", "get_current_control_flow_ctx",
-    "get_default_array_index_dtype", "get_default_device", "get_default_dim_size_device", "get_default_float_dtype",
-    "get_default_int_dtype", "get_random_state", "get_raw_tensor_type", "get_run_ctx", "get_run_ctx_step",
-    "get_selected_backend", "get_src_beams", "get_static_step_based_seed", "get_tensor_consumers",
-    "get_tensor_dependencies", "gradient", "gradient_checkpoint_scope", "greater", "greater_equal", "hf_search_options",
-    "identity", "import_params_hf_llama_att_to_rf_rotary_att", "import_params_hf_llama_decoder_layer_to_rf",
+    "expand_make_non_empty", "explore", "expm1", "fill", "floor", "floor_divide", "from_torch", "full", "gate",
+    "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention",
+    "get_amp_policy", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores",
+    "get_current_control_flow_ctx", "get_default_array_index_dtype", "get_default_device",
+    "get_default_dim_size_device", "get_default_float_dtype", "get_default_int_dtype", "get_random_state",
+    "get_raw_tensor_type", "get_run_ctx", "get_run_ctx_step", "get_selected_backend", "get_src_beams",
+    "get_static_step_based_seed", "get_tensor_consumers", "get_tensor_dependencies", "gradient",
+    "gradient_checkpoint_scope", "greater", "greater_equal", "hf_search_options", "identity",
+    "import_params_hf_llama_att_to_rf_rotary_att", "import_params_hf_llama_decoder_layer_to_rf",
     "import_params_hf_llama_mlp_to_rf_feed_forward_gated", "import_params_hf_llama_rms_norm_to_rf",
     "import_params_hf_llama_to_rf_transformer_decoder", "init", "init_forward_step_run_ctx", "init_train_step_run_ctx",
     "initial_edit_distance_row", "is_backend_raw_tensor_dim_tag_independent", "is_executing_eagerly", "is_finite",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.module.module import Module
+from rfnb.nn.module.module import Module, adopts
 
 if TYPE_CHECKING:
     import torch
@@ -61,3 +63,50 @@ def as_torch(
     assert isinstance(out, RFModuleAsPTModule)
     out._rfnb.arrays = arrays
     return out
+
+
+def from_torch(
+    module: torch.nn.Module,
+    in_dim: Dim | None = None,
+    out_dim: Dim | None = None,
+    *,
+    inputs: Sequence[Dim | str | EllipsisType] | None = None,
+    outputs: Sequence[Dim | str | EllipsisType] | None = None,
+) -> Module:
+    """A Module with the very parameters of a torch.nn.Module, under the same names, that takes and gives Tensors.
+
+        self.lstm = rf.from_torch(torch.nn.LSTM(3, 5), in_dim=feat)
+        out, state = self.lstm(x, spatial_dim=time)         # {batch, time, lstm.out_dim}, and State(h, c)
+
+    What the axes are is clear for layers that go through frames one by one (Linear, LayerNorm, RMSNorm, activations, Dropout), Embedding,
+    LSTM, GRU and RNN (`spatial_dim=`, `state=`; each sequence ends where it ends), TransformerEncoder and its layer (`spatial_dim=`;
+    padding is masked), and Sequential of these. Raw arrays go to the torch module as they are. It trains where the run context says so,
+    and its own `train()`; what is in `eval()` stays so. A torch module that is set as attribute of a Module becomes one of these.
+
+    Args:
+        in_dim, out_dim: The features of what goes in and comes out, where the type of the module is known. Default: the feature_dim of
+            the Tensor; a dim of its own, `out_dim` of the result.
+        inputs: Of other modules: the axes of the Tensor in their order, Dims or names of dims, `...` for all others.
+        outputs: The same of the result; new dims are Dims. Default: as the input.
+
+    Raises:
+        TypeError: For a scripted, compiled or quantised module, or one that is not initialised; when called, if nothing tells what the
+            axes are.
+        DimError: If a dim has another size than the module.
+    """
+    from rfnb.interop.torch_layers import TorchModule
+    from rfnb.interop.torch_module import as_rf
+
+    out = as_rf(module, TorchModule)
+    if isinstance(out, TorchModule):
+        out.say(in_dim, out_dim, inputs, outputs)
+    return out
+
+
+@adopts
+def _torch_module(value: Any) -> Module | None:
+    """The Module for a torch.nn.Module that is set as an attribute; None for anything else."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.nn.Module):
+        return None
+    return from_torch(value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -47,8 +48,17 @@ def pt_module_to_rf_module(pt_module: torch.nn.Module) -> Module:
     Raises:
         TypeError: If its parameters are not its own: a scripted, compiled or quantised module, or one that is not initialised.
     """
+    return as_rf(pt_module, PTModuleAsRFModule)
+
+
+def as_rf(pt_module: torch.nn.Module, kind: type[PTModuleAsRFModule]) -> Module:
+    """A Module of this kind around a torch module, and around its parts.
+
+    Raises:
+        TypeError: If its parameters are not its own.
+    """
     check_open(pt_module)
-    return _to_rf(pt_module, {}, {})
+    return _to_rf(pt_module, {}, {}, kind)
 
 
 def to_torch(module: Module) -> torch.nn.Module:
@@ -239,15 +249,17 @@ def _held(module: Module) -> list[str]:
 class PTModuleAsRFModule(Module):
     """A module made by `pt_module_to_rf_module`; `pt_module` is the original."""
 
+    _rfnb_pt_module: torch.nn.Module
+
     def __init__(self, pt_module: torch.nn.Module):
-        self._rfnb_pt_module = pt_module
+        vars(self)["_rfnb_pt_module"] = pt_module
 
     @property
     def pt_module(self) -> torch.nn.Module:
         return self._rfnb_pt_module
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
-        new = memo[id(self)] = pt_module_to_rf_module(copy.deepcopy(self.pt_module, memo))
+        new = memo[id(self)] = as_rf(copy.deepcopy(self.pt_module, memo), type(self))
         return new
 
     def get_default_name(self) -> str:
@@ -276,23 +288,37 @@ def _to_torch(
     return out
 
 
-def _to_rf(pt_module: torch.nn.Module, done: dict[torch.nn.Module, Module], shared: dict[int, Parameter]) -> Module:
+def _parameter(name: str, raw: torch.Tensor, auxiliary: bool) -> Parameter:
+    dims = [Dim(size, name=f"{name}:{axis}") for axis, size in enumerate(raw.shape)]
+    return Parameter(dims, raw_tensor=raw, trainable=raw.requires_grad, auxiliary=auxiliary)
+
+
+# By the id of the raw one, which the Parameter keeps alive: two Modules around one torch module have the same Parameters.
+_PARAMETERS: WeakValueDictionary[int, Parameter] = WeakValueDictionary()
+
+
+def _to_rf(
+    pt_module: torch.nn.Module,
+    done: dict[torch.nn.Module, Module],
+    shared: dict[int, Parameter],
+    kind: type[PTModuleAsRFModule],
+) -> Module:
     if isinstance(pt_module, RFModuleAsPTModule):
         return pt_module.rf_module
     if pt_module in done:
         return done[pt_module]
-    done[pt_module] = out = PTModuleAsRFModule(pt_module)
+    done[pt_module] = out = kind(pt_module)
     for raws, auxiliary in ((pt_module._parameters, False), (pt_module._buffers, True)):
         for name, raw in raws.items():
             if raw is None:
                 continue
-            if id(raw) not in shared:
-                dims = [Dim(size, name=f"{name}:{axis}") for axis, size in enumerate(raw.shape)]
-                new = Parameter(dims, raw_tensor=raw, trainable=raw.requires_grad, auxiliary=auxiliary)
-                raws[name] = new.raw_tensor  # a buffer is another object now, of the same storage
-                shared[id(new.raw_tensor)] = shared[id(raw)] = new
-            vars(out)[name] = shared[id(raw)]
+            known = _PARAMETERS.get(id(raw))
+            if known is None or known._raw is not raw:
+                known = shared.get(id(raw)) or _parameter(name, raw, auxiliary)
+                raws[name] = known.raw_tensor  # a buffer is another object now, of the same storage
+                _PARAMETERS[id(known.raw_tensor)] = shared[id(raw)] = known
+            vars(out)[name] = known
     for name, child in pt_module._modules.items():
         if child is not None:
-            setattr(out, name, _to_rf(child, done, shared))
+            setattr(out, name, _to_rf(child, done, shared, kind))
     return out

@@ -8,7 +8,7 @@ from typing import Any
 
 from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
-from rfnb.nn.module.module import Functional, Module
+from rfnb.nn.module.module import Functional, Module, adopted
 from rfnb.nn.module.parameter import Parameter
 
 
@@ -118,6 +118,7 @@ class ModuleList(_List):
         return self._add(modules)
 
     def _check(self, value: Any) -> Module:
+        value = adopted(value)
         return value if isinstance(value, Module) else Functional(value)
 
     def _plain(self) -> ModuleList:

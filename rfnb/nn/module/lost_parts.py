@@ -38,6 +38,9 @@ def warn_of_lost_parts(modules: Iterable[tuple[str, Module]], kind: type[Module]
                 if not isinstance(value, (str, int, float, Dim, Tensor, kind)) and value is not None:
                     _warn_of_foreign(f"{path or type(module).__name__}.{name}", name, value, found)
                 continue
+            for item in islice(value.values() if isinstance(value, dict) else value, _LOOK_AT):
+                if callable(getattr(item, "named_buffers", None)):
+                    _warn_of_foreign(f"{path or type(module).__name__}.{name}", name, item, found)
             parts = [part for part in _parts(value, kind, depth=2) if id(part) not in found]
             lost = [part for part in parts if isinstance(part, Parameter) or _is_lost(part, module)]
             if lost:
@@ -54,7 +57,7 @@ def _warn_of_foreign(path: str, name: str, value: Any, found: set[int]) -> None:
         if not number:
             return
         row = ("module", f"{kind}, {number} parameter{'' if number == 1 else 's'}")
-        fix = f"from rfnb.interop.torch_module import pt_module_to_rf_module\nself.{name} = pt_module_to_rf_module(module)"
+        fix = f"self.{name} = rf.ModuleList([rf.from_torch(module) for module in modules])"
     elif getattr(value, "requires_grad", False) and id(value) not in found and getattr(value, "is_leaf", False):
         row = ("array", f"{kind} {tuple(value.shape)}")
         fix = f"self.{name} = rf.Parameter([...], raw_tensor=array)    # the Dim of each axis"

@@ -50,6 +50,8 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):
             value.__dict__["_rfnb_parent"] = (weakref.ref(self), name)
+        elif not name.startswith("_rfnb"):
+            value = adopted(value)
         before = self.__dict__.get(name)
         if isinstance(before, Parameter) and not isinstance(value, Parameter):
             check_replaced(self, name, before, value)
@@ -271,6 +273,25 @@ put_absent(
         "buffers": "[parameter for parameter in model.parameters() if parameter.auxiliary]",
     },
 )
+
+
+_adopters: list[Callable[[Any], Module | None]] = []
+
+
+def adopts(fn: Callable[[Any], Module | None]) -> Callable[[Any], Module | None]:
+    """Let `fn` make a Module of a module of another library that is set as attribute; None if it is none of those it knows."""
+    _adopters.append(fn)
+    return fn
+
+
+def adopted(value: Any) -> Any:
+    """The Module for a module of another library; any other value as it is."""
+    if hasattr(value, "named_buffers") and not isinstance(value, (Module, type)):
+        for adopt in _adopters:
+            found = adopt(value)
+            if found is not None:
+                return found
+    return value
 
 
 class _Parameters(Iterator[Parameter]):

@@ -271,14 +271,20 @@ def test_recording_a_model_without_events_is_refused():
 
 
 # -- of torch, and in the place of a parameter -------------------------------------------------------------------------
-def test_a_module_of_torch_is_not_found():
-    (text,) = warnings_of(Net(part=torch.nn.Linear(3, 5)))
-    assert text == textwrap.dedent("""\
-        Net.part: this is of torch, and is not found.
-          module  torch.nn.modules.linear.Linear, 2 parameters
-        Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:
-            from rfnb.interop.torch_module import pt_module_to_rf_module
-            self.part = pt_module_to_rf_module(module)""")
+def test_a_module_of_torch_in_a_list_is_not_found():
+    for parts in ([torch.nn.Linear(3, 5)], {"a": torch.nn.Linear(3, 5)}):
+        (text,) = warnings_of(Net(parts=parts))
+        assert text == textwrap.dedent("""\
+            Net.parts: this is of torch, and is not found.
+              module  torch.nn.modules.linear.Linear, 2 parameters
+            Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:
+                self.parts = rf.ModuleList([rf.from_torch(module) for module in modules])""")
+
+
+def test_a_module_of_torch_is_found():
+    net = Net(part=torch.nn.Linear(3, 5))
+    assert warnings_of(net) == []
+    assert {"part.weight", "part.bias"} < set(dict(net.named_parameters()))
 
 
 def test_a_parameter_of_torch_is_not_found():
