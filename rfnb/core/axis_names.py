@@ -19,6 +19,10 @@ from rfnb.core.errors import shape_error, type_error, value_error
 
 Entry = tuple[Any, ...]  # of str and Dim
 
+_KINDS = {
+    **dict.fromkeys(("batch", "b", "bsz", "batch_size"), "batch"),
+    **dict.fromkeys(("feature", "features", "feat", "channel", "channels"), "feature"),
+}
 _TOKEN = re.compile(r"\(|\)|\.\.\.|…|[^\s(),]+")
 _EXAMPLE = '"batch time feature"'
 
@@ -99,6 +103,15 @@ def simple_names(names: Any, shape: Sequence[int], where: str, call: str) -> lis
             f'rf.named(x, "{" ".join(map(text_of, entries))}", dims={{"{name_of(composed[0])}": ...}})',
         )
     return [name_of(entry[0]) if entry else None for entry in entries]
+
+
+def kind_of(name: str, names: Sequence[str]) -> str | None:
+    """The kind of dim that a name says: "batch", "feature", or None.
+
+    Args:
+        names: Of all axes: beside an "a", "b" is a letter and no batch.
+    """
+    return None if name == "b" and "a" in names else _KINDS.get(name)
 
 
 def name_of(item: Any) -> str:

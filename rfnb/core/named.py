@@ -11,14 +11,14 @@ An array of torch stays what it is: same storage, gradients go through.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core import foreign
-from rfnb.core.axis_names import Entry, fitted, name_of, parse, text_of
+from rfnb.core.axis_names import Entry, fitted, kind_of, name_of, parse, text_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.named_lengths import Axis, Ragged, check_same, ragged_axes, ragged_axis
@@ -26,10 +26,6 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import labels_of, shape_of
 
-KINDS = {
-    **dict.fromkeys(("batch", "b", "bsz", "batch_size"), "batch"),
-    **dict.fromkeys(("feature", "features", "feat", "channel", "channels"), "feature"),
-}
 _CALL = "rf.named(x, {})"
 
 
@@ -93,7 +89,8 @@ def _named(x: Any, names: Any, lengths: Any, given: dict[str, Any], sparse_dim: 
     raw = array.raw
     if len(sizes) != len(shape) or any(len(entry) != 1 for entry in entries):
         raw = _backend(raw).reshape_raw(raw, [size for _, size in sizes])
-    axes = [_axis(item, size, given) for item, size in sizes]
+    called = [name_of(item) for item, _ in sizes]
+    axes = [_axis(item, size, given, called) for item, size in sizes]
     found = {each.axis: each for each in _known(array, entries, axes)}
     for each in ragged_axes(axes, lengths):
         found[each.axis] = each
@@ -149,18 +146,18 @@ def _size(given: Any) -> int | None:
     return None if given is None else int(given)
 
 
-def _axis(item: Any, size: int, given: dict[str, Any]) -> Axis:
+def _axis(item: Any, size: int, given: dict[str, Any], names: Sequence[str]) -> Axis:
     name = name_of(item)
     dim = item if isinstance(item, Dim) else given.get(name)
     if isinstance(dim, Dim):
-        return Axis(name, size, dim.kind or KINDS.get(name), dim)
+        return Axis(name, size, dim.kind or kind_of(name, names), dim)
     if dim is not None and int(dim) != size:
         rows = [("axis", f"{name}={size}"), (name, int(dim))]
         raise dim_error(
             f'named: "{name}" is not of the size that was said.', rows, "A size in dims is that of its axis.",
             f'dims={{"{name}": {size}}}',
         )  # fmt: skip
-    return Axis(name, size, KINDS.get(name))
+    return Axis(name, size, kind_of(name, names))
 
 
 def _known(array: foreign.Foreign, entries: list[Entry], axes: list[Axis]) -> list[Ragged]:

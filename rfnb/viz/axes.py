@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.axis_names import simple_names
+from rfnb.core.axis_names import kind_of, simple_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.foreign import is_array
@@ -31,17 +31,26 @@ class Axis:
         name: For labels.
         size: Length in the raw array.
         dim: The Dim, if it came from a Tensor.
+        is_batch: Whether its name says so beside the other names, as the "b" of "b t d".
     """
 
     name: str
     size: int
     dim: Dim | None = None
+    is_batch: bool = False
 
     @property
     def kind(self) -> str | None:
         """The dim's own kind, else what its name says."""
         own = getattr(self.dim, "kind", None)
-        return own or ("batch" if self.name in _BATCH else "beam" if self.name.startswith(_BEAM) else None)
+        return own or (
+            "batch" if self.is_batch or self.name in _BATCH else "beam" if self.name.startswith(_BEAM) else None
+        )
+
+    @property
+    def is_heads(self) -> bool:
+        """Whether its name says that it runs over heads."""
+        return "head" in self.name or self.name == "h"
 
     def describe(self) -> str:
         """`time<=7` or `batch=3`, as in a shape."""
@@ -90,7 +99,9 @@ class Named:
             () if names is None else names, array.shape, where, f"rf.viz.{where.partition(',')[0]}(x, dims={{}})"
         )
         kept = [(name, int(size)) for name, size in zip(entries, array.shape) if name is not None]
-        return Named(array.reshape([size for _, size in kept]), [Axis(name, size) for name, size in kept], plain=True)
+        called = [name for name, _ in kept]
+        axes = [Axis(name, size, is_batch=kind_of(name, called) == "batch") for name, size in kept]
+        return Named(array.reshape([size for _, size in kept]), axes, plain=True)
 
     def describe(self) -> str:
         """The axes as one writes the shape of a tensor."""
@@ -131,7 +142,7 @@ class Named:
         heads = 2 if heads_first else 4
 
         def key(axis: Axis) -> tuple[int, str, int]:
-            rank = ranks.get(axis.kind or "", heads if "head" in axis.name else 3)
+            rank = ranks.get(axis.kind or "", heads if axis.is_heads else 3)
             return rank, axis.name, axis.dim.serial if axis.dim is not None else 0
 
         return sorted(axes, key=key)
@@ -163,7 +174,7 @@ def names_of(axes: Sequence[Axis]) -> list[str]:
     """A label per combination: "head 0, layer 1"; one empty label for no axes."""
     labels = [""]
     for axis in axes:
-        name = "sequence" if axis.kind == "batch" else "head" if axis.name == "heads" else axis.name
+        name = "sequence" if axis.kind == "batch" else "head" if axis.name in ("heads", "h") else axis.name
         labels = [", ".join(filter(None, [label, f"{name} {index}"])) for label in labels for index in range(axis.size)]
     return labels
 

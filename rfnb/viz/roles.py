@@ -13,9 +13,10 @@ from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named
 
-_SOURCES = ("source", "key", "keys", "axis", "enc", "encoder")
+_SOURCES = ("source", "key", "keys", "axis", "enc", "encoder", "s", "k")
 _TARGETS = ("target", "query", "step", "decoder", "label", "out")
 _STEPS = ("step", "time", "target", "decoder", "label")
+_SHORT_TARGETS, _SHORT_STEPS = ("t", "q"), ("t",)  # as einops has them: whole names
 
 
 def attention_axes(named: Named, value: Any, source_dim: Any, target_dim: Any) -> tuple[Axis, Axis | None]:
@@ -56,7 +57,7 @@ def step_axis(named: Named, value: Any, where: str) -> Axis | None:
         return known["step"]
     over = named.over()
     free = [axis for axis in named.axes if axis.kind not in ("batch", "beam", "feature") and axis not in over]
-    telling = [axis for axis in free if any(word in axis.name for word in _STEPS)]
+    telling = [axis for axis in free if axis.name in _SHORT_STEPS or any(word in axis.name for word in _STEPS)]
     ragged = [axis for axis in free if axis.ragged or axis.kind == "spatial"]
     fix = lambda axis: f'rf.viz.{where.split(",")[0]}(..., step_dim="{axis.name}")'  # noqa: E731
     return _first(named, (telling, ragged, free), 0, f"{where}: which dim runs over the steps?", fix)
@@ -123,11 +124,11 @@ def _first(
 
 
 def _is_target(axis: Axis) -> bool:
-    return any(word in axis.name for word in _TARGETS)
+    return axis.name in _SHORT_TARGETS or any(word in axis.name for word in _TARGETS)
 
 
 def _is_map(axis: Axis) -> bool:
-    return "head" in axis.name or "layer" in axis.name
+    return axis.is_heads or "layer" in axis.name
 
 
 def _twins(one: Any, other: Any) -> bool:

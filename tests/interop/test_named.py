@@ -50,6 +50,8 @@ def test_one_name_per_axis(names):
 def test_some_names_say_the_kind_of_the_dim():
     x = rf.named(torch.randn(2, 3, 5, 7), "b t channels x")
     assert [dim.kind for dim in x.dims] == ["batch", None, "feature", None]
+    letters = rf.named(torch.randn(2, 3), "a b")
+    assert [dim.kind for dim in letters.dims] == [None, None]
 
 
 def test_the_storage_is_that_of_the_array_and_gradients_go_through():
@@ -149,10 +151,10 @@ def test_lengths_on_the_cpu_ask_nothing_of_the_device():
             Lengths without a name are of the dim that is called time, or the like. Say it:
                 lengths={"source": lengths}
          """),
-        ("a b time d", [1, 1, 1], """
+        ("a b time d", [1, 1, 1, 1], """
             ShapeError: named: the lengths do not fit the array.
               x                [a=3, b=2, time=7, d=5]
-              lengths of time  (3,)
+              lengths of time  (4,)
             There is one length per sequence.
                 rf.named(x, ..., lengths={"time": [...]})
          """),

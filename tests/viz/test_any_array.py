@@ -173,6 +173,28 @@ def test_names_are_one_text_or_a_list():
     )
 
 
+@pytest.mark.parametrize(
+    "make", [lambda x, names: (x, {"dims": names}), lambda x, names: (rf.named(x, names), {})], ids=["plain", "named"]
+)
+def test_short_names_mean_what_long_ones_do(make):
+    weights, states = torch.rand(3, 2, 5, 7), torch.rand(3, 5, 4)
+    long, options = make(weights, "batch head target source")
+    spec = rf.viz.attention(long, **options).spec
+    for names in ("b h t s", "b h q k"):
+        short, options = make(weights, names)
+        other = rf.viz.attention(short, **options).spec
+        assert [(entry["label"], entry["at"]) for entry in other.head["maps"]] == [
+            (entry["label"], entry["at"]) for entry in spec.head["maps"]
+        ]
+        assert all(np.array_equal(block, other.blocks[name], equal_nan=True) for name, block in spec.blocks.items())
+    short, options = make(states, "b t d")
+    of_states = rf.viz.states({"h": short}, **options).spec
+    assert np.array_equal(of_states.blocks["track0"], states.numpy()) and len(of_states.head["seqs"]) == 3
+    scores, options = make(states, "b t v")
+    output = rf.viz.distribution(scores, axis="v", estimated_type="logits", **options).spec
+    assert [seq["len"] for seq in output.head["seqs"]] == [5, 5, 5]
+
+
 def refused(said):
     kind, _, text = textwrap.dedent(said).strip().partition(": ")
     return raises_message({"TypeError": TypeError, "ValueError": ValueError, "ShapeError": rf.ShapeError}[kind], text)

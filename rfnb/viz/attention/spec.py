@@ -169,7 +169,7 @@ class _Weights:
         self.seqs = named.seq_axes([source, target])
         rest = [axis for axis in named.axes if axis is not source and axis is not target and axis not in self.seqs]
         self.maps = named.sorted(rest)
-        self.maps.sort(key=lambda axis: "head" in axis.name)  # heads last, in the order of `places`
+        self.maps.sort(key=lambda axis: axis.is_heads)  # heads last, in the order of `places`
 
     @staticmethod
     def of(
@@ -205,7 +205,7 @@ class _Weights:
 
     def places(self, label: str) -> list[tuple[str, str]]:
         """The layer and the head of each map."""
-        heads = [axis for axis in self.maps if "head" in axis.name][-1:]
+        heads = [axis for axis in self.maps if axis.is_heads][-1:]
         layers = [
             ", ".join(filter(None, [label, name]))
             for name in names_of([axis for axis in self.maps if axis not in heads])

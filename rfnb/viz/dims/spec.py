@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rfnb.core import foreign
-from rfnb.core.axis_names import simple_names
+from rfnb.core.axis_names import kind_of, simple_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
-from rfnb.core.named import KINDS, named
+from rfnb.core.named import named
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import of_transformers, torch_modules
 from rfnb.viz.dims.entries import Entries
@@ -210,7 +210,7 @@ class _Rows:
             key = name, int(size), list(names[:axis]).count(name)
             if key not in self._axes:
                 self._axes[key] = len(self.entries)
-                kind = KINDS.get(name)
+                kind = kind_of(name, names)
                 self.entries.append(
                     {"name": name, "size": key[1], "lengths": None, "kind": kind, "id": len(self.entries)}
                 )
