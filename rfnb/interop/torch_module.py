@@ -97,6 +97,11 @@ class RFModuleAsPTModule(torch.nn.Module):
         # Past torch's registration, and past that of Module
         vars(self).update(rf_module=rf_module, _rfnb=Bridge(says_training))
 
+    @property
+    def bridged(self) -> Module:
+        """The module that it calls, for who records."""
+        return self.rf_module
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return torch_parts.call(self, args, kwargs)
 
@@ -256,6 +261,11 @@ class PTModuleAsRFModule(Module):
 
     @property
     def pt_module(self) -> torch.nn.Module:
+        return self._rfnb_pt_module
+
+    @property
+    def bridged(self) -> torch.nn.Module:
+        """The module that it calls, for who records."""
         return self._rfnb_pt_module
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:

@@ -23,12 +23,14 @@ class Options(NamedTuple):
         dims: Names of axes by the path of a module, or by the path and the name of an input.
         labels: Of tokens: a list, a tokenizer, or a dict of these by path; None: not known.
         values: Whether the values of what modules return are kept.
+        ops: Whether it is recorded which tensors calls read and make.
     """
 
     wants: Callable[[str], bool]
     dims: Mapping[str, Any]
     labels: Any = None
     values: bool = False
+    ops: bool = False
 
 
 Attach = Callable[[Mapping[str, Any], Options], AbstractContextManager[Any]]

@@ -23,17 +23,18 @@ from rfnb.trace.probe import Listener, probe, trace_context
 
 
 class Numbers:
-    """Numbers of tensors. None is kept alive by it."""
+    """Numbers of tensors. None is kept alive by it. Tensors that stand for one array of another library (`_stands_for`) are one."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._next = itertools.count(1)
 
     def of(self, named: list[tuple[str, Tensor]]) -> list[int]:
         """The number of each tensor."""
         return [self._of(tensor) for _, tensor in named]
 
-    def _of(self, tensor: Tensor) -> int:
+    def _of(self, tensor: Any) -> int:
+        tensor = tensor.__dict__.get("_stands_for", tensor)
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:  # the id of one that is gone is given again
             known = self._known[id(tensor)] = weakref.ref(tensor), next(self._next)

@@ -86,6 +86,11 @@ def is_end_of(part: str, path: str) -> bool:
     return path == part or path.endswith(f".{part}")
 
 
+def is_inside(path: str, outer: str) -> bool:
+    """Whether a path is one of a module or of what is in it."""
+    return not outer or path == outer or path.startswith(f"{outer}.")
+
+
 def _matches(pattern: str, path: str) -> bool:
     if any(sign in pattern for sign in "*?["):
         return fnmatchcase(path, pattern)

@@ -17,7 +17,7 @@ from rfnb.core.errors import type_error, value_error
 from rfnb.trace.attach import Options, attached, attacher_of
 from rfnb.trace.calls_of_ops import CallsOfOps, Numbers
 from rfnb.trace.event import Templates, bytes_of, keep
-from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
+from rfnb.trace.match import Steps, is_inside, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place, listen
 from rfnb.trace.trace import Trace
 
@@ -75,10 +75,10 @@ def record(
         )
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
     names, others = _names_of(model)
-    options = Options(wants_kind, dims or {}, labels, values)
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = Numbers() if ops else None
+    options = Options(wants_kind, dims or {}, labels, values, ops)
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (wants_kind(kind) or kind == "op") or not wants_path(place.path, place.module):
@@ -132,7 +132,13 @@ def _names_of(model: Any) -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
                 )
             others[prefix] = each
         for name, module in each.named_modules():
-            names.setdefault(id(module), (module, ".".join(filter(None, [prefix, name]))))
+            path = ".".join(filter(None, [prefix, name]))
+            names.setdefault(id(module), (module, path))
+            other = getattr(module, "bridged", None)  # the module of the other kind that this one calls
+            for inner, part in other.named_modules() if other is not None else ():
+                names.setdefault(id(part), (part, ".".join(filter(None, [path, inner]))))
+            if other is not None and attacher_of(other) and not any(is_inside(path, above) for above in others):
+                others[path] = other
     return names, others
 
 

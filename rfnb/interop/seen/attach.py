@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from rfnb.core.errors import ShapeError
 from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen.calls import Call, _current
+from rfnb.interop.seen.closed import open_modules, say_new, say_transformed
 from rfnb.interop.seen.functions import functions_seen, others_seen
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.labels import Labels
@@ -37,20 +38,22 @@ _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=()
 @contextmanager
 def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[None]:
     """Let torch modules offer what they compute while a block runs."""
-    modules = list({id(module): module for model in models.values() for module in model.modules()}.values())
+    around = _names.get()[-1] if _names.get() else None
     paths = {
         ".".join(filter(None, [prefix, name])): module
         for prefix, model in models.items()
         for name, module in model.named_modules(remove_duplicate=False)
     }
-    around = _names.get()[-1] if _names.get() else None
-    names = Names(Said(options.dims, paths), around, Labels(options.labels, paths), paths, values=options.values)
+    labels, said = Labels(options.labels, paths), Said(options.dims, paths)
+    names = Names(said, around, labels, paths, values=options.values, ops=options.ops)
+    modules = list({id(module): module for module in open_modules(models)}.values())
     _names.set((*_names.get(), names))
     for module in modules:
         _wrap(module)
     try:
         with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
             yield
+        say_new(models, paths)
     finally:
         for module in modules:
             _unwrap(module)
@@ -60,7 +63,8 @@ def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[
 def _wrap(module: torch.nn.Module) -> None:
     with _lock:
         if id(module) not in _wrapped:
-            wrapper, own = _seeing(module, module.forward), module.__dict__.get("forward")
+            own = module.__dict__.get("forward")
+            wrapper = _Seeing(module, module.forward, own)
             _wrapped[id(module)] = module, wrapper, own, []
             module.__dict__["forward"] = wrapper
         _wrapped[id(module)][-1].append(1)
@@ -79,34 +83,66 @@ def _unwrap(module: torch.nn.Module) -> None:
                 module.__dict__["forward"] = own
 
 
-def _seeing(module: torch.nn.Module, forward: Any) -> Any:
-    @functools.wraps(forward)
-    def seen(*args: Any, **kwargs: Any) -> Any:
-        names = _names.get()
-        path = trace_context.module_name(module) if names and listening() else None
-        if path is None:
+class _Seeing:
+    """The `forward` of a module while it is recorded. A copy of the module, and a file, have the module's own."""
+
+    def __init__(self, module: torch.nn.Module, forward: Any, own: Any):
+        functools.update_wrapper(self, forward)  # who asks for its signature gets that
+        self._module, self._forward, self._own = module, forward, own
+
+    def __reduce__(self) -> Any:
+        return (getattr, (self._module, "forward")) if self._own is None else (_itself, (self._own,))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        forward, names = self._forward, _names.get()
+        if not names or not listening() or _in_backward() != -1:  # a checkpointed call is made once more there
             return forward(*args, **kwargs)
-        call = Call(module, path, _current.get(), names[-1], args, kwargs)
+        path = trace_context.module_name(self._module)
+        if path is None or _is_hidden(path, names[-1]):
+            return forward(*args, **kwargs)
+        call = Call(self._module, path, _current.get(), names[-1], args, kwargs)
         token, before = _current.set(call), trace_context.enter_module(lambda: path)
         try:
-            _quietly(say_inputs, call)
-            announce(call)
-            _quietly(enter, call)
+            _quietly(_before, call)
             try:
                 result = forward(*args, **kwargs)
             except Exception as error:
                 _quietly(tell_call, call, [], type(error).__name__)
                 raise
             tell(call, result)
-            outputs = _quietly(leave, call, result)
-            if outputs is not None:
-                _quietly(tell_call, call, outputs)
+            _quietly(_after, call, result)
             return result
         finally:
             trace_context.leave_module(before)
             _current.reset(token)
 
-    return seen
+
+def _itself(forward: Any) -> Any:
+    return forward
+
+
+def _before(call: Call) -> None:
+    say_inputs(call)
+    announce(call)
+    enter(call)
+
+
+def _after(call: Call, result: Any) -> None:
+    tell_call(call, leave(call, result))
+
+
+_in_backward: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
+_transforms: Callable[[], Any] = getattr(torch._C._functorch, "maybe_current_level", lambda: None)
+
+
+def _is_hidden(path: str, names: Names) -> bool:
+    """Whether a call is one of a transform of functions, or of a compiler that follows the code."""
+    if torch.compiler.is_compiling() or torch.jit._trace.is_tracing():
+        return True
+    if _transforms() is None:
+        return False
+    say_transformed(path, names)
+    return True
 
 
 def _quietly(look: Any, call: Call, *args: Any) -> Any:

@@ -12,10 +12,15 @@ from typing import Any
 import torch
 
 from rfnb.core.dim import Dim
+from rfnb.interop.seen.kept import version_of
 
 _MOST_LOOKS = 4  # at views with other shapes: the first ones are those that something was said of
 
 Look = tuple[Any, Any, Any]
+
+
+class _Object:
+    """Stands for a tensor that is looked at several times."""
 
 
 class Layouts:
@@ -23,6 +28,7 @@ class Layouts:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], dict[Look, tuple[Dim, ...]]]] = {}
+        self._objects: dict[Any, tuple[weakref.ref[Any], _Object]] = {}
 
     def put(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> None:
         """From now on memory that is looked at like this has these dims."""
@@ -40,6 +46,15 @@ class Layouts:
         """The dims of what looks at memory in a way that is known; None for others."""
         looks = self._looks(raw)
         return None if looks is None else looks.get((raw.shape, raw.stride(), raw.storage_offset()))
+
+    def stands_for(self, raw: torch.Tensor) -> Any:
+        """An object that is the same for all that look at memory in this way, until it is changed in place."""
+        storage = _storage(raw)
+        key = id(storage), raw.shape, raw.stride(), raw.storage_offset(), version_of(raw)
+        known = self._objects.get(key)
+        if known is None or known[0]() is not storage:
+            known = self._objects[key] = weakref.ref(storage or raw), _Object()
+        return known[1]
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
         """For each axis of another look at known memory its dim, or None."""

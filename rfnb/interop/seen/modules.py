@@ -22,7 +22,7 @@ def say_inputs(call: Call) -> None:
     Raises:
         ShapeError: If names that the user gave do not fit.
     """
-    told = call.names.given.of(call.module) if call.names.given is not None else None
+    told = call.names.told_of(call.module)
     if told:
         _apply(call, told, call.tensors())
 
@@ -82,7 +82,7 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor]]:
         ShapeError: If names that the user gave do not fit.
     """
     names, outputs = call.names, tensors_of(result)
-    told = names.given.of(call.module) if names.given is not None else None
+    told = names.told_of(call.module)
     if told:
         _apply_to_result(call, told, outputs)
     for _, raw in outputs:
@@ -132,7 +132,9 @@ def tell_call(call: Call, outputs: list[tuple[str, torch.Tensor]], raised: str |
         (name, names.seen(raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)))
         for name, raw in call.tensors()
     ]
-    made = [(name, names.seen(names.kept(raw), names.of(raw) or ())) for name, raw in outputs]
+    made = [(name, names.seen(raw, names.of(raw) or ())) for name, raw in outputs]
+    for (_, raw), (_, tensor) in zip(outputs, made) if names.values else ():
+        tensor._raw = names.kept(raw)
     if raised is None:
         probe("module", inputs=inputs, outputs=made, module=type(call.module).__name__)
     else:

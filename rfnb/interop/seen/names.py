@@ -42,6 +42,7 @@ class Names:
         said: The paths of which was said that they could not be seen into.
         masks: By dim, a NumPy array {batch, time} of what is real, where that makes no lengths.
         steps: By the path of a cell that is called by itself, a reference to what it has returned last, and the step that it was.
+        ops: Whether somebody asks which tensors are the same.
         values: Whether somebody keeps what modules return.
     """
 
@@ -53,13 +54,15 @@ class Names:
         paths: Mapping[str, torch.nn.Module] | None = None,
         *,
         values: bool = False,
+        ops: bool = False,
     ) -> None:
         self.given, self.around, self.labels = given, around, labels
+        self.ops: bool = ops or (around is not None and around.ops)
         self.values: bool = values or (around is not None and around.values)
         self.said: set[str] = set()
         self.masks: dict[Dim, Any] = {}
         self.steps: dict[str, tuple[Any, int]] = {}
-        self._layouts = Layouts()
+        self._layouts: Layouts = around._layouts if around is not None else Layouts()
         self._of_model: dict[tuple[str, int], Dim] = {}
         self._vocabs: dict[tuple[int, int], Dim] = {}
         self._now: dict[Dim, Dim] = {}
@@ -67,6 +70,16 @@ class Names:
         self._paths: dict[int, list[str]] = {}
         for path, module in (paths or {}).items():
             self._paths.setdefault(id(module), []).append(path)
+
+    def told_of(self, module: torch.nn.Module) -> dict[str, tuple[str, Any]]:
+        """The names that the user gave for the inputs of a module, by input."""
+        names: Names | None = self
+        while names is not None:
+            told = names.given.of(module) if names.given is not None else None
+            if told:
+                return told
+            names = names.around
+        return {}
 
     # -- tensors -------------------------------------------------------------------------------------------------------------
     def give(self, raw: torch.Tensor, dims: Sequence[Dim]) -> None:
@@ -102,6 +115,8 @@ class Names:
         out.name = name
         if dims and dims[-1].kind == "feature":
             out._feature_dim = dims[-1]
+        if self.ops:
+            out.__dict__["_stands_for"] = self._layouts.stands_for(raw)
         return out
 
     def dims(
