@@ -74,12 +74,13 @@ class BeamHistory:
         loop_steps: For each step that of its loop. Two choices in a step of a loop are two steps here.
         each_step: What a step is, "frame" in a search over alignments that reads a frame in each.
         rank_exponent: In the end, not while they are pruned, hypotheses are ranked by score / length ** rank_exponent.
+        blockers: What has made candidates impossible, in words, by the number in `cand_by` from 1.
         about: How was searched, in words: "num_beams=4, length_penalty=1.0".
         remark: What is not known of the search, in a sentence.
 
     Attributes:
-        steps, labels, blank, length_exponent, threshold, by_rank, num_labels, loop_steps, each_step, rank_exponent, about, remark: As
-            given. Scores are natural-log probabilities, summed over steps; -inf marks a slot without hypothesis.
+        steps, labels, blank, length_exponent, threshold, by_rank, num_labels, loop_steps, each_step, rank_exponent, blockers,
+            about, remark: As given. Scores are natural-log probabilities, summed over steps; -inf marks a slot without hypothesis.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class BeamHistory:
         loop_steps: Sequence[int] | None = None,
         each_step: str = "step",
         rank_exponent: float = 0.0,
+        blockers: Sequence[str] = (),
         about: str = "",
         remark: str = "",
     ):
@@ -107,6 +109,7 @@ class BeamHistory:
         self.by_rank = [True] * len(self.steps) if by_rank is None else list(by_rank)
         self.loop_steps = list(range(len(self.steps))) if loop_steps is None else list(loop_steps)
         self.each_step = each_step
+        self.blockers = list(blockers)
         self.rank_exponent, self.about, self.remark = rank_exponent, about, remark
         self._step_labels = step_labels
         self._dims = dims or BeamDims()
@@ -156,6 +159,7 @@ class BeamHistory:
             loop_steps=None if loop_steps is None else [step or 0 for step in loop_steps],
             each_step=last.get("each_step", "step"),
             rank_exponent=last.get("rank_exponent", 0.0),
+            blockers=last.get("blockers", ()),
             about=last.get("about", ""),
             remark=last.get("remark", ""),
         )

@@ -110,7 +110,8 @@ def _told(original: Any, tell: Callable[..., None]) -> Any:
         session = _session.get()
         if session is None or session.fault:
             return original(self, input_ids, scores, **kwargs)
-        result = original(self, input_ids, scores, **kwargs)
+        called = session.watched(self) if tell is Session.processed else self
+        result = original(called, input_ids, scores, **kwargs)
         if tell is Session.processed:
             result = session.changed(scores, result)
         session.safely(tell, self, input_ids, scores, result)

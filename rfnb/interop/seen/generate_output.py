@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from rfnb.core.errors import type_error, value_error
-from rfnb.interop.seen.generate_search import BeamSearch, RowSearch, Rules
+from rfnb.interop.seen.generate_search import BeamSearch, RowSearch, Rules, with_blocked
 from rfnb.interop.seen.vocabulary import vocabulary_of
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.kinds import spec_of
@@ -145,7 +145,7 @@ def _of_rows(parts: _Parts, labels: Any, ends: frozenset[int] | None, samples: i
         own = None if parts.logits is None else parts.logits[index].log_softmax(-1)
         goes_on = ~search.ended.view(-1)
         best &= bool(((scores.gather(1, tokens[:, None])[:, 0] == scores.max(1).values) | ~goes_on).all())
-        steps.append(search.step(scores, tokens, hits, own))
+        steps.append(with_blocked(search.step(scores, tokens, hits, own), scores, None))
     remark = "" if ends is not None or rows == 1 else (
         "Which label ends a sequence is not known here: labels behind it may be padding. rf.beams_of(out, model=model) says it."
     )  # fmt: skip
@@ -245,7 +245,7 @@ def _replayed(parts: _Parts, batch: int, rules: Rules, labels: Any) -> BeamHisto
             search.running, search._pool, search._open = before
             search.steps -= 1
             made = search.step(scores, own, last=True)
-        steps.append(made)
+        steps.append(with_blocked(made, scores, None))
     sizes = [parts.scores[0].shape[-1]] * len(steps)
     return BeamHistory(steps, labels, num_labels=sizes, rank_exponent=rules.length_penalty)
 

@@ -178,7 +178,7 @@ class _Fields:
         for name in ("", "cand_") if self.own is not None else ():
             at = fields[f"{name}parents"] * self.labels + fields[f"{name}tokens"]
             fields[f"{name}log_probs"] = self._own(at)
-        return fields | self.next
+        return fields | self.next | {"before": np.where(self.base > _FEW, self.base, -np.inf)}
 
     def _own(self, index: np.ndarray) -> np.ndarray:
         assert self.own is not None
@@ -263,4 +263,35 @@ class RowSearch:
                 over = before.gather(1, made[f"{name}parents"])
                 made[f"{name}log_probs"] = value.masked_fill(over, 0.0)
         fields = {name: value.cpu().numpy() for name, value in made.items()}
+        fields["before"] = np.where(before.cpu().numpy(), -np.inf, fields["base"])
         return fields | {"cand_kept": fields["cand_verdict"] == Outcome.KEPT}
+
+
+def with_blocked(
+    fields: dict[str, np.ndarray], log_probs: torch.Tensor, by: torch.Tensor | None
+) -> dict[str, np.ndarray]:
+    """The fields of a step with the best candidates that something has made impossible, and `cand_by`: what did.
+
+    Args:
+        log_probs: (rows, labels): as if it had not.
+        by: (rows, labels): 0, or the number of what did; None: nothing did.
+    """
+    before = fields.pop("before")  # the scores of the hypotheses that could go on
+    if by is None or not bool(by.any()):
+        return fields
+    batch, labels = len(before), log_probs.shape[-1]
+    own, numbers = log_probs.view(batch, -1), by.view(batch, -1)
+    base = torch.from_numpy(before.astype(np.float32)).to(own.device).repeat_interleave(labels, 1)
+    scores, index = (own + base).masked_fill(numbers == 0, -torch.inf).topk(min(_MORE_CUT, own.shape[1]))
+    found = {
+        "cand_tokens": index % labels, "cand_parents": index // labels, "cand_scores": scores,
+        "cand_kept": torch.zeros_like(index, dtype=torch.bool), "cand_verdict": torch.full_like(index, Outcome.BLOCKED),
+        "cand_log_probs": own.gather(1, index),
+    }  # fmt: skip
+    count = fields["cand_tokens"].shape[1]
+    for name, value in found.items():
+        if name in fields:
+            fields[name] = np.concatenate([fields[name], value.cpu().numpy().astype(fields[name].dtype)], 1)
+    blocker = numbers.gather(1, index).cpu().numpy().astype(np.int64)
+    fields["cand_by"] = np.concatenate([np.zeros((batch, count), np.int64), blocker], 1)
+    return fields

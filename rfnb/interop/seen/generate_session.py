@@ -13,7 +13,8 @@ from rfnb.control.holder import Holder
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.generate_config import Config
 from rfnb.interop.seen.generate_decisions import Decisions
-from rfnb.interop.seen.generate_search import BeamSearch, Given, RowSearch, Rules
+from rfnb.interop.seen.generate_processors import DECIDED, Blocked
+from rfnb.interop.seen.generate_search import BeamSearch, Given, RowSearch, Rules, with_blocked
 from rfnb.interop.seen.generate_steps import Steps
 from rfnb.interop.seen.names import Names
 from rfnb.rec.hold import holding
@@ -47,6 +48,7 @@ class Session:
         self._search: BeamSearch | RowSearch | None = None
         self._steps = Steps()
         self._decisions: Decisions | None = None
+        self._blocked = Blocked()
         self._vocab: Dim | None = None
 
     @contextmanager
@@ -92,11 +94,18 @@ class Session:
         if self.step is not None:
             self._steps.name(self.names, inputs, self.step)
 
+    def watched(self, processors: Any) -> Any:
+        """A list of processors that tells what each of them makes impossible."""
+        return self._blocked.watched(processors)
+
     def changed(self, scores: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         """The scores of the next labels as somebody who holds the run has decided."""
         if self._decisions is None or self.step is None:
             return result
-        return self._decisions.applied(scores, result)
+        made = self._decisions.applied(scores, result)
+        if made is not result:
+            self._blocked.note(DECIDED, result > -torch.inf, made)
+        return made
 
     def processed(self, processors: Any, input_ids: torch.Tensor, scores: torch.Tensor, result: torch.Tensor) -> None:
         """The scores of the next labels were changed."""
@@ -119,7 +128,7 @@ class Session:
                 hits = torch.isin(input_ids[:, -1], torch.tensor(sorted(self.config.ends), device=hits.device))
             fields = self._search.step(scores, input_ids[:, -1], hits, own.float().log_softmax(-1))
             self._expected = input_ids
-        self._offer(fields, scores.shape[-1])
+        self._offer(with_blocked(fields, own.float().log_softmax(-1), self._blocked.by), scores.shape[-1])
 
     # -- what it makes of it -----------------------------------------------------------------------------------------------
 
@@ -176,7 +185,7 @@ class Session:
         sampled = bool(self.config.of("do_sample"))
         probe(
             "beams", **self._steps.fields(fields, self._vocab), by_rank=not sampled and self.config.samples == 1,
-            about=self.config.text, config=dict(self.config.said), **rank,
+            about=self.config.text, blockers=list(self._blocked.names), config=dict(self.config.said), **rank,
         )  # fmt: skip
 
     def _translated(self, kind: str, place: Any, values: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -28,7 +28,12 @@ from rfnb.viz.spec import Spec, host
 
 _FIELDS = ("tokens", "parents", "scores")
 _CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
-_FURTHER = ("base", "left", "end_scores")  # what an end adds to the score of what is complete is not in the score
+_FURTHER = (
+    "base",
+    "left",
+    "end_scores",
+    "cand_by",
+)  # what an end adds to the score of what is complete is not in the score
 _PARTS = ("log_probs", "part:")
 _DIGITS = 5  # of a score
 _BLANK = "·"  # in the place of a token where a hypothesis stays as it is
@@ -91,9 +96,9 @@ def spec(
     whole = history if hasattr(history, "diagnose") else BeamHistory(steps, labels)
     known = {id(labels): _Names(labels, blank) for labels in each}
     names_of = [known[id(labels)] for labels in each]
-    seqs = []
+    seqs, blockers = [], getattr(history, "blockers", ())
     for seq in range(batch):
-        listed = [_listed(step, seq, name, cuts, parts, ids) for step, name in zip(steps, names_of)]
+        listed = [_listed(step, seq, name, cuts, parts, ids, blockers) for step, name in zip(steps, names_of)]
         listed = _trim([step if ranked else {**step, "by_rank": False} for step, ranked in zip(listed, by_rank)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
         one: dict[str, Any] = {"label": str(name), "steps": listed, "best": []}
@@ -253,7 +258,15 @@ class _Names:
         return str(self._labels[index]) if inside else str(index)  # type: ignore[index]
 
 
-def _listed(step: dict[str, np.ndarray], seq: int, name: _Names, cuts: int, parts: Parts, ids: bool) -> dict[str, Any]:
+def _listed(
+    step: dict[str, np.ndarray],
+    seq: int,
+    name: _Names,
+    cuts: int,
+    parts: Parts,
+    ids: bool,
+    blockers: Sequence[str],
+) -> dict[str, Any]:
     """One step of one sequence as plain lists."""
     ends = step["end_scores"][seq] if "end_scores" in step else None
     scores = _numbers(step["scores"][seq] if ends is None else step["scores"][seq] + ends)
@@ -271,11 +284,17 @@ def _listed(step: dict[str, np.ndarray], seq: int, name: _Names, cuts: int, part
         kept["left"] = step["left"][seq].astype(bool).tolist()
     if parts.names:
         kept["parts"] = parts.of(step, seq)
-    return {**kept, "cuts": _cut(step, seq, name, cuts, parts, ids)}
+    return {**kept, "cuts": _cut(step, seq, name, cuts, parts, ids, blockers)}
 
 
 def _cut(
-    step: dict[str, np.ndarray], seq: int, name: _Names, most: int, parts: Parts, ids: bool
+    step: dict[str, np.ndarray],
+    seq: int,
+    name: _Names,
+    most: int,
+    parts: Parts,
+    ids: bool,
+    blockers: Sequence[str],
 ) -> list[dict[str, Any]]:
     """The best candidates that were cut."""
     if "cand_tokens" not in step:
@@ -290,10 +309,12 @@ def _cut(
     places, rounded = places[order], rounded[order]
     why = step["cand_verdict"][seq][places].tolist() if "cand_verdict" in step else [Outcome.CUT] * len(places)
     rows = list(zip(*parts.of(step, seq, "cand_"))) if parts.names else []
+    by = step["cand_by"][seq] if "cand_by" in step and blockers else None
     tokens, parents = step["cand_tokens"][seq][places].tolist(), _whole(step["cand_parents"][seq][places])
     return [
         {"token": name(token), "parent": parent, "score": score}
         | ({"why": Outcome(code).text} if code > Outcome.CUT else {})
+        | ({"by": str(blockers[int(by[place]) - 1])} if by is not None and by[place] else {})
         | ({"parts": list(rows[place])} if rows else {})
         | ({"id": int(token)} if ids else {})
         for token, parent, score, code, place in zip(tokens, parents, rounded.tolist(), why, places.tolist())

@@ -297,7 +297,7 @@ def _cuts(
             into = _same_labels(nodes[index], labels) if why == "merged" else None
             verdict = cut.get("verdict") if told else None
             verdict = verdict or cut_verdict(
-                cut["score"], rank, kept, why, into=into, threshold=threshold, by_rank=by_rank
+                cut["score"], rank, kept, why, into=into, threshold=threshold, by_rank=by_rank, by=cut.get("by")
             )
             gain = cut["score"] - (parent.score if parent else 0.0)
             margin = cut["score"] - min(kept) if kept and why in (None, "blocked") else None
@@ -340,6 +340,7 @@ def cut_verdict(
     into: int | None = None,
     threshold: float | None = None,
     by_rank: bool = True,
+    by: str | None = None,
 ) -> str:
     """The reason why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
 
@@ -349,6 +350,7 @@ def cut_verdict(
         into: The slot of what it was merged with.
         threshold: That of the search.
         by_rank: Whether the best were kept; samples are not.
+        by: What has forbidden it, if that is known.
     """
     if why == "merged":
         return "merged: part of " + ("another hypothesis" if into is None else f"slot {into}") + " with the same labels"
@@ -359,7 +361,7 @@ def cut_verdict(
         f"{nats(margin)} behind the last survivor" if margin >= 0 else f"{nats(-margin)} ahead of the last survivor"
     )
     if why == "blocked":
-        return "blocked: forbidden, " + ("and " if margin >= 0 else "although ") + behind
+        return f"blocked: forbidden{f' by {by}' if by else ''}, " + ("and " if margin >= 0 else "although ") + behind
     if why == "below the threshold" and threshold is not None:
         return f"below the threshold: {nats(max(kept) - score)} behind the best, where {threshold:g} are allowed"
     if why is not None:

@@ -223,3 +223,50 @@ def test_a_search_of_another_kind_is_said(recwarn):
         "Greedy search, sampling and beam search are. A search with all that is seen of it is also:\n"
         "    rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)"
     ]
+
+
+def test_labels_are_blocked_by_the_first_that_makes_them_impossible():
+    model = make("gpt2", 2)
+    torch.manual_seed(3)
+    with rf.record(model=model) as trace:
+        out = generated(
+            model, 2, do_sample=True, temperature=0.7, top_k=6, top_p=0.8, no_repeat_ngram_size=1, output_logits=True
+        )
+    history = trace.beams["generate"]
+    assert history.blockers == ["no_repeat_ngram_size", "top_k", "top_p"]
+    seen = set()
+    for step, logits in enumerate(out.logits):
+        fields = history.steps[step]
+        for seq in range(3):
+            if step and history.steps[step - 1]["ended"][seq, 0]:
+                continue
+            written = out.sequences[seq, : 4 + step].tolist()
+            left = logits[seq].clone()
+            left[written] = -torch.inf
+            best = left.topk(6).indices.tolist()
+            probs = (left / 0.7).masked_fill(
+                torch.ones(VOCAB, dtype=torch.bool).index_fill(0, torch.tensor(best), False), -torch.inf
+            )
+            probs = probs.softmax(-1)
+            for place in (fields["cand_by"][seq] > 0).nonzero()[0]:
+                token, by = int(fields["cand_tokens"][seq, place]), history.blockers[fields["cand_by"][seq, place] - 1]
+                above = float(probs[probs > probs[token]].sum())
+                expected = "no_repeat_ngram_size" if token in written else "top_k" if token not in best else "top_p"
+                assert by == expected and (expected != "top_p" or above >= 0.8 - 1e-5)
+                assert fields["cand_log_probs"][seq, place] == pytest.approx(
+                    float(logits[seq].log_softmax(-1)[token]), abs=1e-5
+                )
+                seen.add(by)
+    assert seen == {"no_repeat_ngram_size", "top_k", "top_p"}
+    cuts = rf.viz.beams(history).spec.head["seqs"][0]["steps"][0]["cuts"]
+    assert any(cut["verdict"].startswith("blocked: forbidden by top_k, ") for cut in cuts)
+
+
+def test_banned_labels_of_a_beam_search_are_blocked():
+    model = make("bart", 1)
+    with rf.record(model=model) as trace:
+        out = generated(model, 1, bad_words_ids=[[5], [7]], **BEAMS)
+    history = trace.beams["generate"]
+    assert_same_results(out, history, 4)
+    blocked = [item for step in range(6) for item in history.verdicts(0, step) if item.verdict == "blocked"]
+    assert {item.token for item in blocked} == {5, 7} and history.blockers == ["bad_words_ids"]
