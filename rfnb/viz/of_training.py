@@ -59,11 +59,16 @@ def spec(
 
 
 def _curves(training: Training, live: bool) -> Spec:
-    series = {
-        name: (np.array(curve.steps, np.int64), np.array(curve.values)) for name, curve in training.curves.items()
+    series = {  # what was logged first
+        name: (np.array(curve.steps, np.int64), np.array(curve.values))
+        for name, curve in sorted(training.curves.items(), key=lambda item: _rank(item[0]))
     }
     log = [name for name in series if "norm" in name]
     return curves_spec(series, x="update", log=log, title="Training", live=live)
+
+
+def _rank(name: str) -> int:
+    return 0 if "loss" in name else 2 if "gradient norm" in name else 3 if "lr" in name.replace(",", " ").split() else 1
 
 
 def _modules(

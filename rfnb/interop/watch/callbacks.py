@@ -57,7 +57,7 @@ def lightning_callback(watch: Any) -> Any:
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
             if loss is not None and getattr(loss, "ndim", 0) == 0:
-                watch.log(loss=loss)
+                watch.log(loss=loss * getattr(trainer, "accumulate_grad_batches", 1))  # it is divided by that
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             watch.epoch()

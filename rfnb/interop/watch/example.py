@@ -10,7 +10,7 @@ import torch
 
 from rfnb.core.tensor import Tensor
 from rfnb.interop.watch.parts import inner, parameters_of
-from rfnb.interop.watch.untouched import untouched
+from rfnb.interop.watch.untouched import settle, untouched
 from rfnb.trace.record import record
 from rfnb.trace.trace import Trace
 from rfnb.trace.training import Example
@@ -49,6 +49,7 @@ class ExampleRun:
         try:
             with untouched(self._model, evaluating=True), record(model=root, limit=LIMIT) as trace:
                 self.call()
+            settle(trace)
             return trace
         except Exception as error:
             if not self._warned:

@@ -15,7 +15,7 @@ from rfnb.core.errors import ErrorOf
 from rfnb.interop.watch.activations import floats_of
 from rfnb.interop.watch.forward import Forward
 from rfnb.interop.watch.parts import inner, is_whole, parameters_of
-from rfnb.interop.watch.untouched import Generators, generators, set_generators, untouched
+from rfnb.interop.watch.untouched import Generators, generators, set_generators, settle, untouched
 from rfnb.trace.record import record
 from rfnb.trace.trace import Trace
 
@@ -90,7 +90,6 @@ def do_again(model: Any, calls: list[Kept]) -> Again:
     for call in calls:
         changed |= _versions(call.args, call.kwargs) != call.versions
         look = _Look(call.number)
-        trace = None
         with untouched(model, evaluating=False), ExitStack() as stack:
             device, dtype, enabled = call.autocast
             stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
@@ -107,6 +106,7 @@ def do_again(model: Any, calls: list[Kept]) -> Again:
         order = look.order
         found = look.found or look.infinite
         if found is not None:
+            settle(trace)
             return Again(found, trace, changed, order)
     return Again(None, None, changed, order)
 

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import deque
 
-MOST = 1000  # updates between two looks, at most
+MOST = 100  # updates between two looks, at most: one that takes as long as a step is 1 % then
 
 
 class Pace:
@@ -20,7 +20,7 @@ class Pace:
     def __init__(self, share: float, fixed: int | None = None):
         self.share, self.fixed = share, fixed
         self._next = 0
-        self._cost = 0.0
+        self._costs: deque[float] = deque(maxlen=5)
         self._spent = 0.0
 
     def due(self, step: int) -> bool:
@@ -35,9 +35,9 @@ class Pace:
 
     def done(self, step: int, step_seconds: float) -> None:
         """The update was looked at: when the next one is."""
-        self._cost = self._spent if not self._cost else 0.5 * (self._cost + self._spent)
+        self._costs.append(self._spent)  # some of them while another thread had the processor
         self._spent = 0.0
-        between = 1 if step_seconds <= 0 else int(self._cost / (self.share * step_seconds)) + 1
+        between = 1 if step_seconds <= 0 else int(statistics.median(self._costs) / (self.share * step_seconds)) + 1
         self._next = step + min(max(1, between), MOST)
 
 

@@ -14,6 +14,8 @@ from rfnb.interop.watch.parts import inner
 from rfnb.nn.module.module import Module
 from rfnb.nn.run.run_ctx import init_forward_step_run_ctx
 from rfnb.ops.random_state import get_random_state, set_random_state
+from rfnb.trace.probe import Later
+from rfnb.trace.trace import Trace
 
 
 class Generators(NamedTuple):
@@ -81,3 +83,10 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
             set_generators(states)
             random.setstate(of_python)
             np.random.set_state(of_numpy)
+
+
+def settle(trace: Trace) -> None:
+    """Make all values of a recording: some are made of weights when somebody looks, and those go on."""
+    for event in trace.events:
+        if isinstance(event.values, Later):
+            event.values.made()
