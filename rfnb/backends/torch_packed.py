@@ -96,6 +96,11 @@ def without_values(value: Any) -> tuple[str, str] | None:
     raw = value.data if isinstance(value, PackedSequence) else value
     if raw.is_meta:
         return "has no values: it is on the meta device", "x.to_empty(device='cpu')    # or load the values"
+    if type(raw).__name__ == "DTensor":
+        return (
+            "is spread over processes, and only a part of its values is here",
+            "x.full_tensor()    # in all processes",
+        )
     if type(raw).__name__ == "FakeTensor":
         return (
             "has no values: it is a FakeTensor of a compiler",

@@ -120,6 +120,13 @@ def host_array(value: Any, where: str) -> np.ndarray:
     if torch is not None:
         _refuse(torch.refusal(value) or torch.without_values(value), value, where)
         return np.asarray(torch.on_host(torch.plain(value).raw))
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise type_error(
+            f"{where}: some entries of the array are masked.",
+            [("given", _described(value)), ("masked", int(np.ma.getmaskarray(value).sum()))],
+            "What is under a mask is no value. Say what is there:",
+            "x.filled(numpy.nan)    # or mask=~numpy.ma.getmaskarray(x) of rf.viz.attention",
+        )
     leaves = _with_host_leaves(value, where)
     try:
         array = np.asarray(leaves)

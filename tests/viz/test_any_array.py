@@ -246,6 +246,13 @@ NO_ARRAYS = {
         What is named and drawn are plain arrays of numbers.
             x.to_empty(device='cpu')    # or load the values
      """),
+    "masked": (lambda: np.ma.masked_less(np.arange(35.0).reshape(5, 7), 3), """
+        TypeError: viz: some entries of the array are masked.
+          given   numpy.ma.MaskedArray (5, 7) float64
+          masked  3
+        What is under a mask is no value. Say what is there:
+            x.filled(numpy.nan)    # or mask=~numpy.ma.getmaskarray(x) of rf.viz.attention
+     """),
     "text": (lambda: np.array([["a", "b"]]), """
         TypeError: viz: this is no array of numbers.
           given  numpy.ndarray (1, 2) <U1

@@ -241,6 +241,27 @@ def test_every_array_is_shown_or_says_why_not(array, note, has_stats):
     assert row["dtype"] == str(array.dtype).removeprefix("torch.") and view.text() and view.html()
 
 
+class DTensor(torch.Tensor):
+    """Named as the tensors of torch that lie in several processes."""
+
+
+def test_arrays_that_hold_something_else_have_no_numbers_and_are_shown():
+    assert rows_of(np.array(["a", "b"])) == [("array", "axis0=2", "")]
+    assert rows_of({"labels": np.array(["a", "b"], object), "x": np.ones(2)})[0] == ("labels", "axis0=2", "")
+    masked = rf.viz.dims(np.ma.masked_less(np.arange(4.0), 2)).spec.head["rows"][0]
+    assert masked["stats"] is None
+    note = "is spread over processes, and only a part of its values is here"
+    assert rows_of(torch.ones(2).as_subclass(DTensor)) == [("array", "axis0=2", note)]
+
+
+def test_a_table_of_pandas_is_an_array():
+    pandas = pytest.importorskip("pandas")
+    (row,) = rf.show(pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})).spec.head["rows"]
+    assert (row["dtype"], row["stats"]["mean"]) == ("float64", 2.5)
+    assert rf.viz.dims(pandas.DataFrame({"a": ["x"], "b": [3.0]})).spec.head["rows"][0]["stats"] is None
+    assert rows_of(pandas.Series([1, 2, 3])) == [("array", "axis0=3", "")]
+
+
 def test_containers_of_arrays_are_trees():
     assert rows_of({"a": torch.ones(2, 3), "b": [np.ones(2), (torch.ones(2, 3),), None, "text", object()], "c": ()}) == [
         ("a", "axis0=2 axis1=3", ""),

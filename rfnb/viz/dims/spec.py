@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from rfnb.core import foreign
 from rfnb.core.axis_names import kind_of, simple_names
 from rfnb.core.dim import Dim
@@ -92,7 +94,9 @@ def _one_tensor(value: Any) -> Tensor | None:
         return tensor
     if not foreign.is_array(value) or math.prod(value.shape) > MOST:
         return None
-    array = foreign.host_array(value, "dims")
+    array = _numbers(value)
+    if array is None:
+        return None
     return Tensor(None, [Dim(size, name=f"axis{axis}") for axis, size in enumerate(array.shape)], raw_tensor=array)
 
 
@@ -221,17 +225,18 @@ class _Rows:
         self, label: str, array: Any, indent: int, dims: list[int], *, note: str = "", again: bool = False
     ) -> None:
         """One row of an array; `again`: it is there already, so neither bytes nor values are said once more."""
-        dtype = str(array.dtype).removeprefix("torch.")
         refused = foreign.refusal(array)
         looked_at = self.values and refused is None and not again and math.prod(array.shape) <= MOST_CELLS
         stats = None
-        if looked_at:
-            values = foreign.host_array(array, "dims")
-            stats = array_stats(values) if values.dtype.kind in "biuf" else None
+        if looked_at or not hasattr(array, "dtype"):  # a table of pandas has one for each column
+            values = _numbers(array)
+            stats = None if values is None or not looked_at else array_stats(values)
+            array = array if hasattr(array, "dtype") or values is None else values
+        dtype = str(getattr(array, "dtype", "mixed")).removeprefix("torch.")
         note = ", ".join(filter(None, [note, refused or ""]))
         device = str(getattr(array, "device", None) or "cpu")
-        size = None if again or (refused and "sparse" in refused) else int(getattr(array, "nbytes", 0)) or None
-        self.row(label, indent, dims, dtype=dtype, device=device, stats=stats, bytes=size, note=note)
+        size = None if again or (refused and "sparse" in refused) else getattr(array, "nbytes", None)
+        self.row(label, indent, dims, dtype=dtype, device=device, stats=stats, bytes=size and int(size), note=note)
 
     def parameters(self, named: Iterable[tuple[str, Any]]) -> None:
         """The parameters of a module, under the path of the module that owns them."""
@@ -277,6 +282,15 @@ class _Rows:
                 for name, tensor in same[0].values.get(side) or []:
                     if isinstance(tensor, Tensor):
                         self.tensor(f"{word} {name}".strip(), tensor, len(parts), template=True)
+
+
+def _numbers(array: Any) -> np.ndarray | None:
+    """The values of an array on the host; None if these are no real numbers."""
+    try:
+        values = foreign.host_array(array, "dims")
+    except TypeError:
+        return None
+    return values if values.dtype.kind in "biuf" else None
 
 
 def _is_state_dict(value: Mapping[Any, Any]) -> bool:
