@@ -128,7 +128,7 @@ def _names_of(model: Any) -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
                     "record: this model offers no events.",
                     [("model", f"{type(each).__module__}.{type(each).__name__}")],
                     "Only modules of rfnb and of torch do. What another model computes is recorded where its own code offers it:",
-                    'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
+                    'rf.probe("attention", weights=weights, dims="batch target source", axis="source")',
                 )
             others[prefix] = each
         for name, module in each.named_modules():

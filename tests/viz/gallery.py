@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
+import torch
 from viz.held import held
 from viz.odd_views import all_kinds, encoder_flow, loop, search, two_runs, weights
 from viz.two_searches import branch_tree
@@ -95,6 +96,7 @@ def specs() -> dict[str, Spec]:
         "dims": view.dims(
             {"x": rf.random_normal([batch, time, model]), "y": rf.random_normal([time, batch, model])}
         ).spec,
+        "dims-torch": view.dims(torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16), 12)).spec,
         "plan": view.plan(loop()).spec,
         "flow": encoder_flow(6),
         "control": held(),

@@ -254,18 +254,25 @@ def test_a_raw_array_given_to_a_probe_is_refused_while_somebody_records():
 
 
 # -- modules of another kind -------------------------------------------------------------------------------------------
+class OfOthers:
+    """A model of a library that nobody knows."""
+
+    def named_modules(self):
+        return [("", self)]
+
+
 def test_recording_a_model_without_events_is_refused():
     with (
         raises_message(
             TypeError,
-            """
+            f"""
         record: this model offers no events.
-          model  torch.nn.modules.rnn.LSTM
-        Only modules of rfnb do. What a model of another kind computes is recorded where its own code offers it:
-            rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)
+          model  {__name__}.OfOthers
+        Only modules of rfnb and of torch do. What another model computes is recorded where its own code offers it:
+            rf.probe("attention", weights=weights, dims="batch target source", axis="source")
         """,
         ),
-        rf.record(model=torch.nn.LSTM(3, 4)),
+        rf.record(model=OfOthers()),
     ):
         pass
 
