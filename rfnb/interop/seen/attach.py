@@ -24,6 +24,7 @@ from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
+from rfnb.interop.seen.outputs import output_modules
 from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.said import Said
 from rfnb.trace.attach import Options
@@ -46,6 +47,7 @@ def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[
     }
     labels, said = Labels(options.labels, paths), Said(options.dims, paths)
     names = Names(said, around, labels, paths, values=options.values, ops=options.ops)
+    names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())
     _names.set((*_names.get(), names))
     for module in modules:

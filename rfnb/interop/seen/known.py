@@ -1,5 +1,16 @@
+# ruff: noqa: F401
 """The modules and functions of torch that are seen into: importing this registers them."""
 
 from __future__ import annotations
 
-from rfnb.interop.seen import attention, hf_attention, hf_cache, hf_inputs, hf_outputs, hf_softmax, recurrent, tokens  # noqa: F401
+from rfnb.interop.seen import (
+    attention,
+    hf_attention,
+    hf_cache,
+    hf_inputs,
+    hf_outputs,
+    hf_softmax,
+    outputs,
+    recurrent,
+    tokens,
+)

@@ -68,6 +68,12 @@ class Labels:
                 return self._made[key]
         return None
 
+    def names(self, paths: Sequence[str]) -> bool:
+        """Whether some labels were given for one of these paths."""
+        return any(
+            path_filter(pattern)(path, path) for pattern, _ in self._given if pattern is not None for path in paths
+        )
+
 
 class TokenizerLabels(Sequence[str]):
     """The tokens of a tokenizer by their index, asked for when they are looked at.

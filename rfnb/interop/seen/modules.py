@@ -30,32 +30,39 @@ def say_inputs(call: Call) -> None:
 def enter(call: Call) -> None:
     """Give dims to the other inputs of a call, before it is made."""
     names, inputs = call.names, call.tensors()
-    unknown = []
-    for name, raw in inputs:
-        dims = names.of(raw)
-        roles = roles_for(call.module, name, raw)
-        if dims is None:
-            unknown.append((name, raw, roles))
-            continue
-        if roles is not None:
-            dims = names.dims(raw, roles, call.outer)
-        call.dims += [dim for dim in dims if dim not in call.dims]
-    if unknown:
-        first = call.outer is None and batch_first_of(call.module)
-        for name, raw, roles in unknown:
-            if call.outer is None:
-                dims = _first_seen(call, raw, roles or roles_guessed(name, raw, first), guessed=roles is None)
-            elif roles is not None:
-                dims = names.dims(raw, roles, call.outer)
-            else:
-                dims = names.dims(raw, [None] * raw.ndim, call.outer, guessed=True)
+    known = [names.of(raw) for _, raw in inputs]
+    masked = False
+    for index, (name, raw) in enumerate(inputs):
+        dims = known[index]
+        masked = masked or "mask" in name or "len" in name
+        if dims is not None:
+            for dim in dims:
+                if dim.guessed and (roles := roles_for(call.module, name, raw)) is not None:
+                    dims = known[index] = names.dims(raw, roles, call.outer)
+                    break
             call.dims += [dim for dim in dims if dim not in call.dims]
+    if None in known:
+        first = call.outer is None and batch_first_of(call.module)
+        for index, (name, raw) in enumerate(inputs):
+            if known[index] is None:
+                known[index] = dims = _named(call, name, raw, first)
+                call.dims += [dim for dim in dims if dim not in call.dims]
         call.dims = []
-        for _, raw in inputs:  # in the order of the inputs: the first one comes first where sizes are equal
-            call.dims += [dim for dim in names.of(raw) or () if dim not in call.dims]
-    if any("mask" in name or "len" in name for name, _ in inputs):
+        for dims in known:  # in the order of the inputs: the first one comes first where sizes are equal
+            call.dims += [dim for dim in dims or () if dim not in call.dims]
+    if masked:
         add_lengths(call, inputs)
         call.dims = [names.now(dim) for dim in call.dims]
+
+
+def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple[Dim, ...]:
+    """The dims of an input that is not known."""
+    roles = roles_for(call.module, name, raw)
+    if call.outer is None:
+        return _first_seen(call, raw, roles or roles_guessed(name, raw, batch_first), guessed=roles is None)
+    if roles is not None:
+        return call.names.dims(raw, roles, call.outer)
+    return call.names.dims(raw, [None] * raw.ndim, call.outer, guessed=True)
 
 
 def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed: bool) -> tuple[Dim, ...]:
@@ -107,7 +114,7 @@ def linear(call: Call, result: Any) -> None:
     """The dims of the result of a product: those of the input, and the features of the result."""
     _, raw = call.tensors()[0]
     dims = call.names.of(raw)
-    if isinstance(result, torch.Tensor) and dims is not None and call.names.of(result) is None:
+    if isinstance(result, torch.Tensor) and dims is not None and id(call.module) not in call.names.outputs:
         call.names.dims(result, [*dims[:-1], "feature"], call)
 
 

@@ -24,7 +24,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.layouts import Layouts
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed
-from rfnb.interop.seen.said import Said
+from rfnb.interop.seen.said import FIRST, OUTPUT, Said
 
 Role = str | Dim | None
 
@@ -40,6 +40,8 @@ class Names:
 
     Attributes:
         said: The paths of which was said that they could not be seen into.
+        outputs: The ids of the modules that make logits, see `outputs.py`.
+        offered: The vocabularies of logits that were offered.
         masks: By dim, a NumPy array {batch, time} of what is real, where that makes no lengths.
         steps: By the path of a cell that is called by itself, a reference to what it has returned last, and the step that it was.
         ops: Whether somebody asks which tensors are the same.
@@ -60,6 +62,8 @@ class Names:
         self.ops: bool = ops or (around is not None and around.ops)
         self.values: bool = values or (around is not None and around.values)
         self.said: set[str] = set()
+        self.outputs: set[int] = set()
+        self.offered: set[Dim] = set()
         self.masks: dict[Dim, Any] = {}
         self.steps: dict[str, tuple[Any, int]] = {}
         self._layouts: Layouts = around._layouts if around is not None else Layouts()
@@ -282,6 +286,15 @@ class Names:
             size = getattr(module, "num_embeddings", 0)
         found = self.labels.of(self.paths_of(module) or [call.path], size) if self.labels is not None else None
         return self.around.vocab_of(call, size) if found is None and self.around is not None else found
+
+    def is_labelled(self, module: torch.nn.Module) -> bool:
+        """Whether the user gave labels for the path of a module."""
+        return self.labels is not None and self.labels.names(self.paths_of(module))
+
+    def is_said(self, module: torch.nn.Module, name: str) -> bool:
+        """Whether the user called the last axis of what a module returns so."""
+        told = self.told_of(module)
+        return any(entries[-1:] == [(name,)] for key, (_, entries) in told.items() if key in (FIRST, OUTPUT))
 
     def vocab_dim(self, call: Any, size: int | None = None) -> Dim:
         """The dim of the indices of an embedding, or of the outputs of a module: one for each size and vocabulary."""

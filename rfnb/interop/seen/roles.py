@@ -7,6 +7,7 @@ roles_guessed("tgt", raw, batch_first=False)         # ["target", "batch", "feat
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -57,11 +58,16 @@ def time_of(name: str) -> str:
 
 def batch_first_of(module: nn.Module) -> bool:
     """Whether the batch is the first axis for a module: as it says itself, or all say that are in it; where none does, it is."""
-    own = getattr(module, "batch_first", None)
-    if isinstance(own, bool):
-        return own
-    said = [each.batch_first for each in module.modules() if isinstance(getattr(each, "batch_first", None), bool)]
-    return any(said) or not said
+    known = _batch_first.get(module)
+    if known is None:
+        own = getattr(module, "batch_first", None)
+        said = [getattr(each, "batch_first", None) for each in module.modules()] if not isinstance(own, bool) else [own]
+        said = [each for each in said if isinstance(each, bool)]
+        known = _batch_first[module] = any(said) or not said
+    return known
+
+
+_batch_first: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
 
 
 def roles_for(module: nn.Module, name: str, raw: torch.Tensor) -> Roles | None:

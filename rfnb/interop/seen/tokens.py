@@ -28,5 +28,20 @@ def embedding(call: Call, result: Any) -> None:
         probe("tokens", ids=_tokens(call, raw, dims))
 
 
+@reads(torch.nn.EmbeddingBag)
+def embedding_bag(call: Call, result: Any) -> None:
+    """Tokens {batch, time}, or {frames} of all bags one behind the other, and the dims {bag, feature} of what comes of them."""
+    raw, offsets = call.inputs["input"], call.inputs.get("offsets")
+    bags: Any = "batch"
+    if offsets is not None:
+        call.names.dims(raw, ["frames"], call)
+        starts = call.names.of(offsets)
+        bags = "bag" if starts is None or offsets.shape[0] != result.shape[0] else starts[0]
+    dims = call.names.of(raw) or call.names.dims(raw, ["batch", "time"], call)
+    call.names.dims(result, [dims[0] if raw.ndim == 2 else bags, "feature"], call)
+    if listening("tokens"):
+        probe("tokens", ids=_tokens(call, raw, dims))
+
+
 def _tokens(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> Tensor:
     return Tensor("ids", list(dims), raw_tensor=raw.detach(), sparse_dim=call.names.vocab_dim(call))

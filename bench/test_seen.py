@@ -1,0 +1,66 @@
+"""What recording a model of torch costs in a forward pass, as a ratio to the plain pass; nothing is looked at."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import rfnb as rf
+
+TURNS = 7
+
+
+def encoder(width):
+    layer = nn.TransformerEncoderLayer(width, 8, 4 * width, batch_first=True)
+    model = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+    x = torch.randn(4, 128, width)
+    return model, lambda: model(x)
+
+
+def gpt2(width):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_embd=width, n_layer=12, n_head=8, vocab_size=500)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    ids = torch.randint(0, 500, (4, 128))
+    return model, lambda: model(ids)
+
+
+def seconds(fn):
+    start = time.process_time()
+    fn()
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("width", [256, 768])
+@pytest.mark.parametrize("make", [encoder, gpt2])
+def test_recording_a_model_of_twelve_layers(make, width):
+    torch.manual_seed(1)
+    model, run = make(width)
+
+    def recorded():
+        with rf.record(model=model) as trace:
+            run()
+        counts.append(sum(trace.counts().values()))
+
+    counts = []
+    with torch.no_grad():
+        run(), recorded()
+        pairs = [(seconds(run), seconds(recorded)) for _ in range(TURNS)]
+    ratio = statistics.median(ours / plain for plain, ours in pairs)
+    plain = statistics.median(plain for plain, _ in pairs)
+    print(f"\n{make.__name__} {width}: {ratio:.3f} of the plain pass of {plain * 1e3:.0f} ms, {counts[-1]} events")
+    assert ratio <= 1.15
+
+
+def test_without_a_recording_there_is_nothing():
+    model, run = encoder(32)
+    function = F.scaled_dot_product_attention
+    with rf.record(model=model):
+        run()
+    assert F.scaled_dot_product_attention is function
+    assert not any("forward" in vars(module) for module in model.modules())
