@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 
+from rfnb.backends.kept import kept
 from rfnb.backends.torch_dtypes import DTYPES, HALF
 
 
@@ -33,7 +33,7 @@ def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
     return raw[(*(_grid(raw.shape[axis], axis, ndim, device) for axis in range(num_batch)), indices)]
 
 
-@functools.lru_cache(maxsize=256)
+@kept(256)
 def _grid(size: int, axis: int, ndim: int, device: torch.device) -> Any:
     """An index along a batch axis that broadcasts against `ndim` axes."""
     with torch.inference_mode(False):  # else a later training could not use it

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from rfnb.backends.kept import has_values
+
 # Beyond all that inputs and weights can add to a gate: its sigmoid is exactly 1, or exactly 0.
 _SHUT, _SHUT_HALF = 1e30, 6e4
 
@@ -54,7 +56,9 @@ def of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
             _masks.clear()
             _kept[0] = 0
         _kept[0] += own
-        found = _masks[key] = (mask, parts)
+        found = (mask, parts)
+        if has_values(mask):
+            _masks[key] = found
     return found[1]
 
 
@@ -75,7 +79,9 @@ def _zeros(bias: Any) -> Any:
     zeros = _zero_biases.get(key)
     if zeros is None:
         with torch.inference_mode(False):  # else a later training could not use it
-            zeros = _zero_biases[key] = torch.zeros(bias.shape, dtype=bias.dtype, device=bias.device)
+            zeros = torch.zeros(bias.shape, dtype=bias.dtype, device=bias.device)
+        if has_values(zeros):
+            _zero_biases[key] = zeros
     return zeros
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rfnb.backends.kept import has_values
 from rfnb.core.axis_names import parse, text_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error, value_error
@@ -158,6 +159,8 @@ class Arrays:
         sizes: dict[Axis, int] = {}
         for each in self.inputs:
             for axis, size in zip(each.axes, raws[each.name].shape):
+                if isinstance(size, torch.SymInt):
+                    raise _dynamic(axis)
                 if not is_fixed(axis) and sizes.setdefault(axis, size) != size:
                     raise shape_error(
                         f"as_torch: {name_of(axis)} has two sizes.",
@@ -288,13 +291,23 @@ def _like(axis: Axis, size: int) -> Dim:
     return Dim(int(size), name=axis.name, kind=axis.kind, vocab=axis.vocab)
 
 
+def _dynamic(axis: Axis) -> Exception:
+    return value_error(
+        f"as_torch: {name_of(axis)} of an exported program has no size.",
+        [("axis", f"{name_of(axis)}, marked as dynamic")],
+        "The sizes of dims are numbers of the program, so a program is for the sizes that it was exported with. Export one for each:",
+        "torch.export.export(module, (x,), strict=False)    # without dynamic_shapes",
+    )
+
+
 def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: Axis | None) -> Dim:
     """The dim of an axis with these lengths."""
-    if torch.compiler.is_exporting() or isinstance(lengths, torch._subclasses.FakeTensor):
+    if torch.jit._trace.is_tracing() or not has_values(lengths):
         raise value_error(
-            "as_torch: lengths in an exported program.",
+            "as_torch: lengths in an exported or traced program.",
             [("lengths", f"of {name_of(axis)}")],
-            "Lengths are numbers that the model reads on the host, and an exported program has none. Export it for whole arrays:",
+            "Lengths are numbers that the model reads on the host; the program would have those of this call for good. Export it for\n"
+            "whole arrays:",
             "torch.export.export(module, (x,), strict=False)",
         )
     array = np.asarray(lengths.detach().cpu() if isinstance(lengths, torch.Tensor) else lengths)

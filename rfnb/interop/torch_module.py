@@ -108,6 +108,15 @@ class RFModuleAsPTModule(torch.nn.Module):
     def _get_name(self) -> str:
         return f"{type(self.rf_module).__name__}[rf]"
 
+    def __prepare_scriptable__(self) -> None:
+        """`torch.jit.script` asks for a module that it can compile."""
+        raise type_error(
+            "torch.jit.script: a module of rfnb.",
+            [("module", self._get_name())],
+            "It compiles the source of a module, which has to be a subset of Python. Programs are made by watching a call:",
+            "torch.export.export(module, (x,), strict=False)",
+        )
+
     # -- what torch puts in the place of parameters and modules --------------------------------------------------------
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, torch.nn.Module) and "_rfnb" in vars(self) and name in self._rfnb.parts:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from rfnb.backends.kept import kept
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.op import op
@@ -107,7 +107,7 @@ def mel_matrix(fft_length: int, num_filters: int, sampling_rate: float, f_min: f
     return np.maximum(0, np.minimum(rise, fall))
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def _raw_matrix(
     fft_length: int,
     num_filters: int,

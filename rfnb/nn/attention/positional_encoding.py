@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.backends.kept import kept
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -151,7 +152,7 @@ def _distance_dim(size: int) -> Dim:
     return Dim(size, name="distance")
 
 
-@lru_cache(maxsize=64)
+@kept(64)
 def _table(
     first: int, count: int, size: int, rates: Rates, base: float, dtype: str, device: str | None, backend: Any
 ) -> Any:

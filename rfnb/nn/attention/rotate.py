@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.kept import kept
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
@@ -80,7 +81,7 @@ def _angles(x: Tensor, spatial_dim: Dim | None, half: Dim, offset: int | Tensor,
     return parts[0], parts[1]
 
 
-@lru_cache(maxsize=64)
+@kept(64)
 def _tables(count: int, half: int, base: float, dtype: str, device: str | None, backend: Any) -> tuple[Any, Any]:
     """Raw sines and cosines [count, half]."""
     angles = np.arange(count)[:, None] * _rates(half, base)
