@@ -115,6 +115,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       { maps } = head;
     this.choice.seq = this.seq;
     this.scale = scaleOf(head);
+    this.el.classList.toggle("rfnb-heard", !!head.rail);
     const mean = this.maps.length > 1 ? meanOf(this.frame, this.maps, this.seq, this.nameOf(this.choice)) : null;
     const whole = mean ?? matrixOf(this.frame, this.maps[0]!, this.seq)!,
       { rows, cols, rowLen, colLen } = whole;
