@@ -33,7 +33,7 @@ def hidden(call: Call, result: Any) -> None:
     tensor = call.names.tensor(raw, [stream.batch, time, "feature"], call)
     if time not in tensor.dims:
         return
-    _later("states", call.path, tensor.dims, raw, lambda kept: {"hidden": kept, "axis": time})
+    _later("states", call.path, tensor.dims, raw, lambda kept: {"hidden": _held(kept, time), "axis": time})
 
 
 @reads(MODEL)
@@ -57,6 +57,16 @@ def logits(call: Call, result: Any) -> None:
         same = around is not None and around.batch.extent == raw.shape[0]
         dims = [around.batch if around is not None and same else Dim(raw.shape[0], name="batch", kind="batch"), vocab]
     _later("outputs", call.path, dims, raw, lambda kept: {"logits": kept, "axis": vocab})
+
+
+def _held(hidden: Tensor, time: Dim) -> Tensor:
+    """The states with the last real one in the padding: a model goes on computing there, which means nothing."""
+    if time.lengths is None or tuple(time.length_dims) != (hidden.dims[0],):
+        return hidden
+    raw = hidden.raw_tensor
+    last = torch.as_tensor(time.lengths, device=raw.device).reshape(-1, 1).long() - 1
+    at = torch.arange(raw.shape[1], device=raw.device)[None].minimum(last.clamp(min=0))
+    return Tensor("hidden", list(hidden.dims), raw_tensor=raw.gather(1, at[..., None].expand_as(raw)))
 
 
 def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values: Any) -> None:
