@@ -292,24 +292,19 @@ def _error(call: Call, scored: Scored, value: Any, output: Any) -> torch.Tensor 
         return None
     if hasattr(scored.mask, "mask_mod") and targets * sources > _MOST_CELLS:  # it would be written out for that
         return None
+    few = scored.first_entry()
     with torch.no_grad():
-        worst = torch.zeros((), device=output.device)
         groups = heads // value.shape[1]
-        values = value.detach().repeat_interleave(groups, 1) if groups > 1 else value.detach()
-        largest = values.abs().amax().float() + 1e-30
-        for row in sorted({0, targets // 2, targets - 1}):
-            weights = scored.weights(row, row + 1)
-            own = (weights @ values.float())[:, :, 0]
-            seen = scored.masked()
-            valid = torch.ones((), dtype=torch.bool, device=output.device)
-            if seen is not None:
-                wide = seen[:, :, row if seen.shape[2] > 1 else 0]
-                valid = wide.any(-1)[..., None]
-            difference = (own - output[:, row].detach().float()).abs() * valid
-            worst = torch.maximum(
-                worst, torch.nan_to_num(difference, nan=0.0 if seen is not None else math.inf).amax() / largest
-            )
-    return worst
+        values = value[:1].detach().float()
+        values = values.repeat_interleave(groups, 1) if groups > 1 else values
+        seen, worst = few.masked(), torch.zeros((), device=output.device)
+        for row in sorted({targets // 2, targets - 1}):
+            own = (few.weights(row, row + 1) @ values)[:, :, 0]
+            difference = (own - output[:1, row].detach().float()).abs()
+            if seen is not None:  # a row that sees nothing is anything
+                difference = difference * seen[:, :, row if seen.shape[2] > 1 else 0].any(-1)[..., None]
+            worst = torch.maximum(worst, torch.nan_to_num(difference, nan=0.0 if seen is not None else math.inf).amax())
+        return worst / (values.abs().amax() + 1e-30)
 
 
 def _tolerance(dtype: torch.dtype) -> float:

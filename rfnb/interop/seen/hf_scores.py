@@ -9,7 +9,7 @@ nothing, one for each head.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -70,6 +70,11 @@ class Scored:
                 return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
             sinks = self.sinks.detach().float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
             return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
+
+    def first_entry(self) -> Scored:
+        """The same of the first entry of the batch."""
+        one = lambda raw: raw[:1] if isinstance(raw, torch.Tensor) and raw.ndim > 1 else raw  # noqa: E731
+        return replace(self, query=self.query[:1], key=self.key[:1], mask=one(self.mask), bias=one(self.bias))
 
     def seen(self, first: int, end: int) -> torch.Tensor | None:
         """A mask (target, source) of what these queries see by their places; None: all."""

@@ -1,0 +1,42 @@
+"""What recording a forward pass of a model of transformers costs: a ratio to the same pass without, in turns."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ratio import measure
+
+import rfnb as rf
+
+transformers = pytest.importorskip("transformers", reason="records its models")
+
+LIMIT = 1.15
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_forward_pass_of_twelve_layers(implementation):
+    """A GPT-2 of the size of the smallest one, over 256 positions; with all kinds of events, the weights not looked at."""
+    torch.manual_seed(1)
+    config = transformers.GPT2Config(
+        n_layer=12,
+        n_head=12,
+        n_embd=768,
+        vocab_size=1000,
+        bos_token_id=0,
+        eos_token_id=1,
+        attn_implementation=implementation,
+    )
+    model = transformers.GPT2LMHeadModel(config).eval()
+    ids = torch.randint(0, 1000, (1, 256))
+
+    def plain():
+        with torch.no_grad():
+            return model(ids).logits
+
+    def recorded():
+        with rf.record(model=model), torch.no_grad():
+            return model(ids).logits
+
+    found = measure(f"recorded forward pass, {implementation}", recorded, plain, limit=LIMIT, turns=11, warmup=2)
+    print(f"\n{found}")
+    found.check()
