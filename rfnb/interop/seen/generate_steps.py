@@ -7,6 +7,7 @@ model has read in the first step besides (the prompt) is offered apart, at the p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,13 +98,14 @@ class Steps:
                 self._read.append(values["ids"].dims)
             yield kind, place, values
         else:
-            if self._query.extent > 1 or (kind == "tokens" and step == 0):
+            # A head gives the scores of the last position alone.
+            if (self._query.extent > 1 and kind != "outputs") or (kind == "tokens" and step == 0):
                 around = place.steps[:-1]
                 path = f"{place.path}.prompt" if place.path else "prompt"
                 apart = place._replace(path=path, module=path, step=None, axis=None, steps=around, entry=0)
                 yield kind, apart, _later(values, self._whole)
             if kind != "tokens":
-                yield kind, place, _later(values, lambda given: self._last(given, step))
+                yield kind, place, _later(values, partial(self._last, step=step, query=self._query))
 
     def _whole(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the prompt, which are the same in all slots."""
@@ -116,16 +118,18 @@ class Steps:
         axis = value.dims.index(self.beam)
         return _taken(value, axis, 0)
 
-    def _last(self, values: Mapping[str, Any], step: int) -> dict[str, Any]:
+    def _last(self, values: Mapping[str, Any], step: int, query: Dim) -> dict[str, Any]:
         """The values of the last position. `before`: attended over are the positions of this dim, and what was generated after them."""
         target, axis = values.get("target"), values.get("axis")
-        over = target if isinstance(target, Dim) else self._query
+        over = target if isinstance(target, Dim) else query
+        if isinstance(axis, Dim) and not isinstance(target, Dim) and self._is_query(axis, query):
+            over = axis  # of states
         made: dict[str, Any] = {}
         for name, value in values.items():
             if isinstance(value, Tensor):
                 at = next((i for i, dim in enumerate(value.dims) if dim is over), None)
                 if at is None and not isinstance(target, Dim):
-                    at = next((i for i, dim in enumerate(value.dims) if self._is_query(dim, axis)), None)
+                    at = next((i for i, dim in enumerate(value.dims) if self._is_query(dim, query)), None)
                 made[name] = self._split(value if at is None else _taken(value, at, -1))
             elif name not in ("target", "causal") and not (name == "axis" and axis is over):
                 made[name] = self._known(value) if isinstance(value, Dim) else value
@@ -141,14 +145,10 @@ class Steps:
                         made[name] = Tensor(value.name, dims, raw_tensor=value.raw_tensor)
         return made
 
-    def _is_query(self, dim: Dim, axis: Any) -> bool:
-        """Whether a dim is over the positions of the step, although another one than that of the inputs."""
-        return (
-            dim.extent == self._query.extent
-            and dim.kind not in ("batch", "feature")
-            and dim is not axis
-            and dim.name == "time"
-        )
+    def _is_query(self, dim: Dim, query: Dim) -> bool:
+        """Whether a dim is over the positions of the step, or the last of them, although another one than that of the inputs."""
+        data = dim.kind not in ("batch", "feature") and "time" in dim.name
+        return dim.extent in (1, query.extent) and data and not self._is_rows(dim)
 
     def _split(self, value: Tensor) -> Tensor:
         """A value over prompts and slots."""

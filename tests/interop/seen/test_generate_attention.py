@@ -65,6 +65,38 @@ def test_rows_along_a_hypothesis_are_those_of_its_labels(kind, config, implement
                         assert float(weights[layer][:, row, one.shape[-1] :].abs().sum()) == 0
 
 
+LAYERS = {"gpt2": "transformer.h.{}", "bart": "model.decoder.layers.{}", "t5": "decoder.block.{}"}
+
+
+@pytest.mark.parametrize("kind", list(PATHS))
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_states_and_logits_along_a_hypothesis_are_those_of_its_labels(kind, config):
+    model, ids = make(kind, 3, end_bias=1.0), prompts(3)
+    torch.manual_seed(2)
+    with rf.record(model=model) as trace:
+        generated(model, 3, **config)
+    history = trace.beams["generate"]
+    (path,) = [path for path in trace.by_path("outputs") if not path.endswith("prompt")]
+    runs = {
+        "logits": [event.values["logits"] for event in trace.by_path("outputs")[path]],
+        "hidden": [event.values["hidden"] for event in trace.by_path("states")[LAYERS[kind].format(0)]],
+    }
+    for seq in range(3):
+        item = history.nbest(seq)[0]
+        step, slot = item.end
+        with torch.no_grad():
+            if kind == "gpt2":
+                out, first = model(torch.tensor([[*ids[seq].tolist(), *item.tokens]]), output_hidden_states=True), 3
+                expected = {"logits": out.logits[0, first:-1], "hidden": out.hidden_states[1][0, first:-1]}
+            else:
+                decoder = torch.tensor([[0, *item.tokens]])
+                out = model(input_ids=ids[seq : seq + 1], decoder_input_ids=decoder, output_hidden_states=True)
+                expected = {"logits": out.logits[0, :-1], "hidden": out.decoder_hidden_states[1][0, :-1]}
+        for name, values in runs.items():
+            along = np.array(history.along(values, seq, slot, step=step))
+            np.testing.assert_allclose(along, expected[name].numpy(), atol=3e-4, err_msg=name)
+
+
 def test_the_prompt_is_apart():
     model, ids = make("gpt2", 1), prompts(1)
     with rf.record(model=model) as trace:
@@ -76,6 +108,8 @@ def test_the_prompt_is_apart():
         weights = trace.attention[f"transformer.h.{layer}.attn.prompt"]
         assert [dim.extent for dim in weights.dims] == [3, 2, 4, 4]
         np.testing.assert_allclose(weights.numpy(), expected[layer].numpy(), atol=3e-5)
+        states = trace.states[f"transformer.h.{layer}.prompt"]["hidden"]
+        assert [dim.extent for dim in states.dims] == [3, 4, 16]
 
 
 def test_padded_prompts_have_no_weight_on_padding():
@@ -114,7 +148,8 @@ def test_a_view_follows_the_best_hypothesis(kind):
         spec.head["title"]
         == f"{type(model).__name__}: beam search of “{''.join(_texts(prompts(3)[0]))}” and 2 more, 4 beams, 6 steps"
     )
-    beams, *others = (part["head"] for part in spec.head["parts"])
+    beams = spec.head["parts"][0]["head"]
+    others = [part["head"] for part in spec.head["parts"] if part["kind"] == "attention"]
     assert beams["title"] == (
         "Beam search: generate, num_beams=4, length_penalty=1.0, num_return_sequences=2, max_new_tokens=6"
     )
@@ -127,7 +162,7 @@ def test_a_view_follows_the_best_hypothesis(kind):
         assert head["maps"][0]["row_dim"]["name"] == "step"
         assert head["seqs"][0]["rows"] == list(best.labels)
         assert head["seqs"][0]["cols"][: len(expected)] == expected
-    assert not any(head.get("remark") for head in others)
+    assert not any("slots of the beam" in str(part["head"].get("remark")) for part in spec.head["parts"])
 
 
 def _texts(ids):
