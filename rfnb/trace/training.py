@@ -124,7 +124,17 @@ class Training:
 
     def curve(self, name: str) -> Curve:
         """The curve of this name; a new one if there is none."""
-        return self.curves.setdefault(name, Curve())
+        found = self.curves.get(name)
+        if found is None:
+            found = self.curves[name] = Curve()
+        return found
+
+    def table(self, stat: str, optimizer: str, columns: Sequence[str]) -> Table:
+        """The table of a statistic; a new one if there is none."""
+        found = self.tables.get((stat, optimizer))
+        if found is None:
+            found = self.tables[stat, optimizer] = Table(columns)
+        return found
 
     def tell(self) -> None:
         """Say that something has come."""

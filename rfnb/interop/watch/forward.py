@@ -5,10 +5,8 @@ No hooks: on layers of nn.TransformerEncoder a hook switches the fast path off, 
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable
-from types import MethodType
 from typing import Any
 
 import torch
@@ -47,16 +45,14 @@ class Forward:
 
     # A copy of the model (for a moving average, or in a file) is not watched, and calls itself and not the one that is.
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        module = memo.get(id(self.module))
-        if module is None or self._own is not None:
-            return copy.deepcopy(self.forward, memo)
-        return MethodType(type(module).forward, module)
-
     def __reduce__(self) -> Any:
         if self._own is not None:
-            return copy.copy, (self._own,)
+            return _itself, (self._own,)
         return getattr, (self.module, "forward")  # of its class: the module has nothing of its own yet
+
+
+def _itself(forward: Any) -> Any:
+    return forward
 
 
 def in_backward() -> bool:

@@ -74,9 +74,9 @@ class Steps:
         self._starts = np.searchsorted(self._module, np.arange(len(self.paths)))
         self._turns = turns([each.tensor for each in self.owned])
         self._turn = 0
-        self._pace, self._gradients = Pace(0.008, updates), Pace(0.008, 1 if always else None)
+        self._pace, self._gradients = Pace(0.004, updates), Pace(0.008, 1 if always else None)
         self._before: list[tuple[int, torch.Tensor]] | None = None
-        self._clip: tuple[Any, float] | None = None
+        self._clip: tuple[torch.Tensor, float] | None = None
         self._handles = [
             optimizer.register_step_pre_hook(self._pre),
             optimizer.register_step_post_hook(self._post),
@@ -94,7 +94,8 @@ class Steps:
 
     def saw_clip(self, max_norm: float, total_norm: Any) -> None:
         """The gradients are about to be clipped."""
-        self._clip = (total_norm, float(max_norm))
+        total = total_norm.detach() if isinstance(total_norm, torch.Tensor) else torch.tensor(float(total_norm))
+        self._clip = (total, float(max_norm))
 
     # -- hooks ---------------------------------------------------------------------------------------------------------
     def _pre(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -139,16 +140,21 @@ class Steps:
         scale, found_inf = (getattr(self.optimizer, name, None) for name in ("grad_scale", "found_inf"))
         if isinstance(scale, torch.Tensor):  # a fused optimizer takes the scale out itself
             norms = [norm / scale.to(norm.device) for norm in norms]
-        extra = [found_inf.detach().clone()] if isinstance(found_inf, torch.Tensor) else []
+        skips = [found_inf.detach().clone()] if isinstance(found_inf, torch.Tensor) else []
+        clip, self._clip = self._clip, None
+        clips = [] if clip is None else [clip[0]]
         step = self.count + 1
 
         def use(values: np.ndarray) -> None:
-            if extra and values[-1] > 0:  # the optimizer will leave this step out
+            count = len(norms)
+            if skips and values[-1] > 0:  # the optimizer will leave this step out
                 self.host.training.counts["skipped"] = self.host.training.counts.get("skipped", 0) + 1
                 return
-            self._keep_gradients(step, at, values[: len(norms)])
+            if clip is not None:
+                self._keep_clip(step, float(values[count]), clip[1])
+            self._keep_gradients(step, at, values[:count])
 
-        self.host.late.put([*norms, *extra], use)
+        self.host.late.put([*norms, *clips, *skips], use)
 
     def _keep_gradients(self, step: int, at: np.ndarray | None, norms: np.ndarray) -> None:
         """The gradients of an update.
@@ -186,7 +192,7 @@ class Steps:
             self._pace.pay(time.perf_counter() - start)
             self._pace.done(self.count - 1, self.host.times.seconds)
         self._keep_rates(training)
-        self._keep_clip(training)
+        self._clip = None
         self.host.after_update(self)
         self.host.times.own(time.perf_counter() - begin)
 
@@ -222,22 +228,15 @@ class Steps:
                 with training.lock:
                     training.curve(name).add(step, float(rate))
 
-    def _keep_clip(self, training: Training) -> None:
-        if self._clip is None:
-            return
-        (total, most), step = self._clip, self.count
-        self._clip = None
-        add = _adder(training, self.title("gradient norm before clipping"), step)
-
-        def use(values: np.ndarray) -> None:
-            add(values)
-            if values[0] > most:
-                training.counts["clipped"] = training.counts.get("clipped", 0) + 1
-
-        self.host.late.put([total if isinstance(total, torch.Tensor) else torch.tensor(float(total))], use)
+    def _keep_clip(self, step: int, total: float, most: float) -> None:
+        training = self.host.training
+        with training.lock:
+            training.curve(self.title("gradient norm before clipping")).add(step, total)
+        if total > most:
+            training.counts["clipped"] = training.counts.get("clipped", 0) + 1
 
     def _table(self, stat: str) -> Table:
-        return self.host.training.tables.setdefault((stat, self.name), Table(self.paths))
+        return self.host.training.table(stat, self.name, self.paths)
 
 
 def _adder(training: Training, name: str, step: int) -> Callable[[np.ndarray], None]:

@@ -30,7 +30,7 @@ from rfnb.interop.watch.parts import (
 from rfnb.interop.watch.steps import Steps
 from rfnb.nn.module.module import Module
 from rfnb.trace.trace import Trace
-from rfnb.trace.training import ACTIVATIONS, Example, Table, Training
+from rfnb.trace.training import ACTIVATIONS, Example, Training
 
 _MOST_CALLS = 16  # of one update, that can be done once more
 _FOUND = ("loss given to backward", "loss of the closure")  # where nobody logs one
@@ -74,7 +74,7 @@ class Watch(Training):
         self.times, self.late = StepTimes(), Late()
         self._model, self._on_nan, self._every = model, on_nan, every
         self._updates = None if updates is None else int(updates)
-        self._pace = Pace(0.008, None if activations is None else int(activations))
+        self._pace = Pace(0.004, None if activations is None else int(activations))
         self._scaler: Any = scaler
         self._scaler_step: Any = None
         self._steps: list[Steps] = []
@@ -380,7 +380,7 @@ class Watch(Training):
                 rows[:, places] = values.reshape(len(places), len(ACTIVATIONS)).T
             with self.lock:
                 for stat, row in zip(ACTIVATIONS, rows):
-                    self.tables.setdefault((stat, ""), Table(paths)).add(step, row)
+                    self.table(stat, "", paths).add(step, row)
 
         self.late.put(list(found.values()), use)
 

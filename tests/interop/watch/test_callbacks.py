@@ -106,7 +106,7 @@ class Loop:
                 self.optimizer.step()
                 self.optimizer.zero_grad()
                 self.call("on_step_end")
-                self.call("on_log", logs={"loss": float(loss), "epoch": 0.5, "total_flos": 3.0})
+                self.call("on_log", logs={"loss": float(loss.detach()), "epoch": 0.5, "total_flos": 3.0})
             self.call("on_evaluate", metrics={"eval_loss": 0.25, "eval_runtime": 1.0, "note": "text"})
             self.call("on_epoch_end")
         self.call("on_train_end")

@@ -117,7 +117,7 @@ def test_what_a_grad_scaler_skips_is_counted_and_is_no_failure():
         for number, ids in enumerate(batches(4)):
             optimizer.zero_grad()
             loss = loss_of(model, ids)
-            losses.append(float(loss))
+            losses.append(float(loss.detach()))
             scaler.scale(loss * (float("inf") if number == 1 else 1)).backward()
             scaler.step(optimizer)
             scaler.update()
@@ -139,7 +139,7 @@ def test_accumulated_gradients_are_one_point():
             loss = loss_of(model, ids)
             loss.backward()
             watch.log(loss=loss, number=number)
-            losses.append(float(loss))
+            losses.append(float(loss.detach()))
             if number % 3 == 2:
                 optimizer.step()
                 optimizer.zero_grad()
@@ -205,7 +205,7 @@ def test_a_closure_is_seen_each_time_and_counts_once():
         optimizer.zero_grad()
         loss = loss_of(model, ids)
         loss.backward()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         return loss
 
     with rf.watch(model, optimizer, updates=1) as watch:

@@ -191,6 +191,7 @@ def test_a_compiled_model_is_seen_as_one_module():
     counts = []
     for on in (False, True):
         calls.clear()
+        torch._dynamo.reset()  # else what was compiled for another model may serve
         state = trained(Tagger, on, 6, wrap=lambda m: torch.compile(m, backend=backend))[0]
         counts.append((len(calls), state))
     assert_equal_states(counts[0][1], counts[1][1])
