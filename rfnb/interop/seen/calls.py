@@ -7,7 +7,7 @@ call.inputs["hidden_states"], call.path, call.outer.module
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -86,7 +86,7 @@ def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     if isinstance(value, PackedSequence):
         return [(f"{name}.data", value.data)]
     items: Any = ()
-    if isinstance(value, dict) or hasattr(value, "items"):
+    if isinstance(value, Mapping):
         items = value.items()
     elif isinstance(value, (tuple, list)):
         fields = getattr(value, "_fields", None)

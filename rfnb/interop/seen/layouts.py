@@ -32,7 +32,7 @@ class Layouts:
 
     def put(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> None:
         """From now on memory that is looked at like this has these dims."""
-        storage = _storage(raw)
+        storage = memory_of(raw)
         if storage is None:
             return
         key = id(storage)
@@ -49,11 +49,12 @@ class Layouts:
 
     def stands_for(self, raw: torch.Tensor) -> Any:
         """An object that is the same for all that look at memory in this way, until it is changed in place."""
-        storage = _storage(raw)
+        storage = memory_of(raw)
         key = id(storage), raw.shape, raw.stride(), raw.storage_offset(), version_of(raw)
         known = self._objects.get(key)
         if known is None or known[0]() is not storage:
-            known = self._objects[key] = weakref.ref(storage or raw), _Object()
+            forget = lambda _: self._objects.pop(key, None)  # noqa: E731
+            known = self._objects[key] = weakref.ref(raw if storage is None else storage, forget), _Object()
         return known[1]
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
@@ -71,12 +72,12 @@ class Layouts:
         return out
 
     def _looks(self, raw: torch.Tensor) -> dict[Look, tuple[Dim, ...]] | None:
-        storage = _storage(raw)
+        storage = memory_of(raw)
         known = None if storage is None else self._known.get(id(storage))
         return known[1] if known is not None and known[0]() is storage else None
 
 
-def _storage(raw: torch.Tensor) -> Any:
+def memory_of(raw: torch.Tensor) -> Any:
     """The memory of a tensor, the same object for all that look at it; None for those that have none (sparse, nested, of vmap)."""
     try:
         return raw.untyped_storage() if raw.layout is torch.strided and not raw.is_nested else None

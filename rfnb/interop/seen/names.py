@@ -263,7 +263,7 @@ class Names:
         if known is not None and known[0]() is raw and known[1] == version:
             return known[2]
         copy = raw.detach().clone()
-        self._copies[look] = weakref.ref(raw), version, copy
+        self._copies[look] = weakref.ref(raw, lambda _: self._copies.pop(look, None)), version, copy
         return copy
 
     def becomes(self, dim: Dim, other: Dim) -> None:

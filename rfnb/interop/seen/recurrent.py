@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.gates import Layers, Step, parts_of
+from rfnb.interop.seen.layouts import memory_of
 from rfnb.interop.seen.readers import enters, reads
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
@@ -52,6 +53,9 @@ def recurrent(call: Call, result: Any) -> None:
     if not listening("states"):
         return
     time = next(dim for dim in dims[:-1] if dim not in batch)
+    # A decoder calls it for one frame after the other: these are steps, as those of a cell.
+    single = not packed and time.size == 1
+    step = _step_of(call, state, last[0] if isinstance(last, tuple) else last) if single else None
     layers = Layers(module, source, state, output, call.seen.get("generator", False), call.path)
     size = module.proj_size or module.hidden_size
     cells = names.of_model("feature", module.hidden_size)
@@ -62,11 +66,9 @@ def recurrent(call: Call, result: Any) -> None:
     )
     for layer in range(module.num_layers):
         for direction in range(1 + module.bidirectional):
-            later = Later(_Made(names, layers, (layer, direction), dims[:-1], (cells, hidden), time), num_bytes)
-            if module.num_layers == 1 and not module.bidirectional:
-                probe_later("states", later)
-                continue
-            with trace_context.scope(f"l{layer}" + "_reverse" * direction):
+            later = Later(_Made(names, layers, (layer, direction), dims[:-1], (cells, hidden), time, single), num_bytes)
+            name = f"l{layer}" + "_reverse" * direction if module.num_layers > 1 or module.bidirectional else ""
+            with trace_context.scope(name) if step is None else trace_context.loop(name, step):
                 probe_later("states", later)
 
 
@@ -81,16 +83,19 @@ class _Made:
         outer: Sequence[Dim],
         units: tuple[Dim, Dim],
         time: Dim,
+        single: bool,
     ):
-        self._names, self._layers, self._place = names, layers, place
+        self._names, self._layers, self._place, self._single = names, layers, place, single
         self._outer, self._units, self._time = tuple(outer), units, time
 
     def __call__(self) -> dict[str, Any]:
         cells, hidden = self._units
         values: dict[str, Any] = {}
+        outer = tuple(dim for dim in self._outer if dim is not self._time or not self._single)
         for name, raw in self._layers.states(*self._place).items():
-            values[name] = self._names.seen(raw, (*self._outer, hidden if name == "h" else cells), name)
-        return {**values, "axis": self._time}
+            raw = raw.squeeze(self._outer.index(self._time)) if self._single else raw
+            values[name] = self._names.seen(raw, (*outer, hidden if name == "h" else cells), name)
+        return values if self._single else {**values, "axis": self._time}
 
 
 def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
@@ -128,14 +133,14 @@ def _has_lengths(dim: Dim, batch: Dim, lengths: list[int]) -> bool:
 # -- cells -----------------------------------------------------------------------------------------------------------------------
 @reads(nn.RNNCellBase)
 def cell(call: Call, result: Any) -> None:
-    """The states and gates of a step. The n-th call of a cell in an outermost call is step n; of a cell that is called by itself the one
-    that goes on from what it has returned last."""
+    """The states and gates of a step: a call that goes on from what the cell has returned last, or a further one in an outermost call, is
+    the next step."""
     names, source = call.names, call.inputs["input"]
     dims = names.of(source) or names.dims(source, [None] * source.ndim, call, guessed=True)
     states = result if isinstance(result, tuple) else (result,)
     for raw in states:
         names.dims(raw, [*dims[:-1], "feature"], call)
-    step = _step_of(call, states[0])
+    step = _step_of(call, call.inputs.get("hx"), states[0])
     if not listening("states"):
         return
     made = Step(call.module, source, call.inputs.get("hx"), states, call.path)
@@ -153,18 +158,20 @@ def cell(call: Call, result: Any) -> None:
         probe_later("states", later)
 
 
-def _step_of(call: Call, h: torch.Tensor) -> int | None:
-    """The step that a call of a cell is; None where the place of the run has one already."""
+def _step_of(call: Call, given: Any, h: torch.Tensor) -> int | None:
+    """The step that a call is; None where the place of the run has one already.
+
+    Args:
+        given: The state that it goes on from.
+        h: The one that it returns.
+    """
     if trace_context.place.step is not None:
         return None
-    if call.outer is not None:
-        counts = call.root.seen.setdefault("steps", {})
-        counts[call.path] = counts.get(call.path, -1) + 1
-        return int(counts[call.path])
-    before = call.names.steps.get(call.path)
-    given = call.inputs.get("hx")
     given = given[0] if isinstance(given, (tuple, list)) else given
-    goes_on = before is not None and given is not None and before[0]() is given
-    step = before[1] + 1 if goes_on and before is not None else 0
-    call.names.steps[call.path] = weakref.ref(h), step
+    before, counted = call.names.steps.get(call.path), call.root.seen.setdefault("steps", set())
+    goes_on = before is not None and given is not None and before[0]() is memory_of(given)
+    step = before[1] + 1 if before is not None and (goes_on or call.path in counted) else 0
+    counted.add(call.path)
+    memory = memory_of(h)
+    call.names.steps[call.path] = (lambda: None) if memory is None else weakref.ref(memory), step
     return step

@@ -295,6 +295,49 @@ def test_the_steps_of_a_cell_that_is_called_by_itself_go_on_from_its_state():
     assert trace.states.num_runs("cell") == 2
 
 
+@pytest.mark.parametrize(("kind", "options"), [(nn.LSTM, {}), (nn.GRU, {"num_layers": 2})])
+def test_a_decoder_that_is_called_for_one_frame_after_the_other_makes_steps(kind, options):
+    class Decoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = kind(2, 5, batch_first=True, **options)
+
+        def forward(self, frame, state):
+            output, state = self.rnn(frame, state)
+            return output, state
+
+    model, x = Decoder(), torch.randn(3, 4, 2)
+    with rf.record(model=model) as trace:
+        for _ in range(2):
+            state = None
+            for step in range(4):
+                _, state = model(x[:, step : step + 1], state)
+    reference = expected(model.rnn, x, [4] * 3)
+    for suffix, rows in reference.items():
+        path = "rnn" if model.rnn.num_layers == 1 else f"rnn.{suffix}"
+        assert trace.states.num_runs(path) == 2
+        for name, value in trace.states[path, 1].items():
+            assert [dim.short_repr() for dim in value.dims] == ["step=4", "batch=3", "feature=5"]
+            for row in range(3):
+                np.testing.assert_allclose(value.numpy()[:, row], rows[row][name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_cell_in_a_decoder_that_is_called_in_a_loop_goes_on():
+    class Decoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.LSTMCell(2, 5)
+
+        def forward(self, frame, state=None):
+            return self.cell(frame, state)
+
+    model, x, state = Decoder(), torch.randn(3, 4, 2), None
+    with rf.record(model=model) as trace:
+        for frame in x.unbind(1):
+            state = model(frame, state)
+    assert [event.step for event in trace.by_path("states")["cell"]] == [0, 1, 2, 3]
+
+
 def test_a_page_shows_states_of_modules_and_cells():
     model = nn.Sequential(nn.LSTM(2, 5, batch_first=True))
     with rf.record(model=model) as trace:
