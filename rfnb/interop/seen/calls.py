@@ -80,7 +80,8 @@ class Call:
 def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     """The tensors in a value, with dotted names."""
     if isinstance(value, torch.Tensor):
-        return [(name, value)]
+        # Nested ones do not tell their shape, sparse ones have no memory that could be looked at in another way.
+        return [] if value.is_nested or value.layout is not torch.strided else [(name, value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return []
     if isinstance(value, PackedSequence):

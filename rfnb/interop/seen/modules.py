@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.masks import add_lengths
 from rfnb.interop.seen.readers import reads
-from rfnb.interop.seen.roles import KIND_OF, batch_first_of, is_elementwise, roles_for, roles_guessed
+from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, is_elementwise, roles_for, roles_guessed
 from rfnb.interop.seen.said import FIRST, OUTPUT, fits, names_for
 from rfnb.trace.probe import listening, probe
 
@@ -118,16 +118,21 @@ def linear(call: Call, result: Any) -> None:
         call.names.dims(result, [*dims[:-1], "feature"], call)
 
 
-@reads(torch.nn.modules.conv._ConvNd, torch.nn.modules.pooling._MaxPoolNd, torch.nn.modules.pooling._AvgPoolNd)
+@reads(*SPATIAL)
 def convolution(call: Call, result: Any) -> None:
-    """The dims of the result of a convolution: those of the input whose sizes stay, in their places."""
+    """The dims of the result of a convolution or pooling: those of the input, and new ones where the size is another one."""
     _, raw = call.tensors()[0]
-    dims = call.names.of(raw)
-    roles = roles_for(call.module, "input", raw)
-    if isinstance(result, torch.Tensor) and dims is not None and roles is not None and call.names.of(result) is None:
-        same = [dim if size == dim.extent else None for dim, size in zip(dims, result.shape)]
-        new = [dim or role for dim, role in zip(same, roles)]
-        call.names.dims(result, new, call)
+    dims, roles = call.names.of(raw), roles_for(call.module, "input", raw)
+    for _, each in tensors_of(result) if dims is not None and roles is not None else ():
+        if call.names.of(each) is not None or each.ndim != raw.ndim:
+            continue
+        new: list[Any] = []
+        for dim, role, size in zip(dims or (), roles or (), each.shape):
+            if size != dim.extent and KIND_OF.get(role) == "spatial":
+                dim = Dim(size, name=role, kind="spatial")
+                call.root.made.append(dim)
+            new.append(dim if size == dim.extent else role)
+        call.names.dims(each, new, call)
 
 
 def tell_call(call: Call, outputs: list[tuple[str, torch.Tensor]], raised: str | None = None) -> None:
@@ -139,7 +144,10 @@ def tell_call(call: Call, outputs: list[tuple[str, torch.Tensor]], raised: str |
         (name, names.seen(raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)))
         for name, raw in call.tensors()
     ]
-    made = [(name, names.seen(raw, names.of(raw) or ())) for name, raw in outputs]
+    made = [
+        (name, names.seen(raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)))
+        for name, raw in outputs
+    ]
     for (_, raw), (_, tensor) in zip(outputs, made) if names.values else ():
         tensor._raw = names.kept(raw)
     if raised is None:

@@ -21,8 +21,9 @@ import torch
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.labels import Labels
-from rfnb.interop.seen.layouts import Layouts
+from rfnb.interop.seen.layouts import Layouts, memory_of
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed
 from rfnb.interop.seen.said import FIRST, OUTPUT, Said
 
@@ -164,7 +165,7 @@ class Names:
             dim = role if isinstance(role, Dim) else known[axis] if axis < len(known) else None
             if dim is not None:
                 dims[axis] = _once(dim, dims)
-        if None in roles:
+        if None in roles and len(shape):
             self._place(shape, roles, call, dims)
         for axis, (size, role) in enumerate(zip(shape, roles)):
             if dims[axis] is None:
@@ -257,8 +258,8 @@ class Names:
         """The array that an event has of a result: itself, or where values are kept a copy, since models change some in place."""
         if not self.values:
             return raw
-        version = 0 if raw.is_inference() else raw._version
-        look = raw.data_ptr(), raw.shape, raw.stride()
+        version, memory = version_of(raw), memory_of(raw)
+        look = id(raw) if memory is None else (raw.data_ptr(), raw.shape, raw.stride())
         known = self._copies.get(look)
         if known is not None and known[0]() is raw and known[1] == version:
             return known[2]

@@ -83,7 +83,7 @@ def _by_rank(ndim: int) -> list[str]:
         0: [], 1: ["batch"], 2: ["batch", "feature"], 3: ["batch", "time", "feature"],
         4: ["batch", "channel", "height", "width"], 5: ["batch", "channel", "depth", "height", "width"],
     }  # fmt: skip
-    return known.get(ndim) or ["batch", *(f"axis{axis}" for axis in range(1, ndim))]
+    return known[ndim] if ndim in known else ["batch", *(f"axis{axis}" for axis in range(1, ndim))]
 
 
 @functools.cache
@@ -143,31 +143,30 @@ def _transformer(module: Any, name: str, raw: torch.Tensor) -> Roles | None:
     return None
 
 
-@_takes(nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
-def _convolution(module: Any, name: str, raw: torch.Tensor) -> Roles | None:
-    space = next((int(digit) for digit in type(module).__name__ if digit.isdigit()), None)
-    return _channels_first(raw.ndim, space)
+SPATIAL = (
+    nn.modules.conv._ConvNd, nn.modules.pooling._MaxPoolNd, nn.modules.pooling._AvgPoolNd,
+    nn.modules.pooling._AdaptiveAvgPoolNd, nn.modules.pooling._AdaptiveMaxPoolNd,
+)  # fmt: skip
+"""The modules that go along the axes behind the features."""
 
 
-@_takes(nn.modules.pooling._MaxPoolNd, nn.modules.pooling._AvgPoolNd, nn.GroupNorm)
-def _pooled(module: Any, name: str, raw: torch.Tensor) -> Roles | None:
-    space = next((int(digit) for digit in type(module).__name__ if digit.isdigit()), raw.ndim - 2)
-    return _channels_first(raw.ndim, space)
+@_takes(*SPATIAL, nn.modules.instancenorm._InstanceNorm)
+def _spatial(module: Any, name: str, raw: torch.Tensor) -> Roles | None:
+    space = next((int(digit) for digit in type(module).__name__ if digit.isdigit()), 0)
+    roles = ["batch", "feature", *_SPACE.get(space, [])]
+    return roles if raw.ndim == len(roles) else roles[1:] if raw.ndim == len(roles) - 1 else None
 
 
-def _channels_first(ndim: int, space: int | None) -> Roles | None:
-    if space is None or space not in _SPACE:
-        return None
-    roles = ["batch", "feature", *_SPACE[space]]
-    return (
-        roles
-        if ndim == len(roles)
-        else roles[1:]
-        if ndim == len(roles) - 1
-        else ["batch", "feature"]
-        if ndim == 2
-        else None
-    )
+@_takes(nn.modules.batchnorm._BatchNorm, nn.GroupNorm)
+def _norm(module: Any, name: str, raw: torch.Tensor) -> Roles | None:
+    return ["batch", "feature", *_SPACE.get(raw.ndim - 2, [])] if raw.ndim >= 2 else None
+
+
+@_takes(nn.CTCLoss)
+def _ctc(module: nn.CTCLoss, name: str, raw: torch.Tensor) -> Roles | None:
+    if name == "log_probs":
+        return ["time", "batch", "vocab"]
+    return ["batch", "target"] if name == "targets" and raw.ndim == 2 else None
 
 
 def is_elementwise(module: nn.Module) -> bool:
