@@ -37,6 +37,8 @@ def test_a_sound_is_drawn_and_the_word_under_the_cursor_is_said(browser, tmp_pat
     assert "in “HELLO”" in root.locator(".rfnb-stage [role=gridcell]").inner_text()
     assert "above them a log-mel spectrogram, 0 to 8 kHz, 80 dB" in grid.get_attribute("aria-label")
     assert root.evaluate(RICH) > 30  # it is 44 high
+    main, body = (root.locator(f".rfnb-attention-{part}").bounding_box() for part in ("main", "body"))
+    assert main["width"] > 0.95 * body["width"]  # nothing is beside a map of many frames
     slider = root.locator("input[aria-label=map]")
     slider.fill("1")
     assert slider.get_attribute("aria-valuetext") == "map best path"
