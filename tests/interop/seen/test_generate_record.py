@@ -270,3 +270,30 @@ def test_banned_labels_of_a_beam_search_are_blocked():
     assert_same_results(out, history, 4)
     blocked = [item for step in range(6) for item in history.verdicts(0, step) if item.verdict == "blocked"]
     assert {item.token for item in blocked} == {5, 7} and history.blockers == ["bad_words_ids"]
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}], ids=["greedy", "beams"])
+def test_whisper_is_followed_too(options):
+    torch.manual_seed(0)
+    config = transformers.WhisperConfig(
+        vocab_size=60, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=16, decoder_ffn_dim=16, num_mel_bins=8, max_source_positions=20, max_target_positions=32,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )  # fmt: skip
+    model = transformers.WhisperForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(20)
+    frames = torch.randn(2, 8, 40)
+    plain = model.generate(frames, max_new_tokens=5, **options)
+    with rf.record(model=model) as trace:
+        out = model.generate(frames, max_new_tokens=5, **options)
+    history = trace.beams["generate"]
+    assert torch.equal(out, plain) and history.num_seqs == 2
+    for seq in range(2):
+        best = history.best(seq).tokens
+        assert out[seq, -5:].tolist()[: len(best)] == list(best)
+    cross = trace.attention.steps("model.decoder.layers.1.encoder_attn")
+    assert [[dim.extent for dim in step.dims] for step in cross] == [[2, options.get("num_beams", 1), 2, 20]] * 5
