@@ -171,7 +171,8 @@ class _Page:
         if isinstance(head.get("seqs"), list):
             head["batch"] = self._batch(run, [seq["label"] for seq in head["seqs"]])
             head["seqs"] = _named(head["seqs"], own.names())
-        remarks = " ".join(filter(None, [head.get("remark"), own.remark]))
+        said = run.events[0].values.get("remark") if run.kind == "attention" else None  # by who has recorded it
+        remarks = " ".join(filter(None, [head.get("remark"), said, own.remark]))
         return Spec(made.kind, head | ({"remark": remarks} if remarks else {}), made.blocks)
 
     def names(self) -> list[str]:
@@ -203,7 +204,8 @@ class _Page:
     def _attention(self, run: _Run, own: Labels) -> Spec | None:
         weights = self.trace.attention[run.path, run.number]
         search = search_of(run.events, self.searches)
-        title = f"Attention: {run.path or 'attention'}"
+        cross = ", cross-attention" if run.events[0].values.get("cross") else ""
+        title = f"Attention: {run.path or 'attention'}{cross}"
         axis = self.trace.attention.axis(run.path, run.number)
         followed = Followed.of(search, run.events, "weights")
         if followed is not None and axis is not None:

@@ -163,7 +163,7 @@ def offer(
     """
     batch, head, target, source = dims
     versions = [(raw, _version(raw)) for raw in (scored.query, scored.key)]
-    shared = scored.query.shape[1] // scored.key.shape[1]
+    shared, cross = scored.query.shape[1] // scored.key.shape[1], is_cross(call)
 
     def make() -> dict[str, Any]:
         raw = own.float() if own is not None else scored.weights()
@@ -183,7 +183,8 @@ def offer(
             "weights": Tensor("weights", list(dims), raw_tensor=raw), "axis": source, "target": target,
             **_masks(scored, dims),
         }  # fmt: skip
-        return {**values, **({"remark": " ".join(remarks)} if remarks else {})}
+        values |= {"cross": True} if cross else {}
+        return values | ({"remark": " ".join(remarks)} if remarks else {})
 
     count = own.numel() * own.element_size() if own is not None else scored.num_bytes
     call.seen[_OFFERED] = call.seen.get(_OFFERED, 0) + 1

@@ -37,7 +37,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             return
         raw = raw.unflatten(0, (batch, -1))
     dims = attention_dims(home, (*raw.shape[:3], 0), (*raw.shape[:2], raw.shape[3], 0))
-    real = _padding(home, raw, dims)
+    real, cross = _padding(home, raw, dims), is_cross(home)
     version = 0 if raw.is_inference() else raw._version
 
     def make() -> dict[str, Any]:
@@ -46,6 +46,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             "axis": dims[3],
             "target": dims[2],
             **masks(raw, dims, real),
+            **({"cross": True} if cross else {}),
         }
         if not raw.is_inference() and raw._version != version:
             values["remark"] = "These are no weights of the model any more: it has changed them in place since."

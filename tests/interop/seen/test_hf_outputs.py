@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import rfnb as rf
+from rfnb.viz.of_trace import spec
 
 transformers = pytest.importorskip("transformers", reason="records its models")
 
@@ -76,6 +77,28 @@ def test_labels_of_a_tokenizer_are_along_all_attentions():
     assert "after the end" not in text  # where a model goes on computing, which means nothing
     first = inputs("Bart")["input_ids"][0].tolist()
     assert all(f"w{index}" in text for index in first)
+
+
+def shown(family):
+    parts = spec(recorded(made(family), inputs(family))).head["parts"]
+    return [(part["head"]["title"], part["head"].get("remark", "")) for part in parts if part["kind"] == "attention"]
+
+
+def test_a_page_has_one_part_for_all_layers_of_each_kind_of_attention():
+    assert [title for title, _ in shown("Bert")] == ["Attention: bert.encoder.layer.*.attention.self"]
+    assert [title for title, _ in shown("Bart")] == [
+        "Attention: model.encoder.layers.*.self_attn",
+        "Attention: model.decoder.layers.*.self_attn",
+        "Attention: model.decoder.layers.*.encoder_attn, cross-attention",
+    ]
+
+
+def test_a_page_says_which_heads_share_keys_and_that_rows_are_no_sums():
+    remarks = [remark for _, remark in shown("GptOss")]
+    assert remarks
+    for remark in remarks:
+        assert "2 heads of queries share the keys of one: heads 0 to 1, and so on." in remark
+        assert "Rows add up to less than 1: the rest goes to a learned sink, which is no position." in remark
 
 
 def test_labels_of_a_cache_are_those_of_all_positions_so_far():
