@@ -20,6 +20,7 @@ from rfnb.trace.beam_labels import Combined
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.trace.stack import loop_dim_of, runs_of
 from rfnb.viz.attention.layers import joined_layers, layer_of
+from rfnb.viz.attention.masks import CAUSAL
 from rfnb.viz.attention.spec import axes_of as attention_axes_of
 from rfnb.viz.attention.spec import maps_of
 from rfnb.viz.attention.spec import spec as attention_spec
@@ -135,6 +136,24 @@ class _Run:
         return f", run {self.number + 1} of {self.count}" if self.count > 1 else ""
 
 
+def _fault(events: Sequence[Any]) -> str | None:
+    """The reason why values cannot be made any more, as a sentence; None if they are there."""
+    try:
+        for event in events:
+            len(event.values)
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+def _mask_of(run: _Run) -> Any:
+    """The mask that an event of attention names, for its view; of steps, which see what there is by then, none."""
+    values = run.events[0].values
+    if run.events[0].step is not None:
+        return None
+    return values.get("mask") if values.get("mask") is not None else CAUSAL if values.get("causal") else None
+
+
 class _Page:
     """Makes the parts of one recording."""
 
@@ -161,6 +180,10 @@ class _Page:
 
     def part(self, run: _Run) -> Spec | None:
         """The view of a run; None if it has nothing to show."""
+        fault = _fault(run.events)
+        if fault is not None:
+            title = f"Attention: {run.path or 'attention'}{run.text}"
+            return Spec("attention", {"title": title, "live": self.live, "maps": [], "seqs": [], "fault": fault})
         own = self.tokens.of(run.events)
         made = {"beams": self._beams, KIND: self._outputs, "attention": self._attention, "states": self._states}[
             run.kind
@@ -179,6 +202,8 @@ class _Page:
         """The names of the sequences of the batch that most of the recording is about."""
         for kind in ("beams", KIND, "attention", "states"):
             for events in self.trace.by_path(kind).values():
+                if _fault(events[:1]) is not None:
+                    continue
                 return self.tokens.of(events[:1]).names()
         return []
 
@@ -217,6 +242,7 @@ class _Page:
         made = attention_spec(
             weights, source_dim=source.dim, target_dim=target.dim if target is not None else None, title=title,
             live=self.live, source=own.along(source.dim), target=own.along(target.dim if target is not None else None),
+            mask=_mask_of(run),
         )  # fmt: skip
         self._on(made, "row_dim", run, target.dim if target is not None else None, search)
         if made.head["maps"]:

@@ -1,20 +1,28 @@
-"""Attention of torch: weights made of queries and keys when somebody looks at them.
+"""Attention of torch: `F.scaled_dot_product_attention` and `F.multi_head_attention_forward`, wherever a model calls them.
 
-weights = softmax(scale * Q K^T + mask)         Vaswani et al. 2017, eq. 1
+Weights are made of queries and keys when somebody looks at them. They are those before dropout.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
+from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
-from rfnb.trace.probe import Later, listening, probe_later
+from rfnb.interop.seen.sides import heads_of, sides, weights_dims
+from rfnb.trace.probe import Later, listening, probe, probe_later
+
+_FEW = 8  # so much less than queries and keys have weights where they are made at once: of a step with a cache
+_FORWARD = inspect.signature(F.multi_head_attention_forward)
 
 
 @sees(F, "scaled_dot_product_attention")
@@ -23,35 +31,168 @@ def scaled_dot_product_attention(call: Call, args: tuple[Any, ...], kwargs: dict
     if not listening("attention"):
         return
     given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
-    query, key = given["query"].detach(), given["key"].detach()
-    mask = None if given.get("attn_mask") is None else given["attn_mask"].detach()
-    causal, scale = bool(given.get("is_causal")), given.get("scale")
-    shape = (*query.shape[:-1], key.shape[-2])
-    roles = ["batch", "head", "target", "source"] if len(shape) == 4 else ["batch", "target", "source"][-len(shape) :]
-    dims = call.names.found(shape, roles, call)
+    query, key, mask = given["query"], given["key"], given.get("attn_mask")
+    inside = call.seen.get("multi_head")
+    dims = _of_multi_head(call, inside, (query.shape[1], *query.shape[-2:-1], key.shape[-2])) if inside else None
+    offer(call, query, key, mask=mask, causal=bool(given.get("is_causal")), scale=given.get("scale"), dims=dims)
+
+
+def offer(
+    call: Call,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    *,
+    mask: Any = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dims: Sequence[Dim] | None = None,
+) -> None:
+    """Offer the weights of queries [..., target, feature] and keys [..., source, feature], to be made when they are looked at.
+
+    Args:
+        mask: Bool, true for what may be seen, or what is added to the scores.
+        causal: Whether target i sees the sources 0 to i.
+        dims: Of the weights [..., target, source]. Default: told by the inputs of the modules around (`sides.py`).
+    """
+    if not listening("attention"):
+        return
+    if query.is_nested or key.is_nested:
+        return _offer_nested(call, query, key, causal, scale)
+    front = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3]) if query.ndim > 3 else ()
+    shape = [*front, *query.shape[-3:-1], key.shape[-2]] if query.ndim > 2 else [query.shape[-2], key.shape[-2]]
+    if query.ndim == 3 and key.shape[0] > shape[0]:
+        shape[0] = key.shape[0]
+    if dims is None:
+        named, sizes = weights_dims(call, shape)
+    else:
+        named, sizes = list(dims), list(shape)[len(shape) - len(dims) :]
+    queries, keys = of_torch.keep(query, "queries"), of_torch.keep(key, "keys")
+    masks = None if mask is None else of_torch.keep(mask, "mask")
 
     def make() -> dict[str, Any]:
-        raw = weights(query, key, mask, causal=causal, scale=scale)
-        return {
-            "weights": Tensor("weights", list(dims), raw_tensor=raw),
-            "axis": dims[-1],
-            "target": dims[-2],
-            "causal": causal,
-        }
+        own = None if masks is None else masks.read()
+        raw = of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
+        return described(raw, named, _aligned(own, shape, sizes), causal=causal)
 
-    probe_later("attention", Later(make, 4 * math.prod(shape)))
+    kept = of_torch.bytes_of(queries) + of_torch.bytes_of(keys) + of_torch.bytes_of(masks)
+    if 4 * math.prod(sizes) * _FEW <= kept:
+        probe("attention", **make())
+    else:
+        probe_later("attention", Later(make, kept))
 
 
-def weights(query: Any, key: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None) -> Any:
-    """Weights [..., target, source] from queries [..., target, feature] and keys [..., source, feature]."""
-    if key.shape[-3:-2] != query.shape[-3:-2]:  # several heads of queries share one of keys
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
-    with torch.no_grad():
-        scores = (query @ key.transpose(-1, -2)).float() * (scale if scale is not None else query.shape[-1] ** -0.5)
-        if causal:
-            scores = scores.masked_fill(
-                torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1), -math.inf
-            )
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-        return torch.softmax(scores, -1)
+def described(raw: torch.Tensor, dims: Sequence[Dim], mask: Any, *, causal: bool = False) -> dict[str, Any]:
+    """The values of an event of weights [*dims].
+
+    Args:
+        mask: As for `weights`, with as many axes as the weights.
+    """
+    visible = of_torch.seen(mask, raw.shape, causal=causal)
+    if visible is not None and raw.shape[-1] == raw.shape[-2] > 1:
+        lower = of_torch.upper_left(raw.shape[-2], raw.shape[-1], visible.device)
+        if visible.numel() == lower.numel() and torch.equal(visible.reshape(lower.shape), lower):
+            visible, causal = None, True
+    values: dict[str, Any] = {
+        "weights": Tensor("weights", list(dims), raw_tensor=raw),
+        "axis": dims[-1],
+        "target": dims[-2],
+        "causal": causal and raw.shape[-1] == raw.shape[-2],
+    }
+    if visible is not None:
+        own = [axis for axis, size in enumerate(visible.shape) if size == raw.shape[axis]]
+        few = visible.reshape([visible.shape[axis] for axis in own])
+        values["mask"] = Tensor("mask", [dims[axis] for axis in own], raw_tensor=few)
+    return values
+
+
+def _aligned(mask: Any, shape: Sequence[int], sizes: Sequence[int]) -> Any:
+    """A mask that broadcasts against `shape` as one for `sizes`, which has the heads beside the batch."""
+    if mask is None:
+        return None
+    mask = mask.reshape([1] * (len(shape) - mask.ndim) + list(mask.shape))
+    return mask if list(shape) == list(sizes) else mask.expand(list(shape)).reshape(list(sizes))
+
+
+def _offer_nested(call: Call, query: Any, key: Any, causal: bool, scale: float | None) -> None:
+    """The same of nested tensors [batch, head, each its own length, feature]."""
+    queries, keys = of_torch.keep(query, "queries"), of_torch.keep(key, "keys")
+    targets, sources = ([raw.shape[-2] for raw in nested.unbind()] for nested in (query, key))
+    batch, target, source = sides(call, len(targets), max(targets), max(sources))
+    assert batch is not None
+    is_self = (target.twin_of or target) is (source.twin_of or source) and targets == sources
+    target = ragged(targets, batch, target.name)
+    source = target.copy(match_priority=-1) if is_self else ragged(sources, batch, source.name)
+    heads = [heads_of(call.module, part.shape[0]) for part in query.unbind()[:1] if part.ndim == 3]
+
+    def make() -> dict[str, Any]:
+        own = lengths_mask(sources, max(sources)).reshape([len(sources), *[1] * len(heads), 1, max(sources)])
+        raw_query, raw_key = of_torch.read(queries), of_torch.read(keys)
+        raw = of_torch.weights(raw_query, raw_key, own.to(raw_query.device), causal=causal, scale=scale)
+        rows = lengths_mask(targets, max(targets)).reshape([len(targets), *[1] * len(heads), max(targets), 1])
+        raw = raw.masked_fill(~rows.to(raw.device), 0)
+        return described(raw, [batch, *heads, target, source], None, causal=causal)
+
+    probe_later("attention", Later(make, of_torch.bytes_of(queries) + of_torch.bytes_of(keys)))
+
+
+def ragged(lengths: Sequence[int], batch: Dim, name: str) -> Dim:
+    """A dim with these lengths over the batch."""
+    size = Tensor(f"{name}:size", [batch], raw_tensor=torch.tensor(list(lengths), dtype=torch.int32))
+    return Dim(size, name=name)
+
+
+def lengths_mask(lengths: Sequence[int], longest: int) -> torch.Tensor:
+    """Bool [sequence, position]: true before the end of the sequence."""
+    return torch.arange(longest)[None] < torch.tensor(list(lengths))[:, None]
+
+
+def _enter(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    call.seen["multi_head"] = _FORWARD.bind(*args, **kwargs).arguments
+
+
+@sees(F, "multi_head_attention_forward", before=_enter)
+def multi_head_attention_forward(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Leave it: what is inside of it has offered the weights."""
+    call.seen.pop("multi_head", None)
+
+
+def softmax_inside(call: Call, result: torch.Tensor) -> bool:
+    """Offer the result of the softmax that `F.multi_head_attention_forward` has called; whether it was that one."""
+    inside = call.seen.get("multi_head")
+    if inside is None:
+        return False
+    heads = inside["num_heads"]
+    raw = result.detach().unflatten(0, (-1, heads))
+    unbatched = inside["query"].ndim == 2
+    raw = raw[0] if unbatched else raw
+    dims = _of_multi_head(call, inside, raw.shape[-3:])
+    mask = _mask_of(inside, raw)
+    probe("attention", **described(raw, dims, mask))
+    return True
+
+
+def _of_multi_head(call: Call, inside: dict[str, Any], shape: Sequence[int]) -> list[Dim]:
+    """The dims of weights [head, target, source] of one call of `F.multi_head_attention_forward`, with its batch in front."""
+    heads, targets, sources = map(int, shape)
+    batched = inside["query"].ndim == 3
+    batch, target, source = sides(call, inside["query"].shape[1] if batched else None, targets, sources)
+    return [*([batch] if batch is not None else []), heads_of(call.module, heads), target, source]
+
+
+def _mask_of(inside: dict[str, Any], raw: torch.Tensor) -> Any:
+    """The masks that the call was given, as one of which true is what may be seen."""
+    heads, _, sources = raw.shape[-3:]
+    both = None
+    for mask in (inside.get("attn_mask"), inside.get("key_padding_mask")):
+        if mask is None:
+            continue
+        visible = ~mask if mask.dtype == torch.bool else ~mask.isneginf()
+        visible = F.pad(visible, (0, sources - visible.shape[-1]), value=True)  # what is added behind the keys
+        if mask is inside.get("key_padding_mask"):
+            visible = visible[:, None, None] if raw.ndim == 4 else visible[None, None]
+        elif mask.ndim == 3:
+            visible = visible.unflatten(0, (-1, heads)) if raw.ndim == 4 else visible
+        else:
+            visible = visible.reshape([1] * (raw.ndim - 2) + list(visible.shape))
+        both = visible if both is None else both & visible
+    return both

@@ -25,17 +25,22 @@ from rfnb.interop.seen.readers import unseen
 from rfnb.trace.probe import listening
 
 Handler = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
-_handlers: dict[tuple[Any, str], list[Handler]] = {}
+Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
+_handlers: dict[tuple[Any, str], list[tuple[Handler, Before | None]]] = {}
 _lock = threading.Lock()
 _open: list[int] = []  # one entry for each open recording
 _put: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is there now
 
 
-def sees(owner: Any, name: str) -> Callable[[Handler], Handler]:
-    """Let a function handle the calls of `owner.name` inside of modules that are recorded."""
+def sees(owner: Any, name: str, *, before: Before | None = None) -> Callable[[Handler], Handler]:
+    """Let a function handle the calls of `owner.name` inside of modules that are recorded.
+
+    Args:
+        before: Called with the arguments before the original is: for what handlers of functions inside of it should know.
+    """
 
     def register(handler: Handler) -> Handler:
-        _handlers.setdefault((owner, name), []).append(handler)
+        _handlers.setdefault((owner, name), []).append((handler, before))
         return handler
 
     return register
@@ -103,17 +108,25 @@ def unheard() -> Iterator[None]:
         _unheard.reset(token)
 
 
-def _seeing(original: Any, handlers: list[Handler]) -> Any:
+def _seeing(original: Any, handlers: list[tuple[Handler, Before | None]]) -> Any:
     @functools.wraps(original)
     def seen(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
         call = current()
-        if call is not None and listening() and not _unheard.get():
-            for handler in handlers:
-                try:
-                    handler(call, args, kwargs, result)
-                except Exception as error:
-                    unseen(call, error)
+        if call is None or not listening() or _unheard.get():
+            return original(*args, **kwargs)
+        for _, before in handlers:
+            if before is not None:
+                _told(call, before, args, kwargs)
+        result = original(*args, **kwargs)
+        for handler, _ in handlers:
+            _told(call, handler, args, kwargs, result)
         return result
 
     return seen
+
+
+def _told(call: Call, handler: Any, *args: Any) -> None:
+    try:
+        handler(call, *args)
+    except Exception as error:
+        unseen(call, error)

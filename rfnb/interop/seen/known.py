@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from rfnb.interop.seen import (
     attention,
+    fast,
     hf_attention,
     hf_cache,
     hf_inputs,
@@ -12,5 +13,6 @@ from rfnb.interop.seen import (
     hf_softmax,
     outputs,
     recurrent,
+    softmax,
     tokens,
 )

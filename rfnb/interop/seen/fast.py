@@ -1,0 +1,125 @@
+"""The fast paths of torch.nn: one call of a kernel for a whole attention or layer, in which no query is to be seen.
+
+Queries and keys are made of its input and of the rows of its parameters when somebody looks. A parameter is copied, once while it
+stays the same: an optimizer changes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.utils.weak import WeakIdKeyDictionary
+
+from rfnb.interop.seen import weights as of_torch
+from rfnb.interop.seen.attention import described, lengths_mask, ragged
+from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.functions import sees
+from rfnb.interop.seen.readers import reads
+from rfnb.interop.seen.sides import around, heads_of, name_like, sides
+from rfnb.trace.probe import Later, listening, probe_later, trace_context
+
+_PAD = 1  # the kind of a mask of keys, [batch, source]; others broadcast against [batch, head, target, source]
+
+
+@sees(torch, "_native_multi_head_attention")
+def attention(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Offer weights {batch, head, time, time} of nn.MultiheadAttention on its fast path."""
+    if listening("attention"):
+        query, _, _, _, heads, weight, bias = args[:7]
+        mask, mask_type = args[9], args[12] if len(args) > 12 else kwargs.get("mask_type")
+        _offer(call, query, heads, (weight, bias), (mask, mask_type))
+
+
+@sees(torch, "_transformer_encoder_layer_fwd")
+def encoder_layer(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Offer the same of nn.TransformerEncoderLayer on its fast path, at the path of its attention."""
+    if not listening("attention"):
+        return
+    src, _, heads, weight, bias = args[:5]
+    norm_first, eps, norm_weight, norm_bias = args[8:12]
+    mask, mask_type = (*args[18:20], kwargs.get("mask"), kwargs.get("mask_type"))[:2]
+    norm = (eps, *map(_as_it_is, (norm_weight, norm_bias))) if norm_first else None
+    inner = getattr(call.module, "self_attn", None)
+    path = trace_context.module_name(inner) if inner is not None else None
+    with trace_context.module(path if path is not None else call.path):
+        _offer(call, src, heads, (weight, bias), (mask, mask_type), norm, inner)
+
+
+def _offer(
+    call: Call, raw: Any, heads: int, parameters: Any, masked: tuple[Any, Any], norm: Any = None, inner: Any = None
+) -> None:
+    mask, mask_type = masked
+    width = raw.shape[-1] if not raw.is_nested else raw.size(-1)
+    weight, bias = (_as_it_is(parameter, 2 * width) for parameter in parameters)
+    kept, kept_mask = of_torch.keep(raw, "inputs"), None if mask is None else of_torch.keep(mask, "mask")
+    lengths = [part.shape[0] for part in raw.unbind()] if raw.is_nested else None
+    before = _before_nesting(call) if lengths is not None else None
+    batch_size, longest = raw.shape[:2] if lengths is None else before or (len(lengths), max(lengths))
+    batch, time, twin = sides(call, int(batch_size), int(longest), int(longest))
+    assert batch is not None
+    if lengths is not None and before is None:
+        time = ragged(lengths, batch, time.name)
+        twin = time.copy(match_priority=time.match_priority - 1)
+    dims = [batch, heads_of(inner if inner is not None else call.module, heads), time, twin]
+
+    def make() -> dict[str, Any]:
+        with torch.no_grad():
+            hidden = of_torch.read(kept)
+            hidden = F.pad(hidden, (0, 0, 0, int(longest) - hidden.shape[1]))
+            if norm is not None:
+                hidden = F.layer_norm(hidden, hidden.shape[-1:], norm[1], norm[2], norm[0])
+            query, key = F.linear(hidden, weight, bias).unflatten(-1, (2, heads, -1)).permute(2, 0, 3, 1, 4)
+            visible = None if kept_mask is None else _visible(kept_mask.read(), mask_type)
+            if lengths is not None:
+                there = lengths_mask(lengths, int(longest)).to(hidden.device)
+                visible = there[:, None, None]
+            made = of_torch.weights(query, key, visible)
+            if lengths is not None:
+                made = made.masked_fill(~there[:, None, :, None], 0)
+            return described(made, dims, visible)
+
+    probe_later("attention", Later(make, of_torch.bytes_of(kept) + of_torch.bytes_of(kept_mask)))
+
+
+def _before_nesting(call: Call) -> tuple[int, int] | None:
+    """The number of sequences and their length before nn.TransformerEncoder has made a nested tensor of them."""
+    for outer in around(call.outer):
+        src = outer.inputs.get("src")
+        if isinstance(outer.module, torch.nn.TransformerEncoder) and src is not None and not src.is_nested:
+            return int(src.shape[0]), int(src.shape[1])
+    return None
+
+
+def _visible(mask: torch.Tensor, kind: Any) -> torch.Tensor:
+    """A mask of what may be seen, bool, broadcasting against [batch, head, target, source]."""
+    visible = ~mask if mask.dtype == torch.bool else ~mask.isneginf()
+    return visible[:, None, None] if kind == _PAD else visible
+
+
+_copies = WeakIdKeyDictionary()
+
+
+def _as_it_is(parameter: Any, rows: int | None = None) -> Any:
+    """A copy of the first rows of a parameter; the same copy as long as they are equal."""
+    if parameter is None:
+        return None
+    now = parameter.detach()[:rows]
+    known = _copies.get(parameter)
+    # To compare is to wait where the device is no CPU; to copy is not.
+    if now.device.type != "cpu" or known is None or known.shape != now.shape or not torch.equal(known, now):
+        known = _copies[parameter] = now.clone()
+    return known
+
+
+@reads(torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
+def encoder(call: Call, result: Any) -> None:
+    """Name the axes of what an encoder returns: those of its input."""
+    name_like(call, result, "src")
+
+
+@reads(torch.nn.TransformerDecoder, torch.nn.TransformerDecoderLayer, torch.nn.Transformer)
+def decoder(call: Call, result: Any) -> None:
+    """Name the axes of what a decoder returns: those of the target that it was given."""
+    name_like(call, result, "tgt")

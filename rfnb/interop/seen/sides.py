@@ -1,0 +1,237 @@
+"""Sides: which Dims the axes of attention weights are, in a module that nobody has described.
+
+The target is what the queries are made of, the source what the keys are. In this order it is told by: the same tensor as an input
+whose dims are known; an input that has the name of a source (`key`, `memory`, `encoder_hidden_states`, ...); sizes. Where target and
+source are equally long and nothing else tells, it is self-attention, whose source is the twin of its target.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from rfnb.core.dim import Dim
+from rfnb.interop.seen.calls import Call
+
+_SOURCE = re.compile(r"^(keys?|values?|key_value|kv|memory|context|ctx|cross|source|encoder|enc)(_|\d|$)")
+_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads", "nheads")
+_heads: weakref.WeakKeyDictionary[torch.nn.Module, dict[int, Dim]] = weakref.WeakKeyDictionary()
+
+
+def weights_dims(call: Call, shape: Sequence[int]) -> tuple[list[Dim], list[int]]:
+    """The dims of weights [..., target, source], and the shape that their array then has (heads beside the batch, not in it)."""
+    *front, targets, sources = map(int, shape)
+    heads = heads_in(call.module)
+    if len(front) == 1:
+        batches = {dim_size for dim_size, dim in _known(call) if dim.kind == "batch"} | _first_sizes(call)
+        if heads and front[0] == heads and heads not in batches:
+            front = [0, heads]
+        elif heads and heads > 1 and front[0] % heads == 0 and front[0] // heads in batches and front[0] not in batches:
+            front = [front[0] // heads, heads]
+        else:
+            front = [front[0], 0]
+    batch_size = front[0] if front else 0
+    batch, target, source = sides(call, batch_size or None, targets, sources)
+    dims = [batch] if batch is not None else []
+    dims += [Dim(size, name="block") for size in front[1:-1]]
+    if len(front) > 1 and front[-1]:
+        dims.append(heads_of(call.module, front[-1]))
+    return [*dims, target, source], [*filter(None, front), targets, sources]
+
+
+def heads_in(module: torch.nn.Module) -> int | None:
+    """The number of heads that a module says it has."""
+    return next((n for n in (getattr(module, name, None) for name in _HEADS) if isinstance(n, int)), None)
+
+
+def heads_of(module: torch.nn.Module, count: int) -> Dim:
+    """The dim of the heads of a module; the same one in each of its calls."""
+    known = _heads.setdefault(module, {})
+    if count not in known:
+        known[count] = Dim(count, name="head")
+    return known[count]
+
+
+def sides(call: Call, batch: int | None, targets: int, sources: int) -> tuple[Dim | None, Dim, Dim]:
+    """The dims of the batch, of what attends and of what is attended over.
+
+    Args:
+        batch, targets, sources: Their sizes; a batch of None is none.
+    """
+    for each in [*around(call)][::-1]:
+        _name_inputs(each)
+    place = next((each for each in around(call) if inputs_of(each)), call)
+    given = inputs_of(place)
+    keys = [(name, raw) for name, raw in given if _SOURCE.match(name)]
+    queries = [pair for pair in given if pair not in keys] or given[:1]
+    if "query" in place.inputs:  # an attention that says which is which
+        queries = [pair for pair in given if pair[0] == "query"] or queries
+    the_same = [raw for _, raw in keys if any(raw is other for _, other in queries)]
+    keys = [(name, raw) for name, raw in keys if sources in raw.shape]
+    for name, raw in [*queries, *keys]:
+        _name_axes(place, name, raw, batch, sources if _SOURCE.match(name) else targets)
+    target = _size_in(place, [raw for _, raw in queries], targets) or _near(place, targets, [])
+    source = None
+    if not the_same:
+        own = [dim for dim in [_size_in(place, [raw], sources) for _, raw in keys] if dim is not None]
+        source = next((dim for dim in own if dim is not target), None) or next(iter(own), None)
+        if (
+            source is target and keys and place.outer is None
+        ):  # nothing else can have told than that they are equally long
+            source = Dim(sources, name="source")
+    is_self = targets == sources and (
+        bool(the_same) or source is None or (source is target) or ("self" in call.path.rpartition(".")[2].lower())
+    )
+    found_batch = None if batch is None else _batch(place, batch)
+    target = target or Dim(targets, name="target")
+    if is_self:
+        source = target.copy(match_priority=target.match_priority - 1)
+    elif source is None:
+        source = _near(place, sources, [target]) if sources != targets else None
+    if source is None or source is target:
+        source = Dim(sources, name="source")
+    return found_batch, target, source
+
+
+_LAYOUTS: dict[type, tuple[tuple[str, str], ...]] = {
+    torch.nn.Transformer: (("src", "source"), ("tgt", "target")),
+    torch.nn.TransformerEncoder: (("src", "time"),),
+    torch.nn.TransformerEncoderLayer: (("src", "time"),),
+    torch.nn.TransformerDecoder: (("tgt", "target"), ("memory", "source")),
+    torch.nn.TransformerDecoderLayer: (("tgt", "target"), ("memory", "source")),
+    torch.nn.MultiheadAttention: (("query", "target"), ("key", "source"), ("value", "source")),
+}
+
+
+def batch_first(module: torch.nn.Module) -> bool:
+    """Whether the first axis of the inputs is the batch, in modules of torch.nn."""
+    if isinstance(module, (torch.nn.TransformerEncoder, torch.nn.TransformerDecoder)):
+        module = module.layers[0]
+    attention = getattr(module, "self_attn", module)
+    return bool(getattr(attention, "batch_first", False))
+
+
+def name_like(call: Call, result: Any, name: str) -> None:
+    """Give what a module returns the dims of one of its inputs."""
+    raw: Any = call.inputs.get(name)
+    if not all(isinstance(each, torch.Tensor) and not each.is_nested for each in (raw, result)):
+        return
+    if raw.shape[:-1] == result.shape[:-1]:
+        dims = call.names.of(raw)
+        if dims is not None and call.names.of(result) is None:
+            call.names.give(result, dims)
+
+
+def _name_inputs(call: Call) -> None:
+    """Give dims to the inputs of modules of torch.nn, whose layout is known."""
+    layout = next((found for kind, found in _LAYOUTS.items() if isinstance(call.module, kind)), ())
+    inputs: dict[str, torch.Tensor] = {name: call.inputs[name] for name, _ in layout if _is_raw(call.inputs.get(name))}
+    for name, role in layout:
+        if name not in inputs or call.names.of(inputs[name]) is not None:
+            continue
+        raw = inputs[name]
+        front = ["batch", role] if batch_first(call.module) else [role, "batch"]
+        others = [other for other in inputs.values() if other is not raw]
+        taken = [dim for other in others for dim in call.names.of(other) or () if _is_time(dim)]
+        dims = []
+        for size, kind in zip(raw.shape, [*(front if raw.ndim == 3 else [role]), "feature"]):
+            if kind == "feature":
+                dims.append(Dim(size, name="feature", kind="feature"))
+            else:
+                dims.append(_batch(call, size) if kind == "batch" else _time(call, name, size, role, taken))
+        call.names.give(raw, dims)
+
+
+def _is_raw(raw: Any) -> bool:
+    return isinstance(raw, torch.Tensor) and not raw.is_nested and raw.ndim in (2, 3)
+
+
+def _time(call: Call, name: str, size: int, role: str, taken: Sequence[Dim]) -> Dim:
+    """The dim of the positions of an unknown input: that of the values that go with it, one of its size around, or a new one."""
+    value = call.inputs.get("value") if name == "key" else None
+    if isinstance(value, torch.Tensor) and call.names.of(value) is not None:
+        return _size_in(call, [value], size) or Dim(size, name=role)
+    if "self" in call.path.rpartition(".")[2].lower():
+        same = next((dim for dim in taken if dim.extent == size), None)
+        if same is not None:
+            return same
+    if name == "value":  # as long as the keys
+        return next(dim for dim in call.names.of(call.inputs["key"]) or () if _is_time(dim))
+    return _near(call, size, taken) or Dim(size, name=role)
+
+
+def _name_axes(call: Call, name: str, raw: torch.Tensor, batch: int | None, positions: int) -> None:
+    """Give dims to an input [batch, position, feature] or [position, batch, feature] of a module that nobody knows."""
+    if call.names.of(raw) is not None or raw.is_nested or raw.ndim not in (2, 3) or positions not in raw.shape:
+        return
+    if raw.ndim == 3 and batch not in raw.shape[:2]:
+        return
+    sizes = list(raw.shape)
+    others = [other for _, other in inputs_of(call) if other is not raw] if _SOURCE.match(name) else []
+    place = _near(call, positions, [dim for other in others for dim in call.names.of(other) or () if _is_time(dim)])
+    place = place or Dim(positions, name="source" if _SOURCE.match(name) else "target")
+    if raw.ndim == 2:
+        if raw.is_floating_point() and sizes[0] == positions and batch is None:
+            call.names.give(raw, [place, Dim(sizes[1], name="feature", kind="feature")])
+        return
+    assert batch is not None
+    front = [_batch(call, batch), place]
+    if sizes[:2] != [batch, positions] or (batch == positions and not getattr(call.module, "batch_first", True)):
+        front = front[::-1]
+    if [dim.extent for dim in front] == sizes[:2]:
+        call.names.give(raw, [*front, Dim(sizes[2], name="feature", kind="feature")])
+
+
+def _batch(call: Call, size: int) -> Dim:
+    found = next((dim for length, dim in _known(call) if dim.kind == "batch" and length == size), None)
+    return found or Dim(size, name="batch", kind="batch")
+
+
+def _near(call: Call, size: int, taken: Sequence[Dim]) -> Dim | None:
+    """A dim of positions of this size, of an input of the nearest call around."""
+    return next((dim for length, dim in _known(call) if length == size and _is_time(dim) and dim not in taken), None)
+
+
+def _size_in(call: Call, raws: Sequence[torch.Tensor], size: int) -> Dim | None:
+    return next(
+        (
+            dim
+            for raw in raws
+            for length, dim in zip(raw.shape, call.names.of(raw) or ())
+            if length == size and _is_time(dim)
+        ),
+        None,
+    )
+
+
+def _is_time(dim: Dim) -> bool:
+    return dim.kind not in ("batch", "feature") and "head" not in dim.name
+
+
+def _known(call: Call) -> Iterator[tuple[int, Dim]]:
+    """The sizes and dims of the inputs of a call and of those around it that are known, nearest first."""
+    for each in around(call):
+        for _, raw in each.tensors():
+            if not raw.is_nested:
+                yield from zip(raw.shape, each.names.of(raw) or ())
+
+
+def _first_sizes(call: Call) -> set[int]:
+    """The sizes that a batch may have, of inputs that nobody has named."""
+    return {int(size) for each in around(call) for _, raw in inputs_of(each)[:1] for size in raw.shape[:2]}
+
+
+def inputs_of(call: Call) -> list[tuple[str, torch.Tensor]]:
+    """The inputs of a call that are no masks and have several axes."""
+    return [(name, raw) for name, raw in call.tensors() if raw.ndim > 1 and not raw.is_nested and "mask" not in name]
+
+
+def around(call: Call | None) -> Iterator[Call]:
+    """A call and those around it."""
+    while call is not None:
+        yield call
+        call = call.outer

@@ -1,0 +1,97 @@
+"""Attention that is written out: a softmax over the sources, in a module whose class or path says that it is attention.
+
+    class BahdanauAttention(nn.Module): ... weights = F.softmax(scores, dim=-1)
+    self.attn = nn.Linear(...); weights = self.attn(...).softmax(dim=1)         # in an AttnDecoderRNN
+
+Which axis is which is told by sizes: the softmax runs over the source; the batch is what all inputs of the module have; heads are as
+many as an attribute of the module says. A softmax over as many entries as a Linear of the module gives is an output, no attention,
+unless an input has a position for each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+
+from rfnb.core.tensor import Tensor
+from rfnb.interop.seen.attention import described, softmax_inside
+from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.functions import sees
+from rfnb.interop.seen.hf_softmax import attention_around
+from rfnb.interop.seen.sides import around, heads_in, inputs_of, sides, weights_dims
+from rfnb.trace.probe import listening, probe, trace_context
+
+# "Attention", "attn", "self_att", "AttDecoder"; not "attribute", "pattern".
+_WORD = re.compile(r"attention|attn|(?:^|[^a-z])att(?![a-z])", re.IGNORECASE)
+
+
+@sees(torch, "softmax")
+@sees(torch.Tensor, "softmax")
+def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Offer the result as weights, if it is attention."""
+    if not listening("attention") or not isinstance(result, torch.Tensor) or result.is_nested or not result.ndim:
+        return
+    if softmax_inside(call, result) or attention_around(call) is not None:  # of transformers: `hf_softmax.py`
+        return
+    place = call.outer if isinstance(call.module, torch.nn.Softmax) and call.outer is not None else call
+    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if not isinstance(axis, int) or not is_attention(place, result.shape[axis]):
+        return
+    raw = result.detach().movedim(axis, -1)
+    with trace_context.module(place.path):
+        _offer(place, raw)
+
+
+def says_attention(name: str) -> bool:
+    """Whether a name of a class or a path says attention."""
+    return bool(_WORD.search(name)) or "Att" in re.findall("[A-Z][a-z]+", name)
+
+
+def is_attention(call: Call, sources: int) -> bool:
+    """Whether a softmax over so many entries in this call is attention."""
+    inputs = [raw for each in around(call) for _, raw in inputs_of(each)]
+    if any(sources in (raw.shape[:-1] if raw.is_floating_point() else raw.shape) for raw in inputs):
+        return says_attention(type(call.module).__name__) or says_attention(call.path)
+    own = says_attention(type(call.module).__name__) or says_attention(call.path.rpartition(".")[2])
+    linear = any(getattr(each, "out_features", None) == sources for each in call.module.children())
+    return own and not linear
+
+
+def _offer(call: Call, raw: torch.Tensor) -> None:
+    *front, sources = raw.shape
+    heads = heads_in(call.module)
+    if len(front) == 3 and heads == front[2] != front[1]:  # [batch, target, head, source]
+        raw = raw.transpose(1, 2)
+    elif len(front) == 1 and front[0] in _batches(call):
+        return _offer_row(call, raw, int(front[0]))
+    elif len(front) == 0:
+        return _offer_row(call, raw, None)
+    elif len(front) == 2 and front[1] == 1 and front[0] in _batches(call):
+        return _offer_row(call, raw[:, 0], int(front[0]))
+    dims, sizes = weights_dims(call, raw.shape)
+    probe("attention", **described(raw.reshape(sizes), dims, None))
+
+
+def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:
+    """The weights [batch, source] of one target: a step of the module around, in which this one is called several times."""
+    batch_dim, _, source = sides(call, batch, 1, raw.shape[-1])
+    dims = [batch_dim, source] if batch_dim is not None else [source]
+    weights = Tensor("weights", dims, raw_tensor=raw)
+    if call.outer is None:
+        probe("attention", weights=weights, axis=source)
+        return
+    steps = call.outer.seen.setdefault("attention_steps", {})
+    step = steps[call.path] = steps.get(call.path, -1) + 1
+    with trace_context.scope(""):
+        trace_context.at_step(step)
+        probe("attention", weights=weights, axis=source)
+
+
+def _batches(call: Call) -> set[int]:
+    """The sizes that all inputs of a call have in front of their features; none if each of them is but one sequence."""
+    inputs = [raw for _, raw in inputs_of(call) if raw.is_floating_point()]
+    if not any(raw.ndim > 2 for raw in inputs):
+        return set()
+    return set.intersection(*({int(size) for size in raw.shape[:-1]} for raw in inputs))

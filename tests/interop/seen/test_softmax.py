@@ -1,0 +1,131 @@
+"""Attention that a module writes out itself is seen by its softmax, at the path of the attention; other softmaxes are not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import rfnb as rf
+from rfnb.interop.seen.softmax import says_attention
+
+BATCH, TARGETS, SOURCES, WIDTH, HEADS, VOCAB = 3, 5, 7, 8, 2, 11
+WAYS = [lambda x: F.softmax(x, dim=-1), lambda x: torch.softmax(x, -1), lambda x: x.softmax(-1), nn.Softmax(dim=-1)]
+
+
+class SelfAttention(nn.Module):
+    """As in small models of language: heads split, masked, softmax."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.n_head, self.projection, self.way = HEADS, nn.Linear(WIDTH, 3 * WIDTH), way
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.projection(x).chunk(3, -1))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])
+        self.weights = self.way(scores.masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1) > 0, -math.inf))
+        return (self.weights @ v).transpose(1, 2).flatten(2)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(2)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("length", [SOURCES, BATCH, HEADS])
+def test_each_way_to_write_it_is_one_event(way, length):
+    model = nn.Sequential(SelfAttention(way))
+    with rf.record(model=model, kinds="attention") as trace:
+        model(torch.randn(BATCH, length, WIDTH))
+    (event,) = trace.events
+    weights = trace.attention["0"]
+    assert torch.equal(weights.raw_tensor, model[0].weights) and not weights.raw_tensor.requires_grad
+    assert event.path == "0" and weights.dims[3].twin_of is weights.dims[2] and weights.dims[1].name == "head"
+
+
+class BahdanauAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.Wa, self.Ua, self.Va = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 1)
+
+    def forward(self, query, keys):
+        scores = self.Va(torch.tanh(self.Wa(query) + self.Ua(keys)))
+        weights = F.softmax(scores.squeeze(2).unsqueeze(1), dim=-1)
+        return torch.bmm(weights, keys), weights
+
+
+class AttnDecoder(nn.Module):
+    """Runs in a loop, attends in each step, ends with a softmax over its labels."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention, self.gru, self.out = (
+            BahdanauAttention(),
+            nn.GRU(2 * WIDTH, WIDTH, batch_first=True),
+            nn.Linear(WIDTH, VOCAB),
+        )
+
+    def forward(self, encoder_outputs, hidden, steps):
+        outputs, weights, step = [], [], torch.zeros(len(encoder_outputs), 1, WIDTH)
+        for _ in range(steps):
+            context, own = self.attention(hidden.permute(1, 0, 2), encoder_outputs)
+            step, hidden = self.gru(torch.cat([step, context], -1), hidden)
+            outputs.append(F.softmax(self.out(step), dim=-1))
+            weights.append(own)
+        return torch.cat(outputs, 1), torch.cat(weights, 1)
+
+
+@pytest.mark.parametrize("steps", [TARGETS, SOURCES, BATCH])
+def test_steps_of_a_decoder_are_stacked_and_its_outputs_are_no_attention(steps):
+    model = AttnDecoder()
+    with rf.record(model=model, kinds="attention") as trace:
+        _, expected = model(torch.randn(BATCH, SOURCES, WIDTH), torch.zeros(1, BATCH, WIDTH), steps)
+    weights = trace.attention["attention"]
+    assert list(trace.attention) == ["attention"] and weights.dims[0].extent == steps
+    assert torch.equal(weights.raw_tensor.transpose(0, 1), expected.detach())
+    assert trace.attention.axis("attention").extent == SOURCES
+
+
+class LuongAttn(nn.Module):
+    """The sources are the first axis."""
+
+    def forward(self, hidden, encoder_outputs):
+        self.weights = F.softmax((hidden * encoder_outputs).sum(-1), dim=0)
+        return self.weights
+
+
+def test_the_softmax_says_which_axis_the_source_is():
+    model = LuongAttn()
+    with rf.record(model=model, kinds="attention") as trace:
+        model(torch.randn(1, BATCH, WIDTH), torch.randn(SOURCES, BATCH, WIDTH))
+    weights = trace.attention[""]
+    assert torch.equal(weights.raw_tensor, model.weights.T)
+    assert [dim.extent for dim in weights.dims] == [BATCH, SOURCES] and weights.dims[0].kind == "batch"
+
+
+def test_nothing_changes_in_training():
+    model, x = SelfAttention(WAYS[2]), torch.randn(BATCH, SOURCES, WIDTH)
+    softmax = torch.Tensor.softmax
+
+    def gradients():
+        model.zero_grad()
+        model(x).square().sum().backward()
+        return [parameter.grad.clone() for parameter in model.parameters()]
+
+    plain = gradients()
+    with rf.record(model=model):
+        again = gradients()
+    assert all(torch.equal(*pair) for pair in zip(plain, again)) and torch.Tensor.softmax is softmax
+
+
+def test_what_says_attention_and_what_does_not():
+    assert all(
+        map(
+            says_attention, ["BahdanauAttention", "AttnDecoder", "self_att", "att", "decoder.attn.core", "MultiHeadAtt"]
+        )
+    )
+    assert not any(map(says_attention, ["Pattern", "attribute", "Matter", "attach", "Mlp", "latt"]))
