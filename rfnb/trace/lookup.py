@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import message, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import Event
+from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.paths import PathError, find_path, path_error
 from rfnb.trace.stack import loop_dim_of, runs_of, stack
 
@@ -139,13 +140,49 @@ class AttentionLookup(Lookup[Tensor]):
 
     def steps(self, path: str, run: int = -1) -> list[Tensor]:
         """The weights of each step of one run, as they were recorded."""
-        return [event.values["weights"] for event in self.events(path, run)]
+        events = self.events(path, run)
+        for event in events:
+            self._refuse_large(event)
+        return [event.values["weights"] for event in events]
+
+    def long(self, path: str, run: int = -1) -> LongAttention:
+        """The weights by rows, of an attention of which queries and keys were recorded since there are too many of them.
+
+        Raises:
+            PathError: If there is no such path.
+            ValueError: If it has its weights.
+        """
+        event = self.events(path, run)[0]
+        found = long_of(event.values)
+        if found is None:
+            raise value_error(
+                f'trace.attention.long("{path}"): these weights are all there.',
+                [("weights", event.values["weights"])],
+                "Only of attentions with very many weights queries and keys are kept instead.",
+                f'trace.attention["{path}"]',
+            )
+        return found
 
     def axis(self, path: str, run: int = -1) -> Dim | None:
         """The dim attended over, in `trace.attention[path]`."""
         return (self[path, run]._roles or {}).get("axis")
 
+    def _refuse_large(self, event: Event) -> None:
+        long = long_of(event.values)
+        if long is not None:
+            count = long.num_seqs * long.num_heads * long.targets * long.sources
+            raise value_error(
+                f'trace.attention["{event.path}"]: these are too many weights to make all of them.',
+                [("weights", f"{long.num_seqs} x {long.num_heads} maps of {long.targets} x {long.sources}"),
+                 ("memory", f"{4 * count / 2**30:.1f} GiB")],
+                "Queries and keys were recorded: rows are made of them, exactly, and overviews.",
+                f'long = trace.attention.long("{event.path}")\n'
+                f"long.rows(0, 10, head=0)    # NumPy [10, {long.sources}]\nrf.viz.attention(long)",
+            )  # fmt: skip
+
     def _value(self, run: list[Event]) -> Tensor:
+        for event in run:
+            self._refuse_large(event)
         weights = [event.values["weights"] for event in run]
         if run[0].step is None:
             return _with_roles(weights[0].copy(), run[-1])

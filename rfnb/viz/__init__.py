@@ -36,7 +36,8 @@ def attention(weights: Any, **options: Any) -> View:
     Options: source, target (labels, or a list of labels per sequence), tokens (labels of both, in self-attention), source_lengths,
     target_lengths, source_dim, target_dim, dims (names of the axes of a plain array), names, mask (what may be seen, or "causal"),
     merge (word pieces to words: a marker or a function), slider (what the labels of a dict are: "epoch"), samples, sampling_rate,
-    frame_shift, rail (the sound that the sources are frames of), title, live. See `rfnb/viz/attention/spec.py`.
+    frame_shift, rail (the sound that the sources are frames of), heads and seqs (of an `rf.LongAttention`, whose weights are computed by
+    rows), title, live. See `rfnb/viz/attention/spec.py`.
     """
     return _view("attention", weights, options)
 

@@ -6,6 +6,7 @@ changed, only replaced. Of old specs the newest are kept, up to a number of byte
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -60,8 +61,10 @@ def part(spec: Spec, asked: Any) -> np.ndarray | None:
         return None
     if not all(isinstance(number, int) and number >= 0 for number in [*start, *size]):
         return None
+    if math.prod(size) > _MOST_ASKED:  # before it is computed
+        return None
     values = block[tuple(slice(first, first + count) for first, count in zip(start, size))]
-    return values if list(values.shape) == size and values.size <= _MOST_ASKED else None
+    return values if list(values.shape) == size else None
 
 
 def _block(spec: Spec, name: str) -> np.ndarray | None:

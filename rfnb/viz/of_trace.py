@@ -17,9 +17,11 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_labels import Combined
+from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.trace.stack import loop_dim_of, runs_of
 from rfnb.viz.attention.layers import joined_layers, layer_of
+from rfnb.viz.attention.long import is_long, long_spec
 from rfnb.viz.attention.masks import CAUSAL
 from rfnb.viz.attention.spec import axes_of as attention_axes_of
 from rfnb.viz.attention.spec import maps_of
@@ -95,7 +97,7 @@ def spec(
         made = by_run[id(run)]
         if made is None:
             continue
-        if made.kind == "attention" and _layered(parts, layered, made, run):
+        if made.kind == "attention" and not is_long(made) and _layered(parts, layered, made, run):
             continue
         if run.count > 1 or not _joined(parts, made):
             parts.append(made)
@@ -226,7 +228,28 @@ class _Page:
             self._on(made, "step_dim", run, self._dim_named(run, made.head["step_dim"]["name"]), search)
         return made
 
+    def _long(self, run: _Run, own: Labels, long: LongAttention) -> Spec:
+        """The view of weights that are made by rows."""
+        source, target = (run.events[0].values[name] for name in ("axis", "target"))
+        labels = [own.along(dim) for dim in (source, target)]
+        long_labels = [
+            None if isinstance(given, RowsOver) and len(given) != long.num_seqs else given for given in labels
+        ]
+        made = long_spec(
+            long, source=long_labels[0], target=long_labels[1], dims=(target.name, source.name), live=self.live,
+            title=f"Attention: {run.path or 'attention'}",
+        )  # fmt: skip
+        if "remark" in made.head:
+            made.head["remark"] = made.head["remark"].replace(
+                "(long,", f'(trace.attention.long("{run.path}", {run.number}),'
+            )
+        made.head.update(col_axis=self._axis(source))
+        return made
+
     def _attention(self, run: _Run, own: Labels) -> Spec | None:
+        long = long_of(run.events[0].values)
+        if long is not None:
+            return self._long(run, own, long)
         weights = self.trace.attention[run.path, run.number]
         search = search_of(run.events, self.searches)
         cross = ", cross-attention" if run.events[0].values.get("cross") else ""

@@ -198,6 +198,8 @@ def host(array: Any) -> np.ndarray:
 
 
 def _block(array: Any) -> np.ndarray:
+    if getattr(array, "by_rows", False):  # what is computed where it is asked for: `attention/long.py`
+        return array
     array = host(array)
     if array.dtype.name not in _DTYPES:
         kinds = {"f": np.float32, "i": np.int32, "u": np.int32, "b": np.uint8}

@@ -7,7 +7,9 @@ exempt(
     "Dim Tensor batch_dim dim_match_priority_when_needed ragged_dim single_step_dim constant fill full ones zeros convert_to_tensor named"
     " unnamed to_xarray",
 )
-exempt("a type or an error", "DimError ShapeError VerifyOutShapeException RemovableHandle State LstmState")
+exempt(
+    "a type or an error", "LongAttention DimError ShapeError VerifyOutShapeException RemovableHandle State LstmState"
+)
 exempt(
     "chooses a backend",
     "Backend get_backend_by_raw_tensor_type get_backend_by_tensor get_selected_backend is_executing_eagerly"

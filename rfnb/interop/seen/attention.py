@@ -19,6 +19,7 @@ from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
+from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe, probe_later
 
 _FEW = 8  # so much less than queries and keys have weights where they are made at once: of a step with a cache
@@ -71,6 +72,8 @@ def offer(
 
     def make() -> dict[str, Any]:
         own = None if masks is None else masks.read()
+        if is_large(sizes):
+            return _by_rows(queries.read(), keys.read(), _aligned(own, shape, sizes), named, sizes, causal, scale)
         raw = of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
         return described(raw, named, _aligned(own, shape, sizes), causal=causal)
 
@@ -79,6 +82,33 @@ def offer(
         probe("attention", **make())
     else:
         probe_later("attention", Later(make, kept))
+
+
+def _by_rows(
+    query: Any, key: Any, mask: Any, dims: Sequence[Dim], sizes: Sequence[int], causal: bool, scale: float | None
+) -> dict[str, Any]:
+    """The values of an event of more weights than one makes: queries and keys, of which `rf.LongAttention` makes rows."""
+    if causal and sizes[-1] != sizes[-2]:  # torch's begins at the first source
+        lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
+        mask = (
+            lower if mask is None else mask & lower if mask.dtype == torch.bool else mask.masked_fill(~lower, -math.inf)
+        )
+        mask, causal = mask.reshape([1] * (len(sizes) - mask.ndim) + list(mask.shape)), False
+    if query.ndim != len(sizes):  # heads in the batch
+        query, key = (raw.reshape([*sizes[:-2], *raw.shape[-2:]]) for raw in (query, key))
+    width = Dim(query.shape[-1], name="feature", kind="feature")
+    front = [dim if size == full else Dim(size, name=dim.name, kind=dim.kind)
+             for dim, size, full in zip(dims, key.shape, sizes[:-2])]  # fmt: skip
+    values: dict[str, Any] = {
+        "queries": Tensor("queries", [*dims[:-1], width], raw_tensor=query),
+        "keys": Tensor("keys", [*front, dims[-1], width], raw_tensor=key),
+        "axis": dims[-1], "target": dims[-2], "causal": causal, "scale": scale,
+    }  # fmt: skip
+    if mask is not None:
+        own = [axis for axis, size in enumerate(mask.shape) if size == sizes[axis]]
+        few = mask.reshape([mask.shape[axis] for axis in own])
+        values["mask"] = Tensor("mask", [dims[axis] for axis in own], raw_tensor=few)
+    return values
 
 
 def described(raw: torch.Tensor, dims: Sequence[Dim], mask: Any, *, causal: bool = False) -> dict[str, Any]:

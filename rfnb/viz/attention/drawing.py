@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.attention.alt import description
+from rfnb.viz.attention.long import glance, is_long, note
 from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, label_of, panels_of, scale_of, slider_note
 from rfnb.viz.attention.rail_drawing import draw_rail, rail_height, rail_notes
 from rfnb.viz.attention.text import problem
@@ -24,6 +25,11 @@ _NUMBER, _NUMBERS = 9.0, 200  # size of the values in cells, and the most of the
 
 def drawing(spec: Any, width: float) -> Drawing:
     """The weights as a drawing of this width."""
+    if is_long(spec):
+        made = drawing(glance(spec), width)
+        made.notes.append(note(spec))
+        made.alt = f"{made.alt} {note(spec)}."
+        return made
     head = spec.head
     fault = problem(spec)
     if fault:

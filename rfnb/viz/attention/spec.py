@@ -19,6 +19,8 @@ import numpy as np
 
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
+from rfnb.trace.long_attention import LongAttention
+from rfnb.viz.attention.long import long_spec
 from rfnb.viz.attention.maps import Maps, Part
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
@@ -50,6 +52,8 @@ def spec(
     frame_shift: float | None = None,
     rail: str = "spectrogram",
     title: str = "Attention",
+    heads: Sequence[int] | None = None,
+    seqs: Sequence[int] | None = None,
     live: bool = False,
 ) -> Spec:
     """The spec of attention weights.
@@ -79,6 +83,7 @@ def spec(
         sampling_rate: Samples per second.
         frame_shift: Seconds from a source to the next. Default: the samples are spread over the sources, and that is said.
         rail: How the sound is drawn, "spectrogram" or "waveform".
+        heads, seqs: Of an `rf.LongAttention`, which ones; its weights are computed by rows. Default: the first.
         live: Whether more may come.
 
     Raises:
@@ -89,6 +94,9 @@ def spec(
     """
     weights = of_output(weights, "attentions", "attention", "output_attentions=True")
     seen: Mapping[str, Any] = {}
+    if isinstance(weights, LongAttention):
+        sides: dict[str, Any] = {"source": source, "target": target, "tokens": tokens, "names": names}
+        return long_spec(weights, heads=heads, seqs=seqs, title=title, live=live, **sides)
     if slider and isinstance(weights, (list, tuple)):
         weights = dict(enumerate(weights))
     elif not slider:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.attention.check import remarks, warnings
+from rfnb.viz.attention.long import glance, is_long, note
 from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
 from rfnb.viz.visible import visible
 
@@ -15,6 +16,8 @@ _HEIGHT, _MOST_MAPS, _BARS = 36, 24, 24
 
 def text(spec: Any) -> str:
     """The first map of the first sequence as a picture in text, the others by name."""
+    if is_long(spec):
+        return "\n".join([text(glance(spec)), f"  {note(spec)}", *filter(None, [spec.head.get("remark")])])
     head = spec.head
     fault = problem(spec)
     if fault:

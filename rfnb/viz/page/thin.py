@@ -11,10 +11,12 @@ words. Exact numbers stay in the kernel (`viz/exact.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from rfnb.viz.attention.long import glance, is_long
 from rfnb.viz.group.spec import join, parts_of
 from rfnb.viz.hypotheses import without_slots
 from rfnb.viz.page.budget import Room
@@ -56,6 +58,8 @@ def page_spec(spec: Spec, room: Room) -> Spec:
 
 def _is_small(spec: Spec, size: int) -> bool:
     """Whether the frame of a spec has at most so many bytes as it is."""
+    if is_long(spec):
+        return False
     raw = sum(block.nbytes for block in spec.blocks.values())
     if raw > 40 * size:  # zeros would be small all the same; then they are coded, and exactly that
         return False
@@ -83,9 +87,11 @@ def _group(spec: Spec, room: Room) -> Spec:
 def _attention(spec: Spec, room: Room) -> Spec:
     """Each map pooled to its largest weights, the one that is on the screen at first less than the others."""
     head, grids = spec.head, []
+    overviews = glance(spec)
+    few = overviews.head
     for entry in head["maps"]:
-        values = spec.blocks[entry["block"]]
-        lengths = [(head["seqs"][seq]["row_len"], head["seqs"][seq]["col_len"]) for seq in entry["seqs"]]
+        values = overviews.blocks[entry["block"]]
+        lengths = [(few["seqs"][seq]["row_len"], few["seqs"][seq]["col_len"]) for seq in entry["seqs"]]
         factors = square(*values.shape[1:])
         if head.get("signed"):
             grids.append(Grid(entry["block"], values, lengths, "linear", extreme, factors))
@@ -97,9 +103,19 @@ def _attention(spec: Spec, room: Room) -> Spec:
     focus = next((grid for grid in grids[head.get("focus", 0) :]), None)
     if focus is not None and len(grids) > 1 and rung.cells > 1:
         made[focus.name] = _finer(focus, rung, made, room)
+    made = {name: _of_overview(spec.blocks[name], one) for name, one in made.items()}
     which = "the weight farthest from 0" if head.get("signed") else "the largest"
     words = _words(made, which, "weights", ("rows", "columns"))
     return _with(spec, made, {}, words)
+
+
+def _of_overview(block: Any, made: Coded) -> Coded:
+    """Say of a coded overview that it is of the map itself."""
+    if not getattr(block, "by_rows", False):
+        return made
+    factor, code = block.long.factor, made.code
+    pool = (1, *(factor * each for each in code.pool[1:]))
+    return replace(made, code=replace(code, shape=tuple(block.shape), pool=pool))
 
 
 def _states(spec: Spec, room: Room) -> Spec:
