@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 
 import pytest
@@ -51,8 +50,8 @@ def test_recording_a_model_of_twelve_layers(make, width):
     with torch.no_grad():
         run(), recorded()
         pairs = [(seconds(run), seconds(recorded)) for _ in range(TURNS)]
-    ratio = statistics.median(ours / plain for plain, ours in pairs)
-    plain = statistics.median(plain for plain, _ in pairs)
+    plain, ours = (min(turns) for turns in zip(*pairs))  # what a neighbour takes of the caches is no cost of either
+    ratio = ours / plain
     print(f"\n{make.__name__} {width}: {ratio:.3f} of the plain pass of {plain * 1e3:.0f} ms, {counts[-1]} events")
     assert ratio <= 1.15
 

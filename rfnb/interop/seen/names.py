@@ -80,7 +80,7 @@ class Names:
         """The names that the user gave for the inputs of a module, by input."""
         names: Names | None = self
         while names is not None:
-            told = names.given.of(module) if names.given is not None else None
+            told = names.given.of(module) if names.given else None
             if told:
                 return told
             names = names.around

@@ -40,6 +40,9 @@ class Said:
                     parsed = path, parse(each, f'record: dims of "{path}"')
                     self._by_module.setdefault(id(module), {})[str(name)] = parsed
 
+    def __bool__(self) -> bool:
+        return bool(self._by_module)
+
     def of(self, module: torch.nn.Module) -> dict[str, tuple[str, Any]] | None:
         """The names by input: the path that the user wrote and the names; FIRST is of the first input and the result."""
         return self._by_module.get(id(module))
