@@ -112,6 +112,8 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor]]:
 @reads(torch.nn.Linear)
 def linear(call: Call, result: Any) -> None:
     """The dims of the result of a product: those of the input, and the features of the result."""
+    if not call.tensors():
+        return
     _, raw = call.tensors()[0]
     dims = call.names.of(raw)
     if isinstance(result, torch.Tensor) and dims is not None and id(call.module) not in call.names.outputs:
@@ -121,6 +123,8 @@ def linear(call: Call, result: Any) -> None:
 @reads(*SPATIAL)
 def convolution(call: Call, result: Any) -> None:
     """The dims of the result of a convolution or pooling: those of the input, and new ones where the size is another one."""
+    if not call.tensors():
+        return
     _, raw = call.tensors()[0]
     dims, roles = call.names.of(raw), roles_for(call.module, "input", raw)
     for _, each in tensors_of(result) if dims is not None and roles is not None else ():

@@ -67,7 +67,7 @@ def _says_itself(module: nn.Module) -> bool:
 @reads(nn.Linear)
 def logits(call: Call, result: Any) -> None:
     """Logits {..., vocab}, of the product that gives the distribution of the model."""
-    if id(call.module) in call.names.outputs and isinstance(result, torch.Tensor):
+    if id(call.module) in call.names.outputs and isinstance(result, torch.Tensor) and call.tensors():
         _, source = call.tensors()[0]
         _offer(call, "logits", result, -1, result.shape[-1], call.names.of(source))
 

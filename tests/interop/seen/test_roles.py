@@ -70,3 +70,14 @@ def test_what_is_no_plain_array_is_left_out(value):
         with rf.record(model=model, values=True, ops=True) as trace:
             assert model(given) is given
     assert trace.modules["0"][0].values["inputs"] == []
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_products_of_nested_tensors_run_without_a_warning():
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
+    given = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(4, 3)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with rf.record(model=model) as trace:
+            model(given)
+    assert len(trace.modules["0"]) == 1
