@@ -28,6 +28,13 @@ class Absent:
         return instance.short_repr() if hasattr(instance, "short_repr") else type(instance).__name__
 
 
+class NeverSet(Absent):
+    """One that cannot be set either: it would be an attribute that nobody reads."""
+
+    def __set__(self, instance: Any, value: Any) -> NoReturn:
+        self.__get__(instance, type(instance))
+
+
 def put_absent(cls: type, owner: str, rule: str, instead: Mapping[str, str]) -> None:
     """Make each name an attribute of `cls` that raises; `instead` has what to write for it."""
     for name, line in instead.items():

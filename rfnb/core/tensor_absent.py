@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.core.absent import put_absent
+from rfnb.core.absent import NeverSet, put_absent
 from rfnb.core.errors import type_error
 
 _INSTEAD = {  # attributes of arrays that a Tensor does not have, because they mean positions
@@ -96,6 +96,8 @@ def put_all_absent(cls: type) -> None:
         "A Tensor has no positions and no methods of arrays; its ops are functions that name dims:",
         _INSTEAD,
     )
+    for name in ("data", "grad", "requires_grad"):  # torch code assigns to these
+        setattr(cls, name, NeverSet(*vars(vars(cls)[name]).values()))
     put_absent(
         cls,
         "A Tensor",

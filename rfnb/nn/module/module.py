@@ -201,10 +201,11 @@ class Module:
                     queue.append((full, child))
 
     def named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """The parameters by dotted names; a shared one is listed once. What a plain list or dict holds is not found: a warning says so."""
+        """The parameters by dotted names; a shared one is listed once. What a plain list or dict holds is not found: a warning says so.
+        An optimizer of torch takes their raw arrays, as from `parameters`."""
         if recurse:
             warn_of_lost_parts(self.named_modules(), Module)
-        return iter(list(self._named_parameters(recurse=recurse)))  # a list: who iterates may parametrize
+        return _NamedParameters(list(self._named_parameters(recurse=recurse)))  # a list: who iterates may parametrize
 
     def _named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
         seen: set[int] = set()
@@ -302,12 +303,33 @@ class _Parameters(Iterator[Parameter]):
         self._parameters = iter(parameters)
 
     def __iter__(self) -> Iterator[Any]:
-        if sys._getframe(1).f_globals.get("__name__", "").startswith(("torch.optim.", "torch.nn.utils.")):
+        if _for_torch():
             return (parameter.raw_tensor for parameter in self._parameters if not parameter.auxiliary)
         return self
 
     def __next__(self) -> Parameter:
         return next(self._parameters)
+
+
+class _NamedParameters(Iterator[tuple[str, Parameter]]):
+    """The same with names."""
+
+    def __init__(self, parameters: list[tuple[str, Parameter]]):
+        self._parameters = iter(parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        if _for_torch():
+            return ((name, each.raw_tensor) for name, each in self._parameters if not each.auxiliary)
+        return self
+
+    def __next__(self) -> tuple[str, Parameter]:
+        return next(self._parameters)
+
+
+def _for_torch() -> bool:
+    """Whether an optimizer or a helper of torch is the one who iterates."""
+    name = sys._getframe(2).f_globals.get("__name__", "")
+    return name.startswith(("torch.optim.", "torch.nn.utils."))
 
 
 def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:

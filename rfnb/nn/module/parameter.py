@@ -125,6 +125,32 @@ class Parameter(Tensor):
         self._auxiliary = auxiliary
         self.trainable = self._trainable
 
+    # What torch code does with the parameters of a model means the raw parameter.
+    @property
+    def requires_grad(self) -> bool:
+        """Whether its raw parameter gets a gradient; assigning sets `trainable`. An auxiliary one stays as it is: torch code goes through
+        all parameters, and has such values as buffers."""
+        return bool(getattr(self._raw, "requires_grad", False))
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad: bool) -> None:
+        if not self.auxiliary:
+            self.trainable = bool(requires_grad)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Parameter:
+        """Assign `requires_grad`; returns self."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad(self) -> Any:
+        """The gradient of the raw parameter, a raw array or None; assigning sets that one."""
+        return getattr(self._raw, "grad", None)
+
+    @grad.setter
+    def grad(self, grad: Any) -> None:
+        self._raw.grad = grad.raw_tensor if isinstance(grad, Tensor) else grad
+
     def _checked_trainable(self) -> bool:
         if self.trainable and not is_float_dtype(self.dtype):
             raise value_error(
