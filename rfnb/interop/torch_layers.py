@@ -21,7 +21,8 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
-from rfnb.interop.torch_module import PTModuleAsRFModule
+from rfnb.interop.torch_module import PTModuleAsRFModule, as_rf
+from rfnb.nn.module.module import Module
 from rfnb.nn.run.run_ctx import get_run_ctx
 from rfnb.rec.nested import values_in
 from rfnb.rec.state import State
@@ -145,6 +146,17 @@ class TorchModule(PTModuleAsRFModule):
     def out_of(self, feature: Dim) -> Dim:
         """The dim of the features of the result."""
         return feature if self.out_dim is None else self.out_dim
+
+
+def in_the_place_of(part: Module, module: nn.Module) -> Module:
+    """The Module for a torch module that is put in the place of a part, with the dims of that part where the sizes are the same."""
+    out = as_rf(module, TorchModule)
+    if isinstance(out, TorchModule):
+        sizes = _sizes(module) or (None, None)
+        dims = [getattr(part, name, None) for name in ("in_dim", "out_dim")]
+        first, last = (dim if isinstance(dim, Dim) and dim.size == size else None for dim, size in zip(dims, sizes))
+        out.say(first, last, None, None)
+    return out
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

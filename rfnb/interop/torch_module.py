@@ -120,7 +120,9 @@ class RFModuleAsPTModule(torch.nn.Module):
     # -- what torch puts in the place of parameters and modules --------------------------------------------------------
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, torch.nn.Module) and "_rfnb" in vars(self) and name in self._rfnb.parts:
-            part = self._rfnb.parts[name] = pt_module_to_rf_module(value)
+            from rfnb.interop.torch_layers import in_the_place_of  # it imports this file
+
+            part = self._rfnb.parts[name] = in_the_place_of(self._rfnb.parts[name], value)
             setattr(self.rf_module, name, part)
         super().__setattr__(name, value)
         self._follow(name)
@@ -205,8 +207,7 @@ class Bridge:
             RuntimeError: Names a parameter or part that was set since.
         """
         held = vars(module)
-        changed = [name for name, value in self.linked.items() if held.get(name) is not value]
-        changed += [name for name, value in self.parts.items() if held.get(name) is not value]
+        changed = [name for known in (self.linked, self.parts) for name in known if held.get(name) is not known[name]]
         if len(held) != self._noted:
             changed += [name for name in _held(module) if name not in self.linked and name not in self.parts]
             self._noted = len(held) if not changed else self._noted

@@ -37,7 +37,7 @@ def call(root: Wrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _between.set(None)
         return between[1](*args, **kwargs)
     wrappers = [module for module in root.modules() if "_rfnb" in vars(module)]
-    _check_device(root, args, kwargs)
+    _check_device(root, args, kwargs, wrappers)
     makers = _makers(root, wrappers)
     with _values(wrappers), _training(root), through(makers) if makers else nullcontext():
         if root._rfnb.arrays is not None:
@@ -83,12 +83,13 @@ def _missing(wrapper: Any, name: str, parameter: Parameter) -> RuntimeError:
     )
 
 
-def _check_device(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    name = next((name for name, raw in root.named_parameters() if raw.is_meta), None)
-    if name is not None and not any(getattr(_raw(value), "is_meta", False) for _, value in leaves((args, kwargs))):
+def _check_device(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wrappers: list[Any]) -> None:
+    if not any(raw is not None and raw.is_meta for wrapper in wrappers for raw in wrapper._parameters.values()):
+        return
+    if not any(getattr(_raw(value), "is_meta", False) for _, value in leaves((args, kwargs))):
         raise runtime_error(
             f"{type(root.rf_module).__name__}[rf]: its parameters are on the meta device.",
-            [("parameter", name)],
+            [("parameter", next(name for name, raw in root.named_parameters() if raw.is_meta))],
             "They have shapes, and no values to compute with. Give them some:",
             'module.to_empty(device="cpu")\nmodule.load_state_dict(...)',
         )

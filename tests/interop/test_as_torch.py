@@ -288,6 +288,18 @@ def test_parts_of_torch_can_be_put_in_the_place_of_parts():
     assert pt.rf_module.last is other.rf_module and "last.weight" in dict(pt.named_parameters())
 
 
+def test_a_layer_of_torch_has_the_dims_of_the_part_that_it_is_put_in_the_place_of():
+    pt, x = net().eval(), input_of()
+    pt.last = torch.nn.Linear(5, 4)
+    p = {"last.weight": pt.last.weight.T, "last.bias": pt.last.bias}
+    torch.testing.assert_close(pt(x), plain_of(pt)(x, p))
+    pt(x).sum().backward()
+    assert pt.last.weight.grad is not None
+    pt.last = torch.nn.Linear(5, 2)  # a head of another size
+    assert pt(x).shape == (2, 7, 2)
+    assert copy.deepcopy(pt)(x).shape == (2, 7, 2)
+
+
 def test_a_parameter_of_another_shape_is_refused():
     pt = net()
     with raises_message(
