@@ -39,7 +39,8 @@ EXEMPT = {
 INSIDE = {
     "inside of ops only": "appended _apart",
     "for `rf.beam_search`, whose steps get and give raw arrays": "NGramLM.step",
-    "for optimizers and users of parameters": "warn_of_lost_parts _Parameters.__iter__ Parameter.trainable",
+    "for optimizers and users of parameters": "warn_of_lost_parts _Parameters.__iter__ _NamedParameters.__iter__"
+    " Parameter.trainable Parameter.requires_grad Parameter.grad",
 }
 
 
