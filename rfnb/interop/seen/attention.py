@@ -73,7 +73,20 @@ def offer(
     def make() -> dict[str, Any]:
         own = None if masks is None else masks.read()
         if is_large(sizes):
-            return _by_rows(queries.read(), keys.read(), _aligned(own, shape, sizes), named, sizes, causal, scale)
+            start = _aligned(own, shape, sizes)
+            if causal and sizes[-1] != sizes[-2]:  # torch's begins at the first source
+                lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
+                lower = lower.reshape([1] * (len(sizes) - 2) + list(lower.shape))
+                if start is None or start.dtype == torch.bool:
+                    start = lower if start is None else start & lower
+                else:
+                    start = start.masked_fill(~lower, -math.inf)
+            square = causal and sizes[-1] == sizes[-2]
+            both = (
+                raw if raw.ndim == len(sizes) else raw.reshape([*sizes[:-2], *raw.shape[-2:]])  # heads in the batch
+                for raw in (queries.read(), keys.read())
+            )
+            return by_rows(next(both), next(both), named, mask=start, causal=square, scale=scale)
         raw = of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
         return described(raw, named, _aligned(own, shape, sizes), causal=causal)
 
@@ -84,25 +97,34 @@ def offer(
         probe_later("attention", Later(make, kept))
 
 
-def _by_rows(
-    query: Any, key: Any, mask: Any, dims: Sequence[Dim], sizes: Sequence[int], causal: bool, scale: float | None
+def by_rows(
+    query: Any,
+    key: Any,
+    dims: Sequence[Dim],
+    *,
+    mask: Any = None,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
 ) -> dict[str, Any]:
-    """The values of an event of more weights than one makes: queries and keys, of which `rf.LongAttention` makes rows."""
-    if causal and sizes[-1] != sizes[-2]:  # torch's begins at the first source
-        lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
-        mask = (
-            lower if mask is None else mask & lower if mask.dtype == torch.bool else mask.masked_fill(~lower, -math.inf)
-        )
-        mask, causal = mask.reshape([1] * (len(sizes) - mask.ndim) + list(mask.shape)), False
-    if query.ndim != len(sizes):  # heads in the batch
-        query, key = (raw.reshape([*sizes[:-2], *raw.shape[-2:]]) for raw in (query, key))
+    """The values of an event of more weights than one makes: queries and keys, of which `rf.LongAttention` makes rows.
+
+    Args:
+        query: [..., target, feature]
+        key: [..., source, feature], with as many axes.
+        dims: Of the weights.
+        mask: Bool, true for what may be seen, or added to the scores; with as many axes as the weights.
+        causal: Whether nothing ahead is seen; the last target stands at the last source.
+        window: How many sources a target of a causal attention sees.
+    """
+    sizes = [*query.shape[:-1], key.shape[-2]]
     width = Dim(query.shape[-1], name="feature", kind="feature")
     front = [dim if size == full else Dim(size, name=dim.name, kind=dim.kind)
-             for dim, size, full in zip(dims, key.shape, sizes[:-2])]  # fmt: skip
+             for dim, size, full in zip(dims, key.shape, query.shape[:-2])]  # fmt: skip
     values: dict[str, Any] = {
         "queries": Tensor("queries", [*dims[:-1], width], raw_tensor=query),
         "keys": Tensor("keys", [*front, dims[-1], width], raw_tensor=key),
-        "axis": dims[-1], "target": dims[-2], "causal": causal, "scale": scale,
+        "axis": dims[-1], "target": dims[-2], "causal": causal, "scale": scale, "window": window,
     }  # fmt: skip
     if mask is not None:
         own = [axis for axis, size in enumerate(mask.shape) if size == sizes[axis]]

@@ -25,6 +25,7 @@ import torch
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.functions import opens, unheard
 from rfnb.interop.seen.hf_cache import past_around
@@ -32,6 +33,7 @@ from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.streams import attention_dims, is_cross
+from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
 
 _EAGER = re.compile(r"(^|_)eager_attention_forward$")
@@ -166,7 +168,8 @@ def offer(
     shared, cross = scored.query.shape[1] // scored.key.shape[1], is_cross(call)
 
     def make() -> dict[str, Any]:
-        raw = own.float() if own is not None else scored.weights()
+        rows = own is None and is_large(scored.shape) and scored.is_plain
+        raw = own.float() if own is not None else None if rows else scored.weights()
         remarks = []
         if own is None and any(_version(each) != version for each, version in versions):
             remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")
@@ -179,10 +182,14 @@ def offer(
             remarks.append(f"{shared} heads of queries share the keys of one: heads 0 to {shared - 1}, and so on.")
         if scored.sinks is not None:
             remarks.append("Rows add up to less than 1: the rest goes to a learned sink, which is no position.")
-        values: dict[str, Any] = {
-            "weights": Tensor("weights", list(dims), raw_tensor=raw), "axis": source, "target": target,
-            **_masks(scored, dims),
-        }  # fmt: skip
+        if rows:
+            given: dict[str, Any] = {"causal": scored.causal, "scale": scored.scale, "window": scored.window}
+            values = by_rows(scored.query, scored.key, dims, mask=scored.added(), **given)
+        else:
+            values = {
+                "weights": Tensor("weights", list(dims), raw_tensor=raw), "axis": source, "target": target,
+                **_masks(scored, dims),
+            }  # fmt: skip
         values |= {"cross": True} if cross else {}
         return values | ({"remark": " ".join(remarks)} if remarks else {})
 

@@ -49,6 +49,20 @@ class Scored:
         """bytes of what is kept."""
         return sum(raw.numel() * raw.element_size() for raw in (self.query, self.key))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether queries, keys, a mask and a window behind the place of the query are all that there is."""
+        others = (self.bias, self.softcap, self.sinks)
+        return all(each is None for each in others) and (self.window is None or self.causal)
+
+    def added(self) -> torch.Tensor | None:
+        """The mask as it is added to the scores, or false where nothing is seen, of the sources that there are; None without one."""
+        if self.mask is None:
+            return None
+        self._make_mask()
+        mask = _wide(self.mask)[..., : self.shape[3]]
+        return mask if mask.is_floating_point() else mask != 0
+
     def weights(self, first: int = 0, end: int | None = None) -> torch.Tensor:
         """The rows of these queries, float32."""
         end = self.query.shape[2] if end is None else end
