@@ -244,3 +244,32 @@ def test_keys_in_a_cache_that_is_written_in_place_are_those_of_the_call():
         torch.testing.assert_close(first[..., :4], own[:, :, :4, :4], rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(second[..., :TIME], own[:, :, 4:], rtol=1e-4, atol=1e-5)
         assert events[1].values["axis"].extent == TIME
+
+
+def test_queries_and_keys_are_what_is_kept_of_long_sequences_and_what_does_not_fit_is_said():
+    model = made("Llama", "sdpa", max_position_embeddings=128)
+    ids = torch.randint(3, 23, (1, 100))
+    trace = recorded(model, {"input_ids": ids})
+    heads, keys, features = 4, 2, 4
+    assert [event.num_bytes for event in trace.select(kind="attention")] == [4 * 100 * (heads + keys) * features] * 2
+    with pytest.warns(UserWarning, match="limit"), rf.record(model=model, limit=20_000) as trace, torch.no_grad():
+        model(ids)
+    assert trace.truncated is not None and trace.counts()["attention"] == 1
+
+
+def test_a_pipeline_inside_of_the_block():
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {word: index for index, word in enumerate("[UNK] [EOS] [PAD] the cat dog sat ran on a mat".split())}
+    own = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    own.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=own, unk_token="[UNK]", eos_token="[EOS]", pad_token="[PAD]"
+    )
+    model = made("GPT2", "sdpa")
+    generate = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer, device="cpu")
+    options = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False}
+    plain = generate("the cat sat", **options)
+    with rf.record(model=model, labels=tokenizer) as trace:
+        assert generate("the cat sat", **options) == plain
+    assert {event.step for event in trace.select(kind="attention")} >= {0, 1, 2}
+    assert "cat" in rf.show(trace).text()
