@@ -273,3 +273,21 @@ def test_a_pipeline_inside_of_the_block():
         assert generate("the cat sat", **options) == plain
     assert {event.step for event in trace.select(kind="attention")} >= {0, 1, 2}
     assert "cat" in rf.show(trace).text()
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("family", ["Llama", "Mistral"])
+def test_rows_of_long_sequences_are_made_when_they_are_asked_for(monkeypatch, family, ragged):
+    from rfnb.trace import long_attention
+
+    monkeypatch.setattr(long_attention, "LARGE", 6 * TIME)
+    model, batch = made(family, "sdpa"), inputs(family, ragged=ragged)
+    trace = recorded(model, batch)
+    for event, own in zip(trace.select(kind="attention"), attentions(made(family), batch)):
+        long = long_attention.long_of(event.values)
+        assert "weights" not in event.values and long is not None
+        for seq, head in ((0, 0), (1, 3)):
+            length = int(batch["attention_mask"][seq].sum())
+            rows = torch.as_tensor(long.rows(2, length, head=head, seq=seq))
+            torch.testing.assert_close(rows, own[seq, head, 2:length], rtol=1e-4, atol=1e-5)
+    assert rf.show(trace).text()
