@@ -191,6 +191,8 @@ def test_a_page_has_the_overview_and_gets_exact_rows(small):
     code = page.codes["map1"]
     assert code.shape == (1, 60, 70) and code.pool[1] % long.factor == 0
     assert "largest" in page.head["thinned"]
+    slim = page_spec(spec, Room(1000, 1000)).head
+    assert "left out" in slim["thinned"] and slim["remark"] == spec.head["remark"]  # one types what it says
     row = part(spec, {"block": "map1", "start": [0, 59, 0], "size": [1, 1, 70]})
     np.testing.assert_allclose(row[0], long.rows(59, 60, head=3, seq=1))
     assert part(spec, {"block": "map1", "start": [0, 0, 0], "size": [1, 60000, 70000]}) is None

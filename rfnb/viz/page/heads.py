@@ -25,7 +25,8 @@ def slim(spec: Spec, room: Room) -> Spec:
 def _mapped(data: Any, change: Callable[[Any], Any]) -> Any:
     data = change(data)
     if isinstance(data, dict):
-        return {key: _mapped(value, change) for key, value in data.items()}
+        # A remark is a sentence, maybe with a line to type.
+        return {key: value if key == "remark" else _mapped(value, change) for key, value in data.items()}
     return [_mapped(value, change) for value in data] if isinstance(data, (list, tuple)) else data
 
 
