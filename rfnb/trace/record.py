@@ -4,7 +4,7 @@
         model(x)
     trace.attention["decoder.att"]        # a Tensor with named dims
 
-Recording changes neither numbers nor gradients, and never waits for a GPU.
+Recording changes neither numbers nor gradients. It never waits for a GPU, but once for each mask of padding of a torch model there.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.hf_attention import _OFFERED, is_twinless
 from rfnb.interop.seen.hf_inputs import MODEL
 from rfnb.interop.seen.readers import reads
+from rfnb.interop.seen.sides import heads_in
 from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 
@@ -36,6 +37,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
         if not batch or raw.shape[0] % batch:
             return
         raw = raw.unflatten(0, (batch, -1))
+    _check_axes(home, raw)
     dims = attention_dims(home, (*raw.shape[:3], 0), (*raw.shape[:2], raw.shape[3], 0))
     real, cross = _padding(home, raw, dims), is_cross(home)
     version = 0 if raw.is_inference() else raw._version
@@ -69,6 +71,24 @@ def masks(raw: torch.Tensor, dims: Sequence[Dim], real: torch.Tensor | None) -> 
     mask = mask & real[:, :, None] if both else mask
     mask = mask & ~ahead if causal else mask
     return {"causal": False, "mask": Tensor("mask", [dims[0], dims[2], dims[3]], raw_tensor=mask)}
+
+
+def _check_axes(home: Call, raw: torch.Tensor) -> None:
+    """Refuse scores of blocks, windows or hashes, whose axes are no (batch, head, target, source) of the whole sequence.
+
+    Raises:
+        ValueError: With the sizes.
+    """
+    hidden = next((x for _, x in home.tensors() if x.is_floating_point() and x.ndim == 3), None)
+    heads = heads_in(home.module)
+    if hidden is None:
+        return
+    batch, targets = hidden.shape[:2]
+    if (raw.shape[0], raw.shape[2]) != (batch, targets) or (heads is not None and raw.shape[1] != heads):
+        raise ValueError(
+            f"its softmax is over {list(raw.shape)}, and weights of these inputs are over (batch={batch}, "
+            f"head{'' if heads is None else f'={heads}'}, target={targets}, source); attention in blocks or windows has other axes"
+        )
 
 
 def _padding(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> torch.Tensor | None:

@@ -80,10 +80,10 @@ def tell(call: Call, result: Any) -> None:
 
 
 def unseen(call: Call, error: Exception) -> None:
-    """Warn that something of a call could not be seen, once for each path of a recording."""
-    said = call.names.said
-    if call.path not in said:
-        said.add(call.path)
+    """Warn that something of a call could not be seen: once for all modules of a class of which the same is to be said."""
+    said, key = call.names.said, f"{type(call.module).__name__}: {error}"
+    if key not in said:
+        said.add(key)
         warnings.warn(
             message(
                 "record: a call of this module could not be seen into; the run goes on.",

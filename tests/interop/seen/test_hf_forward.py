@@ -76,3 +76,24 @@ def test_sdpa_weights_are_those_of_eager(family):
         pytest.skip(str(error))
     batch = inputs(family)
     compare(recorded(model, batch), attentions(made(family), batch), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("Longformer", {"attention_window": 4}),
+        ("BigBird", {"block_size": 2, "num_random_blocks": 1, "attention_type": "block_sparse"}),
+    ],
+)
+def test_attention_in_blocks_is_one_sentence_and_no_weights(family, options):
+    torch.manual_seed(3)
+    config = getattr(transformers, f"{family}Config")(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=50,
+        max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=2, sep_token_id=3, **options,
+    )  # fmt: skip
+    model = getattr(transformers, f"{family}Model")(config).eval()
+    with pytest.warns(UserWarning, match=r"its softmax is over \[2, .*attention in blocks or windows") as said:
+        with rf.record(model=model) as trace, torch.no_grad():
+            model(torch.randint(4, 50, (2, 64)))
+    assert len([one for one in said if "could not be seen into" in str(one.message)]) == 1
+    assert not trace.by_path("attention") and len(trace.states) > 0
