@@ -53,7 +53,8 @@ class Found(NamedTuple):
         path: Of the module; "" is the model.
         kind: Its class.
         inputs, output: In words.
-        fine: Whether what came in was finite.
+        fine: Whether what came in was finite, or minus infinity, which masks are made of.
+        infinite: Whether minus infinity was in what came in.
         before: The path of the last module before it whose output was fine; None if there is none.
         batch: Number of the batch.
     """
@@ -63,6 +64,7 @@ class Found(NamedTuple):
     inputs: str
     output: str
     fine: bool
+    infinite: bool
     before: str | None
     batch: int
 
@@ -130,11 +132,14 @@ class _Look:
         def around(forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             inputs = [each.detach() for each in floats_of([args, kwargs])]
             says, bad_inputs = words(inputs), any(map(_is_bad, inputs))
+            infinite = any(bool(torch.isneginf(each).any()) for each in inputs)
             result = forward.forward(*args, **kwargs)
             outputs = [each.detach() for each in floats_of([result])]
             self.order.append(path)
             if self.found is None:
-                made = path, type(forward.module).__name__, says, words(outputs), not bad_inputs, self._fine, self.batch
+                made = (
+                    path, type(forward.module).__name__, says, words(outputs), not bad_inputs, infinite, self._fine, self.batch
+                )  # fmt: skip
                 if any(map(_is_bad, outputs)):
                     self.found = Found(*made)
                 elif self.infinite is None and any(bool(torch.isinf(each).any()) for each in outputs):

@@ -490,7 +490,13 @@ class _Told:
         if found.before is not None:
             rows.append(("fine before", found.before))
         rows += [(name, found.batch if name == "batch" else value) for name, value in self._rows()]
-        if found.fine:
+        if found.fine and found.infinite:
+            rule = (
+                "It is the first module whose output is NaN or inf. -inf came in, as of a mask, or of log(0): if it is no mask, "
+                "look at what made it, "
+                + ("before this module." if found.before is None else f'after "{found.before}".')
+            )
+        elif found.fine:
             rule = (
                 "It is the first module, in the order of the forward pass, whose output is not finite; what came in is."
             )

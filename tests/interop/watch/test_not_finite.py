@@ -85,6 +85,25 @@ def test_the_module_that_made_it_in_the_forward_pass_is_named():
     assert 'update 3: the output of "middle.1" is NaN or infinite.' in watch.summary()
 
 
+class Log(torch.nn.Module):
+    def forward(self, x):
+        return x.log()
+
+
+def test_minus_infinity_that_came_in_is_said():
+    model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU(), Log(), torch.nn.Linear(4, 3))
+    torch.nn.init.constant_(model[0].bias, -9.0)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(FloatingPointError) as error, rf.watch(model, optimizer):
+        model(torch.ones(2, 5)).sum().backward()
+        optimizer.step()
+    rule = str(error.value).splitlines()[-2]
+    assert rule == (
+        "It is the first module whose output is NaN or inf. -inf came in, as of a mask, or of log(0): if it is no mask, look "
+        'at what made it, after "1".'
+    )
+
+
 def test_it_is_found_with_the_same_random_numbers():
     """With others the dropout would drop others, and as many again would be NaN elsewhere."""
     model = net()
