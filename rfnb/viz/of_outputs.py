@@ -5,7 +5,7 @@ rf.probe("outputs", logits=logits, reference=targets, axis=vocab)    # or log_pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,13 @@ _TYPES = {"logits": "logits", "log_probs": "log-probs", "probs": "probs"}
 
 
 def outputs(
-    trace: Any, path: str, run: list[Any], labels_of: Callable[[Dim], Any], live: bool, search: Search | None
+    trace: Any,
+    path: str,
+    run: list[Any],
+    labels_of: Callable[[Dim], Any],
+    live: bool,
+    search: Search | None,
+    names: Sequence[str] = (),
 ) -> Spec | None:
     """The view of a run; None if it has no scores.
 
@@ -33,6 +39,7 @@ def outputs(
         run: Its events.
         labels_of: Gives the tokens along a dim, or None.
         search: In whose steps it is.
+        names: Of the sequences of the batch.
     """
     values: Mapping[str, Any] = run[0].values
     name = next((name for name in _TYPES if isinstance(values.get(name), Tensor)), None)
@@ -43,7 +50,7 @@ def outputs(
         followed = Followed.of(search, run, name)
         if followed is not None and len(followed.inner) == 1:
             return _along(followed, run, _TYPES[name], title, live)
-        return _whole(trace, run, name, title, labels_of, live)
+        return _whole(trace, run, name, title, labels_of, live, names)
     except (DimError, ValueError) as error:  # of a probe of the user's own; the other views are drawn
         nothing = distribution_spec(
             np.zeros((0, 0, 0), np.float32), title=f"{title} — {str(error).splitlines()[0]}", live=live
@@ -51,7 +58,9 @@ def outputs(
         return Spec(nothing.kind, {**nothing.head, "seqs": []}, nothing.blocks)
 
 
-def _whole(trace: Any, run: list[Any], name: str, title: str, labels_of: Callable[[Dim], Any], live: bool) -> Spec:
+def _whole(
+    trace: Any, run: list[Any], name: str, title: str, labels_of: Callable[[Dim], Any], live: bool, names: Sequence[str]
+) -> Spec:
     values = run[0].values
     scores, reference, axis = values[name], values.get("reference"), values.get("axis")
     step: Dim | None = None
@@ -64,7 +73,9 @@ def _whole(trace: Any, run: list[Any], name: str, title: str, labels_of: Callabl
         scores, reference if isinstance(reference, Tensor) else None, estimated_type=_TYPES[name],
         axis=axis if isinstance(axis, Dim) else None, step_dim=step, title=title, live=live,
     )  # fmt: skip
-    if made.head["step_dim"] is not None:
+    if made.head["step_dim"] is not None and made.head["step_dim"]["kind"] == "batch":
+        _put_labels(made, names)
+    elif made.head["step_dim"] is not None:
         dims = [dim for dim in scores.dims if dim.name == made.head["step_dim"]["name"]]
         words = labels_of(dims[0]) if len(dims) == 1 else None
         if not isinstance(words, RowsOver) or words.over in scores.dims:

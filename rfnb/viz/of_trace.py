@@ -223,7 +223,7 @@ class _Page:
 
     def _outputs(self, run: _Run, own: Labels) -> Spec | None:
         search = search_of(run.events, self.searches)
-        made = outputs(self.trace, run.path, run.events, own.along, self.live, search)
+        made = outputs(self.trace, run.path, run.events, own.along, self.live, search, own.names())
         if made is not None and made.head.get("step_dim") is not None:
             self._on(made, "step_dim", run, self._dim_named(run, made.head["step_dim"]["name"]), search)
         return made

@@ -170,6 +170,17 @@ def test_a_classifier_has_a_row_for_each_example():
     targets = rf.convert_to_tensor(np.array([0, 1, 1, 0], np.int32), dims=[batch], sparse_dim=classes)
     spec = rf.viz.distribution(scores, targets).spec
     assert spec.head["step_dim"]["name"] == "batch" and spec.head["seqs"][0]["right"] == 3
+    assert spec.head["seqs"][0]["label"] == "the batch"
+
+
+def test_the_rows_of_a_classifier_are_called_sequences_not_steps():
+    view = rf.viz.distribution(
+        rf.convert_to_tensor(
+            LOGITS[0, :2], dims=[rf.Dim(2, name="batch"), rf.Dim(LOGITS.shape[-1], name="classes", kind="feature")]
+        )
+    )
+    lines = view.text().splitlines()
+    assert lines[1] == "the batch: 2 sequences" and lines[2] == "  sequence  best labels"
 
 
 def test_half_precision_is_told_by_looser_sums():

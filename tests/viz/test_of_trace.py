@@ -275,6 +275,17 @@ def test_sequences_are_named_by_what_was_read():
         assert [seq["label"] for seq in part.head["seqs"]] == ["1: abcde", "2: fgh"]
 
 
+def test_the_outputs_of_a_classifier_have_a_row_for_each_sequence_with_its_name():
+    model = Pair()
+    ids = model.ids(model.encoder, model.source)
+    classes = rf.Dim(3, name="classes")
+    with rf.record(kinds=["tokens", "outputs"]) as trace:
+        model.encoder.embed(ids)
+        rf.probe("outputs", logits=rf.zeros([ids.dims[0], classes]), axis=classes)
+    [part] = parts_of(trace, kinds="outputs")
+    assert [(seq["label"], seq["steps"]) for seq in part.head["seqs"]] == [("the batch", ["1: abcde", "2: fgh"])]
+
+
 def test_sequences_of_a_batch_that_is_read_twice_are_named_while_the_words_are_the_same():
     model = Pair()
     with rf.record(kinds=["attention", "tokens"]) as trace:

@@ -115,7 +115,8 @@ def spec(
     }  # fmt: skip
     if of_steps:
         head["remark"] = _OF_STEPS
-    seq_names = [name or "sequence 0" for name in names_of(seqs)]
+    alone = "the batch" if step is not None and step.kind == "batch" else "sequence 0"
+    seq_names = [name or alone for name in names_of(seqs)]
     if names is not None and len(names) == len(seq_names):
         seq_names = [str(name) for name in names]
     words = tokens_of(steps, own, seqs, where=_WHERE, role="step")

@@ -10,6 +10,7 @@ from rfnb.viz.distribution.words import Step, of_scores, of_seq, problem, shown_
 from rfnb.viz.terminal import bar, clip, width_of
 
 _WIDE, _MOST_STEPS, _MOST_SEQS = 80, 30, 4
+_NAME, _NAME_OF_SEQ = 8, 26  # the columns of the name of a step; where each is a sequence
 
 
 def text(spec: Any) -> str:
@@ -32,19 +33,21 @@ def text(spec: Any) -> str:
 def _sequence(spec: Any, seq: int) -> list[str]:
     entry = spec.head["seqs"][seq]
     at = shown_steps(spec, seq, _MOST_STEPS)
-    said = ", ".join(filter(None, [f"{entry['len']} steps", of_seq(spec.head, seq)]))
+    batch = (spec.head.get("step_dim") or {}).get("kind") == "batch"  # a classifier: one output per sequence
+    rows, row, most = ("sequences", "sequence", _NAME_OF_SEQ) if batch else ("steps", "step", _NAME)
+    said = ", ".join(filter(None, [f"{entry['len']} {rows}", of_seq(spec.head, seq)]))
     lines = [f"{clip(entry['label'], min(40, width_of(entry['label'])))}: {said}"]
     if not at:
         return lines
     steps = [step_of(spec, seq, step, 20) for step in at]
-    names = max(4, *(min(8, width_of(step.name)) for step in steps))
+    names = max(len(row), *(min(most, width_of(step.name)) for step in steps))
     given = bool(spec.head.get("reference"))
     right = max(9, *(min(10, width_of(step.reference or "")) for step in steps)) if given else 0
-    start = clip("step", names) + (f"  {clip('reference', right)}           prob   loss  rank" if given else "")
+    start = clip(row, names) + (f"  {clip('reference', right)}           prob   loss  rank" if given else "")
     lines.append(f"  {start}  best labels".rstrip())
     lines += [_line(step, names, right) for step in steps]
     if len(at) < entry["len"]:
-        lines.append(f"  {len(at)} of {entry['len']} steps{', those with a wrong label among them' if given else ''}")
+        lines.append(f"  {len(at)} of {entry['len']} {rows}{', those with a wrong label among them' if given else ''}")
     return lines
 
 
