@@ -237,6 +237,10 @@ class Watch(Training):
         if isinstance(loss, (int, float)) or (isinstance(loss, torch.Tensor) and loss.numel() == 1):
             self._lost.append((_FOUND[1], loss.detach() if isinstance(loss, torch.Tensor) else loss))
 
+    def found_loss_is_bad(self) -> bool:
+        """Whether a loss of this update that was found is NaN or infinite."""
+        return any(not bool(torch.isfinite(torch.as_tensor(loss)).all()) for _, loss in self._lost)
+
     def before_update(self, steps: Steps) -> None:
         """Gradients are there, and the optimizer has not used them yet."""
         self.late.fetch()
@@ -530,6 +534,9 @@ class _Told:
                 f"{self.what} is NaN or infinite.",
                 "It was made after the last module: in the loss, or of targets.",
             )
+        if again is None and not self.late and self.watch.found_loss_is_bad():
+            what = "the loss is NaN or infinite."
+            rule = "It was made in the forward pass, whose modules were not looked at in this update."
         if self.late and bad:
             rows.append(("parameters", f"{len(bad)} not finite"))
         fix = "rf.watch(model, optimizer, activations=1)    # looks at the outputs of all modules in each update"

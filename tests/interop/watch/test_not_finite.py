@@ -307,3 +307,47 @@ def test_examples_and_curves_are_kept_after_the_stop():
         train(model, optimizer, batches(1))
     assert [one.label for one in watch.examples] == ["0", "1", "2"]
     assert len(watch.curves["loss given to backward"].values) == 2
+
+
+class Rooted(rf.Module):
+    """A Module whose own method is called, so that its batch cannot be done once more."""
+
+    def __init__(self, in_dim, dim):
+        self.first, self.second, self.last = rf.Linear(in_dim, dim), rf.Linear(dim, dim), rf.Linear(dim, in_dim)
+        self.shift = 5.0
+
+    def encode(self, x):
+        return self.last(rf.sqrt(self.second(rf.relu(self.first(x))) + self.shift))
+
+
+@pytest.mark.parametrize(
+    "activations, first, rule",
+    [
+        (
+            1,
+            'watch: the output of "last" is NaN or infinite.',
+            "It is the first module, in the order of the calls, whose output is not finite.",
+        ),
+        (
+            False,
+            "watch: the loss is NaN or infinite.",
+            "It was made in the forward pass, whose modules were not looked at in this update.",
+        ),
+    ],
+)
+def test_a_module_of_rfnb_is_named_if_its_modules_were_looked_at(activations, first, rule):
+    rf.set_random_seed(1)
+    in_dim, dim, batch = rf.Dim(5, name="in"), rf.Dim(7, name="hidden"), rf.Dim(3, name="batch")
+    model = Rooted(in_dim, dim)
+    optimizer = torch.optim.Adam([parameter.raw_tensor for parameter in model.parameters()], 1e-3)
+    x = rf.random_normal([batch, in_dim])
+    with pytest.raises(FloatingPointError) as error, rf.watch(model, optimizer, activations=activations):
+        for shift in (5.0, 5.0, -500.0):
+            model.shift = shift
+            optimizer.zero_grad()
+            rf.reduce_mean(rf.square(model.encode(x)), axis=[batch, in_dim]).raw_tensor.backward()
+            optimizer.step()
+    lines = str(error.value).splitlines()
+    assert (lines[0], lines[-2]) == (first, rule)
+    assert lines[-1] == '    with rf.debug(padding="nan"): ...    # and rf.watch(model, optimizer, activations=1)'
+    assert "  update     3" in [line[:14] for line in lines]
