@@ -46,7 +46,9 @@ class ExampleRun:
     def record(self) -> Trace | None:
         """The recording; None, and once a warning, if it fails: the training goes on."""
         root = inner(self._model)
+        fast = torch.backends.mha.get_fastpath_enabled()
         try:
+            torch.backends.mha.set_fastpath_enabled(False)  # of nn.TransformerEncoder: nothing can be seen in it
             with untouched(self._model, evaluating=True), record(model=root, limit=LIMIT) as trace:
                 self.call()
             settle(trace)
@@ -59,6 +61,8 @@ class ExampleRun:
                     stacklevel=2,
                 )
             return None
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def fewer(examples: list[Example]) -> list[Example]:

@@ -111,6 +111,18 @@ def test_the_example_has_a_slider_of_epochs_with_the_weights_of_each():
     assert "epoch" in text and "cannot be drawn" not in text
 
 
+def test_the_attention_of_a_transformer_of_torch_has_a_slider():
+    """In eval mode without gradients it takes a fast path otherwise, that nothing is seen of."""
+    watch = watched(Encoder, epochs=2)
+    assert torch.backends.mha.get_fastpath_enabled()
+    (attention,) = [part for (kind, _), part in parts(watch).items() if kind == "attention"]
+    assert attention.head["slider"] == {"name": "epoch", "labels": ["0", "1", "2"]}
+    assert len(attention.head["layers"]) == 2 and len(attention.head["heads"]) == 2
+    assert len(attention.head["maps"]) == 3 * 2 * 2
+    for entry in attention.head["maps"]:
+        np.testing.assert_allclose(attention.blocks[entry["block"]].sum(-1), 1, rtol=1e-5)
+
+
 def test_states_of_the_example_are_sequences_by_epoch():
     found = parts(watched(epochs=2))
     (states,) = [part for (kind, _), part in found.items() if kind == "states"]
