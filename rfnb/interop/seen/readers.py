@@ -80,8 +80,8 @@ def tell(call: Call, result: Any) -> None:
 
 
 def unseen(call: Call, error: Exception) -> None:
-    """Warn that something of a call could not be seen: once for all modules of a class of which the same is to be said."""
-    said, key = call.names.said, f"{type(call.module).__name__}: {error}"
+    """Warn that something of a call could not be seen: once for all modules of a class, for each kind of error."""
+    said, key = call.names.said, f"{type(call.module).__name__}: {type(error).__name__}"
     if key not in said:
         said.add(key)
         warnings.warn(
