@@ -100,15 +100,18 @@ def _axis_of(axes: Sequence[Axis], name: Any) -> int:
     return found[0]
 
 
-def _found(axes: Sequence[Axis]) -> int:
-    """The axis that lengths without a name are of."""
+def possible_axes(axes: Sequence[Axis]) -> list[int]:
+    """The axes that lengths without a name may be of: those that are called time or the like, else all but batch and features."""
     names = [axis.name for axis in axes]
     free = [at for at, axis in enumerate(axes) if axis.kind is None and names.index(axis.name) == at]
-    telling = [at for at in free if axes[at].name in _TIMES]
-    for choice in (telling, free):
-        if len(choice) == 1:
-            return choice[0]
-    choice = telling or free
+    return [at for at in free if axes[at].name in _TIMES] or free
+
+
+def _found(axes: Sequence[Axis]) -> int:
+    """The axis that lengths without a name are of."""
+    choice = possible_axes(axes)
+    if len(choice) == 1:
+        return choice[0]
     raise dim_error(
         "named: of which dim are the lengths?",
         [("x", _text(axes)), ("possible", ", ".join(axes[at].name for at in choice) or "none")],

@@ -6,17 +6,20 @@ rf.probe("states", h=h, c=c, dims={"h": "batch unit", "c": "batch unit"})
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from types import EllipsisType
 from typing import Any
 
 from rfnb.core import foreign
-from rfnb.core.axis_names import fitted, name_of, parse
+from rfnb.core.axis_names import fitted, kind_of, name_of, parse
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.named import named
+from rfnb.core.named_lengths import Axis, possible_axes
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
+_CALL = "rf.probe(..., dims={})"
 _OF_DIMS = ("axis", "target", "dim", "step_dim")  # values that are one of the dims, by their name
 
 
@@ -52,12 +55,20 @@ def _one(
     kind: str, values: Mapping[str, Any], dims: Any, lengths: Any, shared: dict[str, Dim] | None = None
 ) -> dict[str, Any]:
     out, known = dict(values), {} if shared is None else shared
-    for name, value in values.items():
-        if not (foreign.is_array(value) and _wanted(name, dims)):
-            continue
-        names = dims[name] if isinstance(dims, Mapping) else dims
+    named_by = {
+        name: dims[name] if isinstance(dims, Mapping) else dims
+        for name, value in values.items()
+        if foreign.is_array(value) and _wanted(name, dims)
+    }
+    axes = {name: _axes(names, values[name]) for name, names in named_by.items()}
+    by_dim = _by_dim(kind, lengths, axes)
+    every = {axis.name for own in axes.values() for axis in own}
+    for name, names in named_by.items():
+        value = values[name]
         fitting = {key: dim for key, dim in known.items() if _fits(dim, key, names, value)}
-        tensor = named(value, names, lengths=_lengths(lengths, names, fitting), dims=fitting.values(), name=name)
+        tensor = named(
+            value, names, lengths=_lengths(by_dim, axes[name], fitting, every), dims=fitting.values(), name=name
+        )
         out[name] = tensor
         for dim in tensor.dims:
             known.setdefault(dim.name, dim)
@@ -73,18 +84,59 @@ def _wanted(name: str, dims: Any) -> bool:
 
 def _fits(dim: Dim, name: str, names: Any, value: Any) -> bool:
     """Whether the axis of this name is as long as a dim of an array before: what is not is another one."""
-    entries = fitted(parse(names, "probe"), tuple(value.shape), "probe", "rf.probe(..., dims={})")
+    entries = fitted(parse(names, "probe"), tuple(value.shape), "probe", _CALL)
     return any(
         len(entry) == 1 and name_of(entry[0]) == name and dim.extent == size
         for entry, size in zip(entries, value.shape)
     )
 
 
-def _lengths(lengths: Any, names: Any, known: Mapping[str, Dim]) -> Any:
-    """The lengths, without those of dims that have theirs already."""
+def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[Axis]]) -> dict[str, Any]:
+    """The lengths by the name of their dim, which all arrays tell together: one without time has none."""
+    if lengths is None or not axes:
+        return {}
     if isinstance(lengths, Mapping):
-        return {name: each for name, each in lengths.items() if name not in known or not known[name].length_dims}
-    return None if any(dim.length_dims for dim in known.values()) else lengths
+        return {name_of(name): each for name, each in lengths.items()}
+    every = list({axis.name: axis for own in axes.values() for axis in own}.values())
+    found = [every[at].name for at in possible_axes(every)]
+    if len(found) == 1:
+        return {found[0]: lengths}
+    raise dim_error(
+        f'probe "{kind}": of which dim are the lengths?',
+        [
+            *((name, " ".join(axis.name for axis in own)) for name, own in axes.items()),
+            ("possible", ", ".join(found) or "none"),
+        ],
+        "Lengths without a name are of the dim that is called time, or the like. Say it:",
+        f'lengths={{"{found[-1]}": lengths}}' if found else None,
+    )
+
+
+def _axes(names: Any, value: Any) -> list[Axis]:
+    """The axes of an array by name, an axis of several dims as these; their sizes are not looked at."""
+    entries = parse(names, "probe")
+    if ... in entries and not foreign.knows_axes(value):
+        entries = [*fitted(entries, tuple(value.shape), "probe", _CALL)]
+    items = [item for entry in entries if not isinstance(entry, EllipsisType) for item in entry if item is not None]
+    called = [name_of(item) for item in items]
+    kinds = [getattr(item, "kind", None) or kind_of(name, called) for item, name in zip(items, called)]
+    return [Axis(name, 0, kind) for name, kind in zip(called, kinds)]
+
+
+def _lengths(
+    lengths: Mapping[str, Any], axes: Sequence[Axis], known: Mapping[str, Dim], every: Collection[str]
+) -> dict[str, Any]:
+    """The lengths of the dims of one array, without those that have theirs already.
+
+    Args:
+        every: The names of all arrays; of what is none of them it is said that it is none.
+    """
+    own = {axis.name for axis in axes}
+    return {
+        name: each
+        for name, each in lengths.items()
+        if (name in own or name not in every) and not (name in known and known[name].length_dims)
+    }
 
 
 def _entries(value: Any) -> list[tuple[str, Any]]:

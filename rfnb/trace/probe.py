@@ -112,7 +112,7 @@ def probe(kind: str, *, dims: Any = None, lengths: Any = None, **values: Any) ->
         dims: Names for the axes of raw arrays among the values, as of `rf.named`: one text for all, or a dict by value. Equal names
             are one dim; `axis`, `target` and `dim` may be names then. A tuple or dict of arrays gives an event for each, at a path
             of its own.
-        lengths: Of these dims, as of `rf.named`.
+        lengths: Of these dims, as of `rf.named`; an array without the dim has none. Without `dims` it is a value as any other.
 
     Raises:
         TypeError: For a raw array of torch without names, while somebody records.
@@ -123,6 +123,7 @@ def probe(kind: str, *, dims: Any = None, lengths: Any = None, **values: Any) ->
                 with trace_context.scope(label) if label else nullcontext():
                     _offer(kind, named)
             return
+        values |= {} if lengths is None else {"lengths": lengths}
         for name, value in values.items():
             if not isinstance(value, (Tensor, str, int, float, list, dict)) and hasattr(value, "detach"):
                 raise _raw_value(kind, name, value)

@@ -77,6 +77,56 @@ def test_self_attention_has_a_dim_and_its_twin():
     assert (values["target"], values["axis"]) == (target, source) and source.twin_of is target
 
 
+def test_lengths_are_of_the_dim_called_time_and_arrays_without_it_have_none():
+    h, c = torch.rand(3, 7, 8), torch.rand(3, 9)
+    for lengths in ([7, 5, 4], {"time": [7, 5, 4]}):
+        for values in ({"h": h, "c": c}, {"c": c, "h": h}):
+            with rf.record() as trace:
+                rf.probe("states", **values, dims={"h": "batch time unit", "c": "batch cell"}, lengths=lengths)
+            of = trace.events[0].values
+            assert [dim.extent for dim in of["c"].dims] == [3, 9] and of["c"].dims[1].lengths is None
+            assert of["h"].dims[1].lengths.tolist() == [7, 5, 4] and of["h"].dims[0] is of["c"].dims[0]
+
+
+def test_lengths_are_also_of_an_axis_that_is_not_named():
+    with rf.record() as trace:
+        rf.probe("states", h=torch.rand(3, 7, 8), dims="batch ... feature", lengths=[7, 5, 4])
+    assert trace.events[0].values["h"].dims[1].lengths.tolist() == [7, 5, 4]
+
+
+def test_lengths_of_no_dim_and_of_several():
+    h, c = torch.rand(3, 7), torch.rand(3, 8)
+    with rf.record():
+        with raises_message(
+            rf.DimError,
+            """
+            probe "states": of which dim are the lengths?
+              h         batch left
+              c         batch right
+              possible  left, right
+            Lengths without a name are of the dim that is called time, or the like. Say it:
+                lengths={"right": lengths}
+            """,
+        ):
+            rf.probe("states", h=h, c=c, dims={"h": "batch left", "c": "batch right"}, lengths=[7, 5, 4])
+        with raises_message(
+            rf.DimError,
+            """
+            named: lengths has "time", which is none of the names.
+              x  [batch=3, left=7]
+            Lengths by name are of one of the axes.
+                lengths={"left": [...]}
+            """,
+        ):
+            rf.probe("states", h=h, dims="batch left", lengths={"time": [7, 5, 4]})
+
+
+def test_lengths_without_names_of_dims_are_a_value_as_any_other():
+    with rf.record() as trace:
+        rf.probe("mine", lengths=[7, 5, 3], other=2)
+    assert trace.events[0].values == {"other": 2, "lengths": [7, 5, 3]}
+
+
 def test_names_that_mean_nothing():
     with (
         raises_message(
