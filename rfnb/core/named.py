@@ -101,10 +101,9 @@ def _named(x: Any, names: Any, lengths: Any, given: dict[str, Any], sparse_dim: 
                 raw = _backend(raw).slice_raw(raw, axis, 0, longest)
                 axes[axis] = other._replace(size=longest)
     made: dict[int, Dim] = {}
-    names = [axis.name for axis in axes]
-    for at in sorted(
-        range(len(axes)), key=lambda at: names.index(names[at]) in found
-    ):  # those that lengths are over first
+    found = {at: each.cut(axes) for at, each in found.items()}
+    over = {axes[at].name: len(each.over) for at, each in found.items()}
+    for at in sorted(range(len(axes)), key=lambda at: over.get(called[at], 0)):  # those that lengths are over first
         made[at] = _dim(at, axes, made, found.get(at), array.labels)
     tensor_dims = [made[at] for at in range(len(axes))]
     if sparse_dim is None and array.sparse is not None:

@@ -37,6 +37,10 @@ class Ragged(NamedTuple):
     lengths: np.ndarray
     over: tuple[int, ...]
 
+    def cut(self, axes: Sequence[Axis]) -> Ragged:
+        """The same, of axes that are shorter by now."""
+        return self._replace(lengths=self.lengths[tuple(slice(axes[at].size) for at in self.over)])
+
 
 def ragged_axes(axes: Sequence[Axis], lengths: Any) -> list[Ragged]:
     """The lengths that the caller gives: None, lengths or a mask, or a dict of such by name.

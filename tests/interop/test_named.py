@@ -259,6 +259,16 @@ def test_what_is_named_in_two_calls_has_other_dims_and_no_outer_product_is_made(
     assert (a + rf.named(torch.ones(3, 7), "batch time", dims=a.dims)).dims == a.dims
 
 
+def test_lengths_over_a_dim_that_has_lengths_and_comes_later():
+    words, chars = np.array([3, 2]), np.array([[5, 2, 4, 0], [1, 4, 0, 0]])
+    lengths = {"word": words, "char": rf.named(chars, "batch word")}
+    x = rf.named(torch.rand(2, 6, 4), "batch char word", lengths=lengths)
+    batch, char, word = x.dims
+    assert [dim.extent for dim in x.dims] == [2, 5, 3]  # up to the longest
+    assert char.length_dims == (batch, word) and char.lengths.tolist() == [[5, 2, 4], [1, 4, 0]]
+    assert word.lengths.tolist() == [3, 2]
+
+
 def test_arrays_in_a_tuple_or_dict_share_dims():
     raws = tuple(torch.randn(3, 2, 7, 5) for _ in range(4))
     tensors = rf.named(raws, "batch head target source")
