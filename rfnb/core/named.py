@@ -314,7 +314,8 @@ def _many(x: Any, one: Any, given: dict[str, Any]) -> Any:
             return None
         tensor = one(value)
         for dim in tensor.dims:
-            given.setdefault(dim.name, dim)
+            if not isinstance(given.get(dim.name), Dim):  # a size makes one dim of all, too
+                given[dim.name] = dim
         return tensor
 
     if isinstance(x, Mapping):

@@ -259,6 +259,12 @@ def test_what_is_named_in_two_calls_has_other_dims_and_no_outer_product_is_made(
     assert (a + rf.named(torch.ones(3, 7), "batch time", dims=a.dims)).dims == a.dims
 
 
+def test_arrays_in_a_tuple_share_the_parts_of_an_axis_that_have_a_size():
+    q, k = torch.rand(3, 5, 8), torch.rand(3, 5, 8)
+    one, other = rf.named((q, k), "b t (heads dim)", dims={"heads": 2})
+    assert one.dims == other.dims and [dim.extent for dim in one.dims] == [3, 5, 2, 4]
+
+
 def test_lengths_over_a_dim_that_has_lengths_and_comes_later():
     words, chars = np.array([3, 2]), np.array([[5, 2, 4, 0], [1, 4, 0, 0]])
     lengths = {"word": words, "char": rf.named(chars, "batch word")}
