@@ -82,6 +82,20 @@ def test_an_encoding_has_lengths_and_tokens(kind):
     assert rf.show(encoding).spec.head["title"] == "transformers BatchEncoding"
 
 
+def test_fields_of_an_encoding_that_are_no_tokens_have_their_batch_alone():
+    encoding = transformers.BatchEncoding(
+        {
+            "labels": torch.tensor([1, 0]),
+            "decoder_input_ids": torch.ones(2, 3, dtype=torch.int64),
+            **tokenizer()(TEXTS, padding=True, return_tensors="pt"),
+        }
+    )
+    shown = {name: dims for name, dims, _ in rows_of(encoding)}
+    assert shown["labels"] == "batch=2" and shown["decoder_input_ids"] == "batch=2 time=3"
+    assert shown["input_ids"] == shown["attention_mask"] == "batch=2 time<=6"
+    assert [entry["name"] for entry in rf.viz.dims(encoding).spec.head["dims"]] == ["batch", "time", "time"]
+
+
 def test_an_encoding_that_is_padded_on_the_left_says_that_it_has_no_lengths():
     head = rf.viz.dims(tokenizer("left")(TEXTS, padding=True, return_tensors="pt")).spec.head
     assert [entry["lengths"] for entry in head["dims"]] == [None, None]

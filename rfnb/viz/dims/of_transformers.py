@@ -92,32 +92,37 @@ def add_encoding(rows: Any, value: Any, indent: int) -> None:
         given, encodings = dict(value.items()), getattr(value, "encodings", None) or []
     fields = {str(key): _array(item) for key, item in given.items()}
     mask = fields.get("attention_mask")
-    known: list[Any] = []
+    ids = mask if mask is not None else fields.get("input_ids")
+    known: list[Any] = [] if ids is None else list(_tensor(rows, ids, ids, mask, []).dims)
     for key, array in fields.items():
         if array is None:
             rows.heading(key, indent, note="no array")
             continue
-        tensor = _tensor(rows, array, mask, known)
-        known = known or list(tensor.dims)
-        rows.tensor(key, tensor, indent)
+        rows.tensor(key, _tensor(rows, array, ids, mask, known), indent)
     for number, encoding in enumerate(encodings):
         tokens = list(encoding.tokens)
         shown = " ".join(tokens[:_MOST_TOKENS]) + (f" ... ({len(tokens)} in all)" if len(tokens) > _MOST_TOKENS else "")
         rows.heading(f"tokens {number}", indent, note=shown)
 
 
-def _tensor(rows: Any, array: Any, mask: Any, known: list[Any]) -> Tensor:
+def _tensor(rows: Any, array: Any, ids: Any, mask: Any, known: list[Any]) -> Tensor:
+    """A field with its dims.
+
+    Args:
+        ids: The array that says which axes are batch and time: the mask, else the tokens.
+        known: The dims of it, if there are some already. A field of other sizes has at most the batch of it.
+    """
     shape = tuple(array.shape)
-    names = {1: "time", 2: "batch time"}.get(len(shape), "batch time ...")
-    same = mask is not None and shape[: mask.ndim] == tuple(mask.shape)
+    same = ids is not None and shape[: ids.ndim] == tuple(ids.shape)
+    batched = len(shape) > 1 or (len(shape) == 1 and ids is not None and ids.ndim > 1)
+    names = f"{'batch ' * batched}{'time ' * (len(shape) > batched)}{'...' * (len(shape) > 2)}"
+    dims = known if same else [dim for dim in known[:1] if batched and dim.extent == shape[0]]
     try:
-        made: Tensor = named(
-            array, names, lengths=mask if same and len(shape) > 1 else None, dims=known if same else None
-        )
+        made: Tensor = named(array, names, lengths=mask if same and len(shape) > 1 else None, dims=dims)
     except DimError:
         rows.remarks["attention_mask is false before it is true, or between: there are no lengths."] = None
-        return named(array, names, dims=known if same else None)
-    if same and len(shape) > 1 and made.dims[1].extent < shape[1]:
+        return named(array, names, dims=dims)
+    if same and mask is not None and len(shape) > 1 and made.dims[1].extent < shape[1]:
         rows.remarks[f"The arrays have {shape[1]} positions; after {made.dims[1].extent} there is padding only."] = None
     return made
 
