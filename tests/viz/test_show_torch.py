@@ -316,6 +316,8 @@ def test_packed_and_nested_tensors_are_ragged():
         ((_, said, note),) = rows_of(nested)
         assert (said, note) == ("batch=2 time<=4 feature=3", "")
     assert rows_of({"states": packed}) == [("states", "batch=2 time<=4 feature=3", "")]
+    for value in (packed, *(torch.nested.nested_tensor(parts, layout=each) for each in (torch.strided, torch.jagged))):
+        assert rows_of(value, names="batch frame unit")[0][1] == "batch=2 frame<=4 unit=3"
 
 
 class Made:

@@ -32,6 +32,14 @@ def test_the_fields_of_an_output_say_what_their_axes_are():
     assert head["title"].startswith("transformers BaseModelOutput")
 
 
+def test_what_is_beside_an_output_has_no_names_of_its_fields():
+    output = transformers.modeling_outputs.BaseModelOutput(attentions=(torch.ones(3, 2, 7, 7),))
+    assert rows_of({"output": output, "other": torch.ones(3, 2, 7, 7)})[-2:] == [
+        ("[0]", "batch=3 head=2 target=7 source=7", ""),
+        ("other", "axis0=3 axis1=2 axis2=7 axis3=7", ""),
+    ]
+
+
 def test_caches_are_shown_by_layer():
     config = transformers.GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
     output = transformers.GPT2LMHeadModel(config)(torch.ones(3, 7, dtype=torch.long))

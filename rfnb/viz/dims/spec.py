@@ -76,7 +76,7 @@ def spec(
     if rows.remarks:
         head["remark"] = " ".join(rows.remarks)
     blocks: dict[str, Any] = {}
-    if values and len(rows.rows) == 1 and rows.rows[0]["stats"] and (one := _one_tensor(value)) is not None:
+    if values and len(rows.rows) == 1 and rows.rows[0]["stats"] and (one := _one_tensor(value, names)) is not None:
         table, blocks = values_table(one, rows.rows[0]["dims"])
         head |= {"table": table} if table else {}
     return Spec("dims", head, blocks)
@@ -85,12 +85,12 @@ def spec(
 _NO_NAMES = 'The axes of the arrays have no names: names="batch time feature" gives them some.'
 
 
-def _one_tensor(value: Any) -> Tensor | None:
+def _one_tensor(value: Any, names: Any) -> Tensor | None:
     """The value as a Tensor, to show its values: if it is one, or a small array; None else."""
     if isinstance(value, Tensor):
         return value
     if foreign.knows_axes(value):
-        tensor: Tensor = named(value)
+        tensor: Tensor = named(value, names)
         return tensor
     if not foreign.is_array(value) or math.prod(value.shape) > MOST:
         return None
@@ -126,8 +126,8 @@ class _Rows:
             of_transformers.add_encoding(self, value, indent)
         elif of_transformers.is_cache(value):
             of_transformers.add_cache(self, label, value, indent)
-        elif foreign.knows_axes(value) and self.names is None:
-            self.tensor(label or type(value).__name__, named(value), indent)
+        elif foreign.knows_axes(value):
+            self.tensor(label or type(value).__name__, named(value, self.names), indent)
         elif foreign.is_array(value):
             self.array(label or "array", value, indent)
         elif isinstance(getattr(value, "data", None), Mapping):  # a TensorDict
@@ -143,9 +143,11 @@ class _Rows:
         elif isinstance(value, Mapping):
             if label is not None:
                 self.heading(label, indent)
+            around = self.field
             for key, item in value.items():
-                self.field = str(key) if of_transformers.is_model_output(value) else self.field
+                self.field = str(key) if of_transformers.is_model_output(value) else around
                 self.add(str(key), item, indent + (label is not None))
+            self.field = around
         elif callable(getattr(value, "select", None)):  # a Trace
             self.calls(value.select(kind="module"))
         elif callable(getattr(value, "named_parameters", None)):
