@@ -6,7 +6,6 @@ switches the fast path off, which changes the last bits of the result. The wrapp
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.closed import open_modules, say_new, say_transformed
 from rfnb.interop.seen.functions import functions_seen, others_seen
 from rfnb.interop.seen.generate import generate_seen
+from rfnb.interop.seen.in_place import InPlace
 from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
@@ -66,7 +66,7 @@ def _wrap(module: torch.nn.Module) -> None:
     with _lock:
         if id(module) not in _wrapped:
             own = module.__dict__.get("forward")
-            wrapper = _Seeing(module, module.forward, own)
+            wrapper = _Seeing(module, "forward", own, module.forward)
             _wrapped[id(module)] = module, wrapper, own, []
             module.__dict__["forward"] = wrapper
         _wrapped[id(module)][-1].append(1)
@@ -85,24 +85,17 @@ def _unwrap(module: torch.nn.Module) -> None:
                 module.__dict__["forward"] = own
 
 
-class _Seeing:
-    """The `forward` of a module while it is recorded. A copy of the module, and a file, have the module's own."""
-
-    def __init__(self, module: torch.nn.Module, forward: Any, own: Any):
-        functools.update_wrapper(self, forward)  # who asks for its signature gets that
-        self._module, self._forward, self._own = module, forward, own
-
-    def __reduce__(self) -> Any:
-        return (getattr, (self._module, "forward")) if self._own is None else (_itself, (self._own,))
+class _Seeing(InPlace):
+    """The `forward` of a module while it is recorded."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        forward, names = self._forward, _names.get()
+        forward, names = self._function, _names.get()
         if not names or not listening() or _in_backward() != -1:  # a checkpointed call is made once more there
             return forward(*args, **kwargs)
-        path = trace_context.module_name(self._module)
+        path = trace_context.module_name(self._owner)
         if path is None or _is_hidden(path, names[-1]):
             return forward(*args, **kwargs)
-        call = Call(self._module, path, _current.get(), names[-1], args, kwargs)
+        call = Call(self._owner, path, _current.get(), names[-1], args, kwargs)
         token, before = _current.set(call), trace_context.enter_module(lambda: path)
         try:
             _quietly(_before, call)
@@ -117,10 +110,6 @@ class _Seeing:
         finally:
             trace_context.leave_module(before)
             _current.reset(token)
-
-
-def _itself(forward: Any) -> Any:
-    return forward
 
 
 def _before(call: Call) -> None:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from rfnb.core.errors import message
 from rfnb.interop.seen.generate_config import Config
 from rfnb.interop.seen.generate_session import Session
+from rfnb.interop.seen.in_place import InPlace
 from rfnb.interop.seen.names import Names
 from rfnb.trace.probe import listening, trace_context
 
@@ -67,9 +68,13 @@ def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Iterato
 def _see(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     key = id(owner), name
     if key not in _put:
-        seen = make(getattr(owner, name))
-        _put[key] = _Put(owner, name, vars(owner).get(name, _nothing), seen, [])
-        setattr(owner, name, seen) if isinstance(owner, type) else vars(owner).__setitem__(name, seen)
+        seen, was = make(getattr(owner, name)), vars(owner).get(name, _nothing)
+        if isinstance(owner, type):
+            setattr(owner, name, seen)
+        else:
+            seen = InPlace(owner, name, None if was is _nothing else was, seen)
+            vars(owner)[name] = seen
+        _put[key] = _Put(owner, name, was, seen, [])
     _put[key].entries.append(1)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import copy
+import io
 import threading
 
 import pytest
@@ -297,3 +299,21 @@ def test_whisper_is_followed_too(options):
         assert out[seq, -5:].tolist()[: len(best)] == list(best)
     cross = trace.attention.steps("model.decoder.layers.1.encoder_attn")
     assert [[dim.extent for dim in step.dims] for step in cross] == [[2, options.get("num_beams", 1), 2, 20]] * 5
+
+
+def test_a_copy_and_a_file_of_a_recorded_model_generate_by_themselves():
+    model = make("gpt2", 1)
+    with rf.record(model=model):
+        copies = copy.deepcopy(model), _through_a_file(model)
+    for each in copies:
+        assert each.generate.__self__ is each and each.prepare_inputs_for_generation.__self__ is each
+        each.load_state_dict(make("gpt2", 2).state_dict())
+        assert torch.equal(generated(each).sequences, generated(make("gpt2", 2)).sequences)
+
+
+def _through_a_file(model):
+    model.get_output_embeddings()._forward_hooks.clear()  # a function in a function is in no file
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
