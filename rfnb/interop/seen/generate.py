@@ -113,11 +113,14 @@ def _told(original: Any, tell: Callable[..., None]) -> Any:
     @functools.wraps(original)
     def seen(self: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         session = _session.get()
-        if session is None or session.fault:
+        if session is None or session.is_aside or session.fault:
             return original(self, input_ids, scores, **kwargs)
-        called = session.watched(self) if tell is Session.processed else self
-        result = original(called, input_ids, scores, **kwargs)
-        if tell is Session.processed:
+        if tell is Session.stopped:
+            with session.aside():
+                result = original(self, input_ids, scores, **kwargs)
+        else:
+            with session.aside():
+                result = original(session.watched(self), input_ids, scores, **kwargs)
             result = session.changed(scores, result)
         session.safely(tell, self, input_ids, scores, result)
         return result
@@ -129,7 +132,7 @@ def _prepare(module: Any, original: Any) -> Any:
     @functools.wraps(original)
     def seen(input_ids: Any, *args: Any, **kwargs: Any) -> Any:
         session = _session.get()
-        if session is None or session.model is not module or session.fault:
+        if session is None or session.is_aside or session.model is not module or session.fault:
             return original(input_ids, *args, **kwargs)
         session.safely(Session.begin, input_ids)
         session.wait()

@@ -15,7 +15,7 @@ from rfnb.interop.seen.generate_config import Config
 from rfnb.interop.seen.generate_decisions import Decisions
 from rfnb.interop.seen.generate_processors import DECIDED, Blocked
 from rfnb.interop.seen.generate_search import BeamSearch, Given, RowSearch, Rules, with_blocked
-from rfnb.interop.seen.generate_steps import Steps
+from rfnb.interop.seen.generate_steps import Steps, apart
 from rfnb.interop.seen.names import Names
 from rfnb.rec.hold import holding
 from rfnb.trace.probe import heard_as, probe, trace_context
@@ -35,11 +35,12 @@ class Session:
         model: Whose it is.
         fault: Why it is not followed any more, in words; "" while it is.
         step: The step that runs, from 0; None before the first.
+        is_aside: Whether processors or criteria run: a search or a call of the model in these is not this search.
     """
 
     def __init__(self, model: Any, path: str, config: Config, names: Names):
         self.model, self.path, self.config, self.names = model, path, config, names
-        self.fault = ""
+        self.fault, self.is_aside = "", False
         self.step: int | None = None
         self._ids: torch.Tensor | None = None  # what the hypotheses of this step are so far
         self._expected: torch.Tensor | None = None  # of the next step
@@ -58,6 +59,15 @@ class Session:
             with heard_as(self._translated):
                 yield
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Run processors or criteria."""
+        self.is_aside = True
+        try:
+            yield
+        finally:
+            self.is_aside = False
+
     def safely(self, fn: Callable[..., None], *args: Any) -> None:
         """Call a method of the session: what goes wrong there ends the session, never the run."""
         if self.fault:
@@ -66,6 +76,8 @@ class Session:
             fn(self, *args)
         except Exception as error:
             self.fault = f"{type(error).__name__}: {error}"
+        if self.fault:
+            trace_context.at_step(None)
 
     # -- where `generate` is heard -----------------------------------------------------------------------------------------
 
@@ -75,7 +87,6 @@ class Session:
             self._first(input_ids)
         elif self._scores is not None or self._expected is None or not torch.equal(self._expected, input_ids):
             self.fault = f"after step {self.step} it goes on with other hypotheses than by its scores"
-            trace_context.at_step(None)
             return
         self.step = 0 if self.step is None else self.step + 1
         self._ids = input_ids
@@ -189,4 +200,9 @@ class Session:
         )  # fmt: skip
 
     def _translated(self, kind: str, place: Any, values: Any) -> Iterator[tuple[str, Any, Any]]:
-        yield from self._steps.heard(kind, place, values, self.step)
+        if self.fault:  # in no step
+            yield kind, place, values
+        elif self.is_aside:
+            yield kind, apart(place, "processors"), values
+        else:
+            yield from self._steps.heard(kind, place, values, self.step)

@@ -100,10 +100,7 @@ class Steps:
         else:
             # A head gives the scores of the last position alone.
             if (self._query.extent > 1 and kind != "outputs") or (kind == "tokens" and step == 0):
-                around = place.steps[:-1]
-                path = f"{place.path}.prompt" if place.path else "prompt"
-                apart = place._replace(path=path, module=path, step=None, axis=None, steps=around, entry=0)
-                yield kind, apart, _later(values, self._whole)
+                yield kind, apart(place, "prompt"), _later(values, self._whole)
             if kind != "tokens":
                 yield kind, place, _later(values, partial(self._last, step=step, query=self._query))
 
@@ -174,6 +171,12 @@ class Steps:
             self._real[dim] = same or Dim(dim.extent, name=dim.name, kind=dim.kind)
             return self._real[dim]
         return dim
+
+
+def apart(place: Place, name: str) -> Place:
+    """The place of what is in no step, although it was offered in one: at the path with this name at its end."""
+    path = f"{place.path}.{name}" if place.path else name
+    return place._replace(path=path, module=path, step=None, axis=None, steps=place.steps[:-1], entry=0)
 
 
 def _taken(value: Tensor, axis: int, index: int) -> Tensor:

@@ -18,6 +18,8 @@ from interop.seen.generating import END, VOCAB, generated, make, prompts
 from interop.seen.test_generate_output import CONFIGS, assert_same_results
 from transformers.generation import LogitsProcessorList, StoppingCriteriaList
 
+from rfnb.interop.seen.generate_session import Session
+
 BEAMS = {"num_beams": 4, "num_return_sequences": 2}
 KINDS = pytest.mark.parametrize("kind", ["gpt2", "bart", "t5"])
 
@@ -317,3 +319,50 @@ def _through_a_file(model):
     torch.save(model, file)
     file.seek(0)
     return torch.load(file, weights_only=False)
+
+
+class _Asks(transformers.LogitsProcessor):
+    """A processor that lets a model generate."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, input_ids, scores):
+        self.model.generate(input_ids, max_new_tokens=2, num_beams=1, attention_mask=torch.ones_like(input_ids))
+        return scores
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_search_in_a_processor_is_not_this_search(same):
+    model = make("gpt2", 1)
+    asks = LogitsProcessorList([_Asks(model if same else make("gpt2", 2))])
+    _, trace = recorded(model, 1, logits_processor=asks, **BEAMS)
+    _, plain = recorded(model, 1, **BEAMS)
+    assert repr(trace.beams["generate"].nbest(1)) == repr(plain.beams["generate"].nbest(1))
+    own = trace.attention["transformer.h.0.attn"].raw_tensor
+    assert torch.equal(own, plain.attention["transformer.h.0.attn"].raw_tensor)
+
+
+def test_the_pass_without_prompt_is_apart_from_the_steps():
+    _, trace = recorded(make("gpt2", 1), 1, guidance_scale=1.5)
+    path = "transformer.h.0.attn"
+    assert trace.attention[path].dims[0].extent == 6
+    assert [each.raw_tensor.shape for each in trace.attention.runs(f"{path}.processors")] == [
+        (3, 2, 1, length) for length in range(1, 7)
+    ]
+
+
+@pytest.mark.filterwarnings("default:record. the steps of this generate")
+def test_what_is_not_followed_any_more_is_in_no_step(monkeypatch):
+    def stopped(session, *args):
+        if session.step == 1:
+            raise ValueError("nobody")
+        followed(session, *args)
+
+    followed = Session.stopped
+    monkeypatch.setattr(Session, "stopped", stopped)
+    with pytest.warns(UserWarning, match="ValueError: nobody"):
+        _, trace = recorded(make("gpt2", 1), 1, **BEAMS)
+    events = [each for each in trace.select(kind="attention") if each.path == "transformer.h.0.attn"]
+    assert [each.step for each in events] == [0, 1, None, None, None, None]
+    assert [events[2].values["weights"].dims[0].extent, events[1].values["weights"].dims[1].extent] == [12, 4]
