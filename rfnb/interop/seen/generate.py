@@ -119,9 +119,10 @@ def _told(original: Any, tell: Callable[..., None]) -> Any:
             with session.aside():
                 result = original(self, input_ids, scores, **kwargs)
         else:
+            before = scores.clone() if len(self) else scores  # some processors change scores in place
             with session.aside():
                 result = original(session.watched(self), input_ids, scores, **kwargs)
-            result = session.changed(scores, result)
+            scores, result = before, session.changed(before, result)
         session.safely(tell, self, input_ids, scores, result)
         return result
 

@@ -352,6 +352,31 @@ def test_the_pass_without_prompt_is_apart_from_the_steps():
     ]
 
 
+@pytest.mark.parametrize("config", [{}, BEAMS], ids=str)
+def test_what_a_processor_changes_in_place_is_no_score_of_the_model(config):
+    def change(input_ids, scores):
+        scores[:, 5] = -torch.inf
+        scores[:, 7] += 4
+        return scores
+
+    model = make("gpt2", 1)
+    (out, one), (other, two) = (
+        recorded(model, 1, logits_processor=LogitsProcessorList([_Calls(each)]), **config)
+        for each in (change, lambda ids, scores: change(ids, scores.clone()))
+    )
+    assert torch.equal(out.sequences, other.sequences)
+    for step, same in zip(one.beams["generate"].steps, two.beams["generate"].steps, strict=True):
+        assert step.keys() == same.keys() and all((step[name] == same[name]).all() for name in step)
+
+
+class _Calls(transformers.LogitsProcessor):
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, input_ids, scores):
+        return self.function(input_ids, scores)
+
+
 @pytest.mark.filterwarnings("default:record. the steps of this generate")
 def test_what_is_not_followed_any_more_is_in_no_step(monkeypatch):
     def stopped(session, *args):
