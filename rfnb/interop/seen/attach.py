@@ -6,6 +6,7 @@ switches the fast path off, which changes the last bits of the result. The wrapp
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -88,7 +89,16 @@ def _unwrap(module: torch.nn.Module) -> None:
 class _Seeing(InPlace):
     """The `forward` of a module while it is recorded."""
 
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        # While it is recorded nothing in it is compiled: dynamo would run what it has made of some parts, which then were missing here.
+        dynamo = sys.modules.get("torch._dynamo")
+        self._see = _Seeing._look if dynamo is None else dynamo.disable(_Seeing._look)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._see(self, *args, **kwargs)
+
+    def _look(self, *args: Any, **kwargs: Any) -> Any:
         forward, names = self._function, _names.get()
         if not names or not listening() or _in_backward() != -1:  # a checkpointed call is made once more there
             return forward(*args, **kwargs)

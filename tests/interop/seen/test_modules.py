@@ -325,6 +325,28 @@ def test_a_compiled_module_says_which_one_to_record():
     assert paths(trace) == ["0", ""]
 
 
+def test_a_module_whose_compiled_code_is_called_is_seen_as_a_whole():
+    """A part that was compiled before must not be left out, nor be compiled anew by each recording."""
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    compiled, x = torch.compile(model, backend=backend), torch.randn(2, 3, 4)
+    wanted = compiled(x)
+    made = len(graphs)
+    for _ in range(9):  # torch gives up after 8
+        with rf.record(model=model) as trace:
+            output = compiled(x)
+        assert list(trace.attention) == ["layers.0.self_attn", "layers.1.self_attn"]
+        torch.testing.assert_close(output, wanted)
+    compiled(x)
+    assert len(graphs) == made
+
+
 def test_quantised_modules_say_what_is_missing():
     model = nn.Sequential(torch.ao.nn.quantized.dynamic.Linear(4, 5))
     with pytest.warns(UserWarning) as said, rf.record(model=model) as trace:
