@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.errors import type_error
+from rfnb.core.errors import type_error, value_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +90,7 @@ def array_of(value: Any, where: str) -> Foreign:
 
     Raises:
         TypeError: If it is none, or has entries that are not there, or no numbers.
+        ValueError: If it is a DataArray whose lengths are of another order.
     """
     torch = _torch(value)
     if torch is not None:
@@ -194,10 +195,34 @@ def _of_data_array(value: Any, where: str) -> Foreign:
             labels[str(key)] = [str(label) for label in coordinate.values]
         of = str(key).removesuffix("_lengths")
         if of != str(key) and of in names and of not in inner and coordinate.dtype.kind in "iu":
-            over[of] = np.asarray(coordinate.values), tuple(inner)
+            over[of] = _lengths_left(np.asarray(coordinate.values), value, of, where), tuple(inner)
     found = array_of(value.data, where)
     sparse = value.attrs.get("sparse_dim"), value.attrs.get("sparse_size"), value.attrs.get("sparse_labels")
     return Foreign(found.raw, {}, list(names), labels, over, sparse if isinstance(sparse[1], int) else None)
+
+
+def _lengths_left(lengths: np.ndarray, value: Any, of: str, where: str) -> np.ndarray:
+    """The lengths of an axis, of which `isel` may have taken a part since: then its positions say how much is left.
+
+    Raises:
+        ValueError: If what is left has padding before real entries.
+    """
+    at = np.asarray(value.coords[of].values) if of in value.coords else np.arange(0)
+    if at.dtype.kind not in "iu" or at.ndim != 1 or not at.size or not lengths.size:
+        return lengths
+    left, in_order = lengths, bool((at[1:] > at[:-1]).all())
+    if lengths.max() > len(at):
+        real = at < lengths[..., None]
+        left = real.sum(-1)
+        in_order = bool((real == (np.arange(len(at)) < left[..., None])).all())
+    if not in_order:
+        raise value_error(
+            f"{where}: {of} is in another order than that of its lengths.",
+            [("given", _described(value)), (of, f"{len(at)} positions"), (f"{of}_lengths", lengths.shape)],
+            "Lengths count from the start on, in the order of the positions.",
+            f'x.sortby("{of}")    # or x.drop_vars("{of}_lengths")',
+        )
+    return left
 
 
 def _counts(coordinate: np.ndarray) -> bool:

@@ -89,6 +89,33 @@ def test_lengths_given_besides_win_over_those_of_the_array():
     assert rf.named(array, lengths=[3, 1]).dims[1].lengths.tolist() == [3, 1]
 
 
+def test_a_part_of_an_axis_has_the_lengths_that_are_left():
+    array = rf.to_xarray(letters())  # lengths 4 and 2
+    for part, lengths in ((slice(3), [3, 2]), (slice(1, None), [3, 1]), (slice(None, None, 2), [2, 1]), ([1], [1, 1])):
+        assert rf.named(array.isel(time=part)).dims[1].lengths.tolist() == lengths
+    assert rf.named(array.isel(batch=[1])).dims[1].lengths.tolist() == [2]
+
+
+def test_positions_of_others_are_no_part_of_an_axis():
+    array = rf.to_xarray(letters()).assign_coords(time=[1, 2, 3, 4])
+    assert rf.named(array).dims[1].lengths.tolist() == [4, 2]
+
+
+def test_an_axis_in_another_order_has_no_lengths():
+    with raises_message(
+        ValueError,
+        """
+        named: time is in another order than that of its lengths.
+          given         xarray.core.dataarray.DataArray (2, 4, 3) float32
+          time          4 positions
+          time_lengths  (2,)
+        Lengths count from the start on, in the order of the positions.
+            x.sortby("time")    # or x.drop_vars("time_lengths")
+        """,
+    ):
+        rf.named(rf.to_xarray(letters()).isel(time=slice(None, None, -1)))
+
+
 def test_data_arrays_are_drawn():
     array = rf.to_xarray(letters())
     head = rf.show(array).spec.head
