@@ -41,7 +41,7 @@ class FrameBatch:
 
         Raises:
             ShapeError: If the array has not these axes, or there is not a length for each sequence.
-            ValueError: If a length is longer than the array, or no number of frames.
+            ValueError: If a length is longer than the array, or no number of frames; or lengths are given with a Tensor.
         """
         words = layout.split()
         if sorted(words) != sorted(("batch", "time", last)):
@@ -52,6 +52,13 @@ class FrameBatch:
                 f'rf.{what}(..., layout="batch time {last}")',
             )
         if isinstance(given, Tensor):
+            if lengths is not None:
+                raise value_error(
+                    f"{what}: a Tensor has its lengths.",
+                    [(name, ", ".join(dim.short_repr() for dim in given.dims)), ("lengths", type(lengths).__name__)],
+                    "They are those of its time; other ones are of a raw array.",
+                    f"rf.{what}({name if name.isidentifier() else 'encoder'}.raw_tensor, lengths, ...)",
+                )
             return _of_tensor(what, given, name)
         raw = given if isinstance(given, torch.Tensor) else torch.as_tensor(np.asarray(given))
         if raw.ndim == 2:  # one sequence

@@ -36,6 +36,19 @@ def test_probabilities():
     )
 
 
+def test_lengths_beside_those_of_a_tensor():
+    named = rf.named(scores(2, 7, 5), "batch time vocab", lengths=[7, 5])
+    named.feature_dim = named.dims[2]
+    assert message(ValueError, lambda: output(named, [7, 3])) == (
+        "ctc_output: a Tensor has its lengths.\n"
+        "  logits   batch=2, time<=7, vocab=5\n"
+        "  lengths  list\n"
+        "They are those of its time; other ones are of a raw array.\n"
+        "    rf.ctc_output(logits.raw_tensor, lengths, ...)"
+    )
+    assert output(named).greedy()[1].frames == 5
+
+
 def test_nan_in_a_real_frame():
     bad = scores(2, 7, 5)
     bad[1, 3, 2] = float("nan")
