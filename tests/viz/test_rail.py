@@ -146,6 +146,12 @@ def test_samples_that_do_not_fit_are_refused():
         "  samples    (80,), (80,), (80,)\n"
         "The samples are (batch, samples), or a list of (samples,); of one sequence (samples,)."
     )
+    assert message(samples=np.zeros((2, 80)), sampling_rate=RATE, frame_shift=-0.01) == (
+        "attention: frame_shift is no time.\n"
+        "  frame_shift  -0.01\n"
+        "It is in seconds, from a frame to the next.\n"
+        "    frame_shift=0.02"
+    )
     bad = np.zeros((2, 80))
     bad[1, 7] = np.nan
     assert message(samples=bad, sampling_rate=RATE) == (

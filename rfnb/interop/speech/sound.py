@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import value_error
-from rfnb.viz.attention.rail import sounds
+from rfnb.viz.attention.rail import check_frame_shift, sounds
 
 
 class Sound:
@@ -34,13 +34,7 @@ class Sound:
                 len(self._samples[longest]) / rate / int(lengths[longest]),
                 "about: samples / frames",
             )
-        if self.frame_shift is not None and not self.frame_shift > 0:
-            raise value_error(
-                f"{what}: frame_shift is no time.",
-                [("frame_shift", shift)],
-                "It is in seconds, from a frame to the next.",
-                "frame_shift=0.02",
-            )
+        check_frame_shift(what, self.frame_shift)
 
     def of(self, seq: int) -> np.ndarray | None:
         """The samples of a sequence."""

@@ -42,13 +42,14 @@ def with_rail(
         words: Of each sequence, first frame, the one after the last, and text.
 
     Raises:
-        ValueError: If samples do not fit the sequences, have no rate or NaN, or there is no such kind.
+        ValueError: If samples do not fit the sequences, have no rate or NaN, frame_shift is no time, or there is no such kind.
     """
     seqs = spec.head["seqs"]
     rail: dict[str, Any] = {"words": [list(map(list, own)) for own in words or [[] for _ in seqs]]}
     blocks = dict(spec.blocks)
     if samples is not None:
         _check_kind(kind)
+        check_frame_shift("attention", frame_shift)
         rows = sounds("attention", _EXAMPLE, samples, sampling_rate, len(seqs))
         assert sampling_rate is not None
         draw = _spectrogram if kind == "spectrogram" else _waveform
@@ -110,6 +111,17 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
             "Samples are numbers, usually from -1 to 1.",
         )
     return rows
+
+
+def check_frame_shift(what: str, frame_shift: float | None) -> None:
+    """Raise a ValueError if that is no time from a frame to the next; None is not known, and fine."""
+    if frame_shift is not None and not frame_shift > 0:
+        raise value_error(
+            f"{what}: frame_shift is no time.",
+            [("frame_shift", frame_shift)],
+            "It is in seconds, from a frame to the next.",
+            "frame_shift=0.02",
+        )
 
 
 def _check_kind(kind: str) -> None:
