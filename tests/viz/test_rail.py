@@ -168,3 +168,24 @@ def test_samples_that_do_not_fit_are_refused():
         "Above the columns is a spectrogram or a waveform.\n"
         '    rf.viz.attention(weights, samples=samples, sampling_rate=16000, rail="waveform")'
     )
+
+
+def test_maps_of_other_targets_have_the_same_sound():
+    weights = {"encoder": np.full((2, 1, 5, 5), 0.2), "cross": np.full((2, 1, 3, 5), 0.2)}
+    samples = np.stack([tone(500, 0.5), tone(1500, 0.5)])
+    spec = rf.viz.attention(weights, samples=samples, sampling_rate=RATE, frame_shift=0.1).spec
+    seqs, rail = spec.head["seqs"], spec.blocks["rail"]
+    assert [seq["row_len"] for seq in seqs] == [5, 5, 3, 3] and len(rail) == 4
+    assert np.array_equal(rail[:2], rail[2:]) and not np.array_equal(rail[0], rail[1])
+
+
+def test_maps_whose_sources_are_no_frames_have_no_sound():
+    weights = {"decoder": np.full((3, 3), 1 / 3), "cross": np.full((3, 5), 0.2)}
+    with pytest.raises(ValueError) as error:
+        rf.viz.attention(weights, samples=tone(500, 0.5), sampling_rate=RATE)
+    assert str(error.value) == (
+        "attention: the sources of some maps are no frames of the sound.\n"
+        "  sources  3 and 5, of sequence 0\n"
+        "A sound is above all maps, so their sources are its frames: draw those of others apart.\n"
+        '    rf.viz.attention(weights["cross"], samples=samples, sampling_rate=16000)'
+    )

@@ -50,12 +50,13 @@ def with_rail(
     if samples is not None:
         _check_kind(kind)
         check_frame_shift("attention", frame_shift)
-        rows = sounds("attention", _EXAMPLE, samples, sampling_rate, len(seqs))
+        places = _places(spec)
+        rows = sounds("attention", _EXAMPLE, samples, sampling_rate, 1 + max(places.values(), default=-1))
         assert sampling_rate is not None
         draw = _spectrogram if kind == "spectrogram" else _waveform
         drawn = []
-        for seq, row in zip(seqs, rows):
-            frames = seq["col_len"]
+        for number, seq in enumerate(seqs):
+            row, frames = rows[places[number]], seq["col_len"]
             step = len(row) / max(1, frames) if frame_shift is None else frame_shift * sampling_rate
             count = min(_MOST, frames * max(1, round(step / sampling_rate / _STEP)))
             drawn.append(draw(row, count, step * frames / max(1, count), sampling_rate))
@@ -111,6 +112,30 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
             "Samples are numbers, usually from -1 to 1.",
         )
     return rows
+
+
+def _places(spec: Spec) -> dict[int, int]:
+    """The sequence of the batch that each entry in the list of sequences is; maps of other targets have entries of their own.
+
+    Raises:
+        ValueError: If the sources of a sequence are not equally many in all maps, so that not all of them are its frames.
+    """
+    places: dict[int, int] = {}
+    for entry in spec.head["maps"]:
+        for place, number in enumerate(entry["seqs"]):
+            places.setdefault(number, place)
+    cols: dict[int, set[int]] = {}
+    for number, place in places.items():
+        cols.setdefault(place, set()).add(spec.head["seqs"][number]["col_len"])
+    several = next((place for place, own in cols.items() if len(own) > 1), None)
+    if several is not None:
+        raise value_error(
+            "attention: the sources of some maps are no frames of the sound.",
+            [("sources", f"{' and '.join(map(str, sorted(cols[several])))}, of sequence {several}")],
+            "A sound is above all maps, so their sources are its frames: draw those of others apart.",
+            'rf.viz.attention(weights["cross"], samples=samples, sampling_rate=16000)',
+        )
+    return places
 
 
 def check_frame_shift(what: str, frame_shift: float | None) -> None:
