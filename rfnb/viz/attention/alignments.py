@@ -38,7 +38,7 @@ def spec(
         dims=["batch", "label", "frame" if first.frame_shift is None else "time (s)"],
         target=[one.rows for one in every],
         source=[_times(one) for one in every],
-        names=[f"{one.name}: {one.text}" for one in every],
+        names=_names(every),
         slider="map",
         title=title or f"{first.kind} alignment",
     )
@@ -52,6 +52,13 @@ def spec(
     samples = None if any(one.samples is None for one in every) else [one.samples for one in every]
     words = [[(word.start, word.end, word.text) for word in one.words] for one in every]
     return with_rail(bare, samples, first.sampling_rate, first.frame_shift, kind=rail, words=words)
+
+
+def _names(every: Sequence[LabelAlignment]) -> list[str]:
+    """A name for each, none of them twice: those of several outputs have the same, and a view has one place for a name."""
+    names = [f"{one.name}: {one.text}" for one in every]
+    before = [names[:place].count(name) for place, name in enumerate(names)]
+    return [f"{name} ({count + 1})" if count else name for name, count in zip(names, before)]
 
 
 def _times(one: LabelAlignment) -> list[str]:

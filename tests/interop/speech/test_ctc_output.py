@@ -191,3 +191,12 @@ def test_sequences_without_frames_and_references_without_labels():
     first, second = ctc.align(["", ""])
     assert first.path.tolist() == [0, 0, 0] and second.path.tolist() == [] and not second.labels
     assert ctc.greedy()[1].text == "" and second.log_prob_of_all == 0
+
+
+def test_alignments_of_equal_texts_have_their_own_words():
+    first, second = (rf.ctc_output(logits(1, 12, 6, seed=seed), vocab="-|ABCD") for seed in (1, 2))
+    every = [*first.align(["AB"]), *second.align(["AB"]), *second.align(["CD"])]
+    head = rf.show(every).spec.head
+    assert [seq["label"] for seq in head["seqs"]] == ["sequence 0: AB", "sequence 0: AB (2)", "sequence 0: CD"]
+    wanted = [[[word.start, word.end, word.text] for word in one.words] for one in every]
+    assert head["rail"]["words"] == wanted and wanted[0] != wanted[1]
