@@ -52,16 +52,16 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
     states, of_python, of_numpy = generators(), random.getstate(), np.random.get_state()
     modules = list(root.modules()) if isinstance(root, torch.nn.Module) else []
     flags = [(module, module.training) for module in modules]
-    buffers = [(module, dict(module._buffers)) for module in modules]
-    values = [
-        (each, each._version, each.detach().clone()) for _, of in buffers for each in of.values() if each is not None
-    ]
+    scripted = torch.jit.ScriptModule  # its program holds its buffers: they cannot be other ones
+    buffers = [(module, dict(module._buffers)) for module in modules if not isinstance(module, scripted)]
+    held = {id(each): each for module in modules for each in module._buffers.values() if each is not None}
+    values = [(each, each.detach().clone()) for each in held.values()]
     with ExitStack() as stack:
         if isinstance(root, Module):
             of_rf = get_random_state()
             stack.callback(lambda: set_random_state(of_rf))
             auxiliary = [each.raw_tensor for _, each in root.named_parameters() if each.auxiliary]
-            values += [(each, each._version, each.detach().clone()) for each in auxiliary]
+            values += [(each, each.detach().clone()) for each in auxiliary]
             if evaluating:
                 stack.enter_context(init_forward_step_run_ctx())
         if evaluating:
@@ -76,10 +76,8 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
             for module, of in buffers:
                 module._buffers.clear()
                 module._buffers.update(of)
-            with torch.no_grad():
-                for each, version, value in values:
-                    if each._version != version:
-                        each.copy_(value)
+            for each, value in values:  # all: batch norm changes its statistics without another version of them
+                each.data.copy_(value)
             set_generators(states)
             random.setstate(of_python)
             np.random.set_state(of_numpy)

@@ -154,6 +154,50 @@ def test_the_example_touches_neither_flags_nor_buffers_nor_gradients():
     assert torch.equal(torch.rand(3), expected)
 
 
+class PartlyScripted(Tagger):
+    """Its batch norm is a program of torch.jit."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.jit.script(self.norm)
+
+
+@pytest.mark.filterwarnings("ignore:record. this module cannot be seen into")
+def test_the_example_of_a_model_with_a_scripted_part_changes_nothing():
+    model, x = made(PartlyScripted), batches(1)[0]
+    optimizer, before = torch.optim.SGD(model.parameters(), 0.1), state_of(model)
+    torch.manual_seed(4)
+    expected = torch.rand(3)
+    torch.manual_seed(4)
+
+    def example():
+        torch.rand(100)
+        with torch.no_grad():
+            model.norm.running_mean.add_(1)
+        return model(x)
+
+    with rf.watch(model, optimizer, example=example) as watch:
+        assert len(watch.examples) == 1
+    assert_equal_states(before, state_of(model))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_doing_a_batch_once_more_leaves_the_statistics_of_batch_norm():
+    def trained_on(watched):
+        model, data = made(Tagger), batches(2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.0)
+        watch = rf.watch(model, optimizer, on_nan="warn") if watched else None
+        for ids in data:
+            (loss_of(model, ids) * float("inf")).backward()
+        if watch is not None:
+            with pytest.warns(UserWarning, match="is NaN or infinite"):
+                optimizer.step()
+            watch.close()
+        return dict(model.named_buffers())
+
+    assert_equal_states(trained_on(False), trained_on(True))
+
+
 def test_a_copy_of_a_watched_model_is_a_model_of_its_own():
     model = made(Tagger)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
