@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from typing import Any, Protocol
 
 import torch
@@ -26,25 +27,25 @@ class Watcher(Protocol):
         """The gradients of these parameters are about to be clipped."""
 
 
-_lock = threading.Lock()
-_watchers: list[Watcher] = []
+_lock = threading.RLock()
+_watchers: list[weakref.ref[Watcher]] = []  # one that nobody has closed goes with its model
 _put: list[tuple[Any, str, Any, Any]] = []  # home, name, what was there, what is there now
 
 
 def see(watcher: Watcher) -> None:
     """Tell a watcher from here on."""
     with _lock:
-        _watchers.append(watcher)
+        _watchers.append(weakref.ref(watcher, lambda _: see_no_more(None)))
         if not _put:
             _replace(torch.autograd, "backward", _told_backward)
             if hasattr(clip_grad, _CLIP):
                 _replace(clip_grad, _CLIP, _told_clip)
 
 
-def see_no_more(watcher: Watcher) -> None:
-    """Tell it no more; after the last one all is as it was."""
+def see_no_more(watcher: Watcher | None) -> None:
+    """Tell it no more, nor those that are gone; after the last one all is as it was."""
     with _lock:
-        _watchers[:] = [other for other in _watchers if other is not watcher]
+        _watchers[:] = [other for other in _watchers if other() not in (watcher, None)]
         if not _watchers:
             for home, name, was, now in _put:
                 if getattr(home, name) is now:
@@ -65,10 +66,14 @@ def _replace(home: Any, name: str, told: Any) -> None:
 
 
 def _told_backward(tensors: Any, *_: Any, **__: Any) -> None:
-    for watcher in list(_watchers):
+    for watcher in _told():
         watcher.saw_backward(tensors)
 
 
 def _told_clip(parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
-    for watcher in list(_watchers):
+    for watcher in _told():
         watcher.saw_clip(parameters, max_norm, total_norm)
+
+
+def _told() -> list[Watcher]:
+    return [watcher for each in list(_watchers) if (watcher := each()) is not None]

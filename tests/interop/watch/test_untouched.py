@@ -1,9 +1,11 @@
 """Watching changes nothing: parameters, buffers, random generators and copies are what they are without it, and nothing stays."""
 
 import copy
+import gc
 import io
 import pickle
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -196,6 +198,19 @@ def test_doing_a_batch_once_more_leaves_the_statistics_of_batch_norm():
         return dict(model.named_buffers())
 
     assert_equal_states(trained_on(False), trained_on(True))
+
+
+def test_a_watch_that_nobody_has_closed_goes_with_its_model():
+    model = made(Tagger)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    rf.watch(model, optimizer, activations=1)
+    train(model, optimizer, batches(2))
+    gone = weakref.ref(model)
+    assert torch.autograd.backward is not AS_THEY_WERE[0]
+    del model, optimizer
+    gc.collect()
+    assert gone() is None
+    assert [getattr(home, name) for home, name in HOMES] == AS_THEY_WERE
 
 
 def test_a_copy_of_a_watched_model_is_a_model_of_its_own():
