@@ -7,27 +7,49 @@ from typing import Any
 
 import torch
 
-from rfnb.core.errors import message
+from rfnb.core.errors import message, runtime_error
 
 
 class Kept:
-    """A raw tensor without copy, for later.
+    """A raw tensor of a call, to be read later as it was then; no copy, but where nobody could tell that it was changed.
 
     Args:
         raw: Detached from its gradient.
-        copy: Whether it will be changed in place: a parameter that is trained.
+        what: Its name in the sentence of `read`.
+        copy: Whether it will be changed in place. Default: of inference mode, where torch does not count changes.
     """
 
-    __slots__ = ("raw", "_version")
+    __slots__ = ("raw", "_what", "_version")
 
-    def __init__(self, raw: torch.Tensor, *, copy: bool = False):
-        self.raw = raw.detach().clone() if copy else raw.detach()
-        self._version = version_of(self.raw)
+    def __init__(self, raw: torch.Tensor, what: str = "values", *, copy: bool | None = None):
+        raw = raw.detach()
+        self.raw = raw.clone() if copy or (copy is None and raw.is_inference()) else raw
+        self._what, self._version = what, version_of(self.raw)
 
     @property
     def is_same(self) -> bool:
         """Whether nobody has changed it in place."""
         return version_of(self.raw) == self._version
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of the tensor."""
+        return self.raw.numel() * self.raw.element_size()
+
+    def read(self) -> torch.Tensor:
+        """The tensor.
+
+        Raises:
+            RuntimeError: If it was changed in place since.
+        """
+        if not self.is_same:
+            raise runtime_error(
+                f"attention: the {self._what} of this call are not what they were.",
+                [(self._what, f"{tuple(self.raw.shape)}, changed in place after the call")],
+                "Weights are made of queries and keys when they are looked at first. Look before the model changes them:",
+                "trace.attention[path]    # inside of `with rf.record(...)`, after the call",
+            )
+        return self.raw
 
 
 def version_of(raw: torch.Tensor) -> int:

@@ -258,6 +258,8 @@ class Names:
         """The array that an event has of a result: itself, or where values are kept a copy, since models change some in place."""
         if not self.values:
             return raw
+        if raw.is_inference():  # whether it was changed since the last copy is not counted
+            return raw.detach().clone()
         version, memory = version_of(raw), memory_of(raw)
         look = id(raw) if memory is None else (raw.data_ptr(), raw.shape, raw.stride())
         known = self._copies.get(look)

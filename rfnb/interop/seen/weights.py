@@ -11,40 +11,15 @@ from typing import Any
 
 import torch
 
-from rfnb.core.errors import runtime_error
-
-
-class Kept:
-    """A tensor of a call, to be read later as it was then; no copy, unless it is one that is changed in place."""
-
-    def __init__(self, raw: torch.Tensor, what: str):
-        raw = raw.detach()
-        # A buffer that was written to will be again: a static cache of keys. Without a counter one could not tell.
-        if raw.is_inference() or raw._version:
-            raw = raw.clone()
-        self._raw, self._what = raw, what
-        self._version = None if raw.is_inference() else raw._version
-        self.num_bytes = raw.numel() * raw.element_size()
-
-    def read(self) -> torch.Tensor:
-        """The tensor.
-
-        Raises:
-            RuntimeError: If it was changed in place since.
-        """
-        if self._version is not None and self._raw._version != self._version:
-            raise runtime_error(
-                f"attention: the {self._what} of this call are not what they were.",
-                [(self._what, f"{tuple(self._raw.shape)}, changed in place after the call")],
-                "Weights are made of queries and keys when they are looked at first. Look before the model changes them:",
-                "trace.attention[path]    # inside of `with rf.record(...)`, after the call",
-            )
-        return self._raw
+from rfnb.interop.seen.kept import Kept, version_of
 
 
 def keep(raw: Any, what: str) -> Any:
     """A `Kept`; of a nested tensor one for each of its sequences."""
-    return [Kept(part, what) for part in raw.detach().unbind()] if raw.is_nested else Kept(raw, what)
+    if raw.is_nested:
+        return [keep(part, what) for part in raw.detach().unbind()]
+    # A buffer that was written to will be again: a static cache of keys.
+    return Kept(raw, what, copy=True if version_of(raw) else None)
 
 
 def bytes_of(kept: Any) -> int:

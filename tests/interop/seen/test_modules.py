@@ -153,6 +153,23 @@ def test_results_gradients_and_random_numbers_are_the_same(options):
     assert not wrapped(model)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_values_are_those_of_the_call_where_a_caller_changes_them_and_returns_them_again(mode):
+    class Adds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Identity()
+
+        def forward(self, x):
+            return self.inner(x + 1).add_(10)
+
+    model = Adds()
+    with rf.record(model=model, values=True) as trace, mode():
+        model(torch.zeros(2))
+    made = {event.path: event.values["outputs"][0][1].raw_tensor.tolist() for event in trace.events}
+    assert made == {"inner": [1, 1], "": [11, 11]}
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)])
 def test_in_modes_of_torch(mode):
     model = Model()

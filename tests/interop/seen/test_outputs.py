@@ -95,6 +95,15 @@ def test_scores_that_are_changed_in_place_are_said():
     assert str(said[0].message).startswith("record: scores were changed in place before somebody looked at the output.")
 
 
+def test_scores_of_inference_mode_are_those_before_a_change_in_place():
+    model = Model()
+    with rf.record(model=model) as trace, torch.inference_mode():
+        scores = model(ids())
+        expected = scores.clone()
+        scores[..., 3] = -torch.inf
+    assert torch.equal(trace.by_path("outputs")["last"][0].values["logits"].raw_tensor, expected)
+
+
 def test_a_page_shows_the_output_with_its_labels():
     model = Model()
     with rf.record(model=model, labels=list("abcdefgh")) as trace:

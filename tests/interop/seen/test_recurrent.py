@@ -215,6 +215,16 @@ def test_weights_may_change_behind_a_step_of_training():
     check(trace, "rnn", module, reference, [7] * 3)
 
 
+def test_inference_mode_keeps_what_is_changed_in_place_later():
+    module, x = nn.LSTM(2, 5, batch_first=True).eval(), torch.randn(3, 7, 2)
+    reference = expected(module, x, [7] * 3)
+    with torch.inference_mode(), rf.record(model={"rnn": module}) as trace:
+        given = x.clone()
+        module(given)[0].zero_()
+        given.zero_()
+    check(trace, "rnn", module, reference, [7] * 3)
+
+
 def test_weights_that_change_outside_of_training_are_said():
     module = nn.LSTM(2, 5, batch_first=True).eval()
     with rf.record(model={"rnn": module}) as trace:
