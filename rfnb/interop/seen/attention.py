@@ -14,10 +14,12 @@ import torch
 import torch.nn.functional as F
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import runtime_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
+from rfnb.interop.seen.kept import Kept
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe, probe_later
@@ -218,9 +220,25 @@ def softmax_inside(call: Call, result: torch.Tensor) -> bool:
     unbatched = inside["query"].ndim == 2
     raw = raw[0] if unbatched else raw
     dims = _of_multi_head(call, inside, raw.shape[-3:])
-    mask = _mask_of(inside, raw)
-    probe("attention", **described(raw, dims, mask))
+    mask, kept = _mask_of(inside, raw), Kept(raw)
+    probe_later("attention", Later(lambda: described(unchanged(kept), dims, mask), kept.num_bytes))
     return True
+
+
+def unchanged(kept: Kept) -> torch.Tensor:
+    """The weights that a softmax has made.
+
+    Raises:
+        RuntimeError: If they were changed in place since.
+    """
+    if not kept.is_same:
+        raise runtime_error(
+            "attention: the weights of this call are not what they were.",
+            [("weights", f"{tuple(kept.raw.shape)}, changed in place after the softmax")],
+            "What a softmax makes is kept without copy. Let the model make a new tensor where it changes them:",
+            "weights = weights.masked_fill(mask, 0)    # not masked_fill_",
+        )
+    return kept.raw
 
 
 def _of_multi_head(call: Call, inside: dict[str, Any], shape: Sequence[int]) -> list[Dim]:

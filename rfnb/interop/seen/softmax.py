@@ -16,12 +16,13 @@ from typing import Any
 import torch
 
 from rfnb.core.tensor import Tensor
-from rfnb.interop.seen.attention import described, softmax_inside
+from rfnb.interop.seen.attention import described, softmax_inside, unchanged
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.hf_softmax import attention_around
+from rfnb.interop.seen.kept import Kept
 from rfnb.interop.seen.sides import around, heads_in, inputs_of, sides, weights_dims
-from rfnb.trace.probe import listening, probe, trace_context
+from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 # "Attention", "attn", "self_att", "AttDecoder"; not "attribute", "pattern".
 _WORD = re.compile(r"attention|attn|(?:^|[^a-z])att(?![a-z])", re.IGNORECASE)
@@ -71,22 +72,26 @@ def _offer(call: Call, raw: torch.Tensor) -> None:
     elif len(front) == 2 and front[1] == 1 and front[0] in _batches(call):
         return _offer_row(call, raw[:, 0], int(front[0]))
     dims, sizes = weights_dims(call, raw.shape)
-    probe("attention", **described(raw.reshape(sizes), dims, None))
+    kept = Kept(raw)
+    probe_later("attention", Later(lambda: described(unchanged(kept).reshape(sizes), dims, None), kept.num_bytes))
 
 
 def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:
     """The weights [batch, source] of one target: a step of the module around, in which this one is called several times."""
     batch_dim, _, source = sides(call, batch, 1, raw.shape[-1])
     dims = [batch_dim, source] if batch_dim is not None else [source]
-    weights = Tensor("weights", dims, raw_tensor=raw)
+    kept = Kept(raw)
+    later = Later(
+        lambda: {"weights": Tensor("weights", dims, raw_tensor=unchanged(kept)), "axis": source}, kept.num_bytes
+    )
     if call.outer is None:
-        probe("attention", weights=weights, axis=source)
+        probe_later("attention", later)
         return
     steps = call.outer.seen.setdefault("attention_steps", {})
     step = steps[call.path] = steps.get(call.path, -1) + 1
     with trace_context.scope(""):
         trace_context.at_step(step)
-        probe("attention", weights=weights, axis=source)
+        probe_later("attention", later)
 
 
 def _batches(call: Call) -> set[int]:

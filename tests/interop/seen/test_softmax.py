@@ -107,6 +107,36 @@ def test_the_softmax_says_which_axis_the_source_is():
     assert [dim.extent for dim in weights.dims] == [BATCH, SOURCES] and weights.dims[0].kind == "batch"
 
 
+class Banned(nn.Module):
+    """Attention that changes its weights in place."""
+
+    def forward(self, x):
+        weights = (x @ x.transpose(1, 2)).softmax(-1)
+        self.weights = weights.clone()
+        return weights.masked_fill_(torch.eye(x.shape[1]) > 0, 0) @ x
+
+
+def test_weights_that_the_model_changes_in_place_are_refused():
+    model = nn.ModuleDict({"attention": Banned()})
+    with rf.record(model=model) as trace, torch.no_grad():
+        model["attention"](torch.randn(BATCH, SOURCES, WIDTH))
+    with pytest.raises(RuntimeError) as error:
+        trace.attention["attention"]
+    assert str(error.value) == (
+        "attention: the weights of this call are not what they were.\n"
+        "  weights  (3, 7, 7), changed in place after the softmax\n"
+        "What a softmax makes is kept without copy. Let the model make a new tensor where it changes them:\n"
+        "    weights = weights.masked_fill(mask, 0)    # not masked_fill_"
+    )
+
+
+def test_weights_of_inference_mode_are_those_of_the_softmax():
+    model = nn.ModuleDict({"attention": Banned()})
+    with rf.record(model=model) as trace, torch.inference_mode():
+        model["attention"](torch.randn(BATCH, SOURCES, WIDTH))
+    assert torch.equal(trace.attention["attention"].raw_tensor, model["attention"].weights)
+
+
 def test_nothing_changes_in_training():
     model, x = SelfAttention(WAYS[2]), torch.randn(BATCH, SOURCES, WIDTH)
     softmax = torch.Tensor.softmax
