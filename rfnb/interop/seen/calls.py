@@ -26,7 +26,6 @@ class Call:
         path: Its path in the model of the recording.
         outer: The call that it is in; None of an outermost one.
         names: The dims of raw tensors.
-        root: The outermost call around it, or itself.
         dims: Those of its inputs.
         made: Of an outermost call, the dims of the data that were new in it.
         masks: Of an outermost call, the masks that were looked at, by id.
@@ -39,7 +38,6 @@ class Call:
         "outer",
         "names",
         "seen",
-        "root",
         "dims",
         "made",
         "masks",
@@ -47,6 +45,7 @@ class Call:
         "_kwargs",
         "_inputs",
         "_tensors",
+        "_root",
     )
 
     def __init__(
@@ -55,13 +54,19 @@ class Call:
         self.module, self.path, self.outer, self.names = module, path, outer, names
         self.seen: dict[str, Any] = {}
         self.dims: list[Dim] = []
-        self.root: Call = self if outer is None else outer.root
+        self._root: Call | None = None if outer is None else outer.root
         if outer is None:
             self.made: list[Dim] = []
             self.masks: dict[int, torch.Tensor] = {}
         self._tensors: list[tuple[str, torch.Tensor]] | None = None
         self._args, self._kwargs = args, kwargs
         self._inputs: dict[str, Any] | None = None
+
+    @property
+    def root(self) -> Call:
+        """The outermost call around it, or itself."""
+        # Not held by itself: what it has got, on a GPU maybe, would wait for the garbage collector.
+        return self if self._root is None else self._root
 
     @property
     def inputs(self) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -64,3 +67,17 @@ def test_two_recordings_of_a_model_end_in_any_order(model):
     second.__exit__(None, None, None)
     assert (one.counts()["attention"], two.counts()["attention"]) == (1, 2)
     assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_what_a_call_got_is_free_when_it_has_returned(model):
+    ids = torch.randint(11, (2, 5))
+    with rf.record(model=model, kinds="attention"), torch.no_grad():
+        gc.collect()
+        gc.disable()
+        try:
+            model(ids)
+            held = weakref.ref(ids)
+            del ids
+            assert held() is None
+        finally:
+            gc.enable()
