@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.masks import add_lengths
 from rfnb.interop.seen.readers import reads
-from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, is_elementwise, roles_for, roles_guessed
+from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, roles_for, roles_guessed
 from rfnb.interop.seen.said import FIRST, OUTPUT, fits, names_for
 from rfnb.trace.probe import listening, probe
 
@@ -82,8 +82,8 @@ def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed:
     return dims
 
 
-def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor]]:
-    """Give dims to what a call returns, where its readers have not; the tensors of it by name.
+def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, ...]]]:
+    """Give dims to what a call returns, where its readers have not; the tensors of it by name, with these.
 
     Raises:
         ShapeError: If names that the user gave do not fit.
@@ -92,21 +92,18 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor]]:
     told = names.told_of(call.module)
     if told:
         _apply_to_result(call, told, outputs)
-    for _, raw in outputs:
-        if names.of(raw) is not None:
-            continue
-        like = next((each for _, each in call.tensors() if each.shape == raw.shape), None)
-        dims = None
-        if like is not None and (is_elementwise(call.module) or None not in names.axes(like)):
-            dims = names.of(like)
-            known = names.axes(raw)
-            if dims is not None and any(a is not None and a is not b for a, b in zip(known, dims)):
-                dims = None
-        if dims is not None:
-            names.give(raw, dims)
-        else:
-            names.dims(raw, [None] * raw.ndim, call, guessed=True)
-    return outputs
+    return [(name, raw, names.of(raw) or _returned(call, raw)) for name, raw in outputs]
+
+
+def _returned(call: Call, raw: torch.Tensor) -> tuple[Dim, ...]:
+    """The dims of a result that nobody has said: those of the first input of this shape, unless views tell of others."""
+    names = call.names
+    like = next((each for _, each in call.tensors() if each.shape == raw.shape), None)
+    dims, known = names.of(like) if like is not None else None, names.axes_of_views(raw)
+    if dims is None or any(own is not None and own is not dim for own, dim in zip(known, dims)):
+        return names.dims(raw, [None] * raw.ndim, call, guessed=True)
+    names.give(raw, dims)
+    return dims
 
 
 @reads(torch.nn.Linear)
@@ -139,7 +136,9 @@ def convolution(call: Call, result: Any) -> None:
         call.names.dims(each, new, call)
 
 
-def tell_call(call: Call, outputs: list[tuple[str, torch.Tensor]], raised: str | None = None) -> None:
+def tell_call(
+    call: Call, outputs: Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]], raised: str | None = None
+) -> None:
     """Offer the `module` event of a call."""
     if not listening("module"):
         return
@@ -148,11 +147,8 @@ def tell_call(call: Call, outputs: list[tuple[str, torch.Tensor]], raised: str |
         (name, names.seen(raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)))
         for name, raw in call.tensors()
     ]
-    made = [
-        (name, names.seen(raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)))
-        for name, raw in outputs
-    ]
-    for (_, raw), (_, tensor) in zip(outputs, made) if names.values else ():
+    made = [(name, names.seen(raw, dims)) for name, raw, dims in outputs]
+    for (_, raw, _), (_, tensor) in zip(outputs, made) if names.values else ():
         tensor._raw = names.kept(raw)
     if raised is None:
         probe("module", inputs=inputs, outputs=made, module=type(call.module).__name__)

@@ -101,8 +101,10 @@ class Names:
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
         """For each axis the dim that it has for sure, as the axis of known memory; or None."""
         known = self.of(raw)
-        if known is not None:
-            return list(known)
+        return list(known) if known is not None else self.axes_of_views(raw)
+
+    def axes_of_views(self, raw: torch.Tensor) -> list[Dim | None]:
+        """The same by other looks at its memory."""
         return [dim if dim is None else self._now.get(dim, dim) for dim in self._layouts.axes(raw)]
 
     def tensor(self, raw: torch.Tensor, roles: Sequence[Role], call: Any = None, *, name: str = "seen") -> Tensor:
@@ -135,7 +137,7 @@ class Names:
         known = self.of(raw)
         if known is not None and (guessed or not any(map(self._doubted, known, roles))):
             return known
-        axes: list[Dim | None] = list(known) if known is not None else self.axes(raw)
+        axes: list[Dim | None] = list(known) if known is not None else self.axes_of_views(raw)
         if not guessed:
             for axis, (dim, role) in enumerate(zip(axes, roles)):
                 if isinstance(role, Dim):

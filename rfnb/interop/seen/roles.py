@@ -167,21 +167,3 @@ def _ctc(module: nn.CTCLoss, name: str, raw: torch.Tensor) -> Roles | None:
     if name == "log_probs":
         return ["time", "batch", "vocab"]
     return ["batch", "target"] if name == "targets" and raw.ndim == 2 else None
-
-
-def is_elementwise(module: nn.Module) -> bool:
-    """Whether what a module returns has the axes of its input, whatever they are."""
-    kind: Any = type(module)
-    return _is_elementwise(kind)
-
-
-@functools.cache
-def _is_elementwise(kind: Any) -> bool:
-    base = next((each for each in kind.__mro__ if each.__module__.startswith("torch.nn.modules.")), nn.Module)
-    return base.__module__.rpartition(".")[2] in (
-        "activation",
-        "dropout",
-        "normalization",
-        "batchnorm",
-        "instancenorm",
-    ) and not (issubclass(kind, nn.MultiheadAttention) or base.__name__ == "GLU")
