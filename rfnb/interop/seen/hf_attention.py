@@ -30,6 +30,7 @@ from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.functions import opens, unheard
 from rfnb.interop.seen.hf_cache import past_around
 from rfnb.interop.seen.hf_scores import Scored, scale_of
+from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.streams import attention_dims, is_cross
@@ -164,14 +165,14 @@ def offer(
         error: By how much the output that they make differs from that of the model, beside the size of the values.
     """
     batch, head, target, source = dims
-    versions = [(raw, _version(raw)) for raw in (scored.query, scored.key)]
+    versions = [(raw, version_of(raw)) for raw in (scored.query, scored.key)]
     shared, cross = scored.query.shape[1] // scored.key.shape[1], is_cross(call)
 
     def make() -> dict[str, Any]:
         rows = own is None and is_large(scored.shape) and scored.is_plain
         raw = own.float() if own is not None else None if rows else scored.weights()
         remarks = []
-        if own is None and any(_version(each) != version for each, version in versions):
+        if own is None and any(version_of(each) != version for each, version in versions):
             remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")
         if error is not None and not float(error) < _tolerance(scored.query.dtype):
             remarks.append(
@@ -240,7 +241,7 @@ def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: 
     wide = mask is not None and (not isinstance(mask, torch.Tensor) or mask.ndim == 4)  # everything is in it
     eager, sdpa = bool(_EAGER.search(name)), name == "sdpa_attention_forward"  # masks of these have everything in them
     # The kernels of flash attention were told by the module alone; others have a parameter for it.
-    told = given.get("is_causal") if "is_causal" in _parameters(function) else None
+    told = given.get("is_causal") if _has_causal(function) else None
     causal = bool(getattr(module, "is_causal", True) if told is None else told)
     sinks = next((given[each] for each in ("s_aux", "sinks") if given.get(each) is not None), None)
     if sinks is None and eager:
@@ -268,11 +269,18 @@ def _written(call: Call, query: torch.Tensor, key: torch.Tensor, mask: Any) -> t
     return key, mask
 
 
-def _parameters(function: Any) -> Any:
+def _has_causal(function: Any) -> bool:
+    """Whether a function has a parameter for it."""
     try:
-        return inspect.signature(function).parameters
+        known = _causal.get(function)
+        if known is None:
+            known = _causal[function] = "is_causal" in inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return ()
+        return False
+    return known
+
+
+_causal: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 _KNOWN = {
@@ -317,7 +325,3 @@ def _error(call: Call, scored: Scored, value: Any, output: Any) -> torch.Tensor 
 
 def _tolerance(dtype: torch.dtype) -> float:
     return 0.05 if dtype in (torch.bfloat16, torch.float16) else 1e-3
-
-
-def _version(raw: torch.Tensor) -> int:
-    return 0 if raw.is_inference() else raw._version

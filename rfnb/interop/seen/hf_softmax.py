@@ -16,6 +16,7 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.hf_attention import _OFFERED, is_twinless
 from rfnb.interop.seen.hf_inputs import MODEL
+from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.sides import heads_in
 from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
@@ -40,7 +41,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
     _check_axes(home, raw)
     dims = attention_dims(home, (*raw.shape[:3], 0), (*raw.shape[:2], raw.shape[3], 0))
     real, cross = _padding(home, raw, dims), is_cross(home)
-    version = 0 if raw.is_inference() else raw._version
+    version = version_of(raw)
 
     def make() -> dict[str, Any]:
         values: dict[str, Any] = {
@@ -50,7 +51,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             **masks(raw, dims, real),
             **({"cross": True} if cross else {}),
         }
-        if not raw.is_inference() and raw._version != version:
+        if version_of(raw) != version:
             values["remark"] = "These are no weights of the model any more: it has changed them in place since."
         return values
 
