@@ -65,7 +65,7 @@ def _one(
     every = {axis.name for own in axes.values() for axis in own}
     for name, names in named_by.items():
         value = values[name]
-        fitting = {key: dim for key, dim in known.items() if _fits(dim, key, names, value)}
+        fitting = {key: dim for key, dim in known.items() if _fits(dim, axes[name], by_dim)}
         tensor = named(
             value, names, lengths=_lengths(by_dim, axes[name], fitting, every), dims=fitting.values(), name=name
         )
@@ -82,13 +82,11 @@ def _wanted(name: str, dims: Any) -> bool:
     return name in dims if isinstance(dims, Mapping) else True
 
 
-def _fits(dim: Dim, name: str, names: Any, value: Any) -> bool:
-    """Whether the axis of this name is as long as a dim of an array before: what is not is another one."""
-    entries = fitted(parse(names, "probe"), tuple(value.shape), "probe", _CALL)
-    return any(
-        len(entry) == 1 and name_of(entry[0]) == name and dim.extent == size
-        for entry, size in zip(entries, value.shape)
-    )
+def _fits(dim: Dim, axes: Sequence[Axis], lengths: Mapping[str, Any]) -> bool:
+    """Whether the axis of this name is as long as a dim of an array before, or is cut to it; what is not is another one."""
+    sizes = [axis.size for axis in axes if axis.name == dim.name]
+    is_cut = bool(dim.length_dims) and dim.name in lengths
+    return any(size == dim.extent or (is_cut and size > dim.extent) for size in sizes)
 
 
 def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[Axis]]) -> dict[str, Any]:
@@ -113,14 +111,22 @@ def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[Axis]]) -> dict[str
 
 
 def _axes(names: Any, value: Any) -> list[Axis]:
-    """The axes of an array by name, an axis of several dims as these; their sizes are not looked at."""
+    """The axes of an array by name; an axis of several dims as these, their sizes 0."""
+    own = foreign.knows_axes(value)  # what is packed or nested has no shape
+    shape = tuple(foreign.array_of(value, "probe").raw.shape if own else value.shape)
     entries = parse(names, "probe")
-    if ... in entries and not foreign.knows_axes(value):
-        entries = [*fitted(entries, tuple(value.shape), "probe", _CALL)]
-    items = [item for entry in entries if not isinstance(entry, EllipsisType) for item in entry if item is not None]
-    called = [name_of(item) for item in items]
-    kinds = [getattr(item, "kind", None) or kind_of(name, called) for item, name in zip(items, called)]
-    return [Axis(name, 0, kind) for name, kind in zip(called, kinds)]
+    if ... in entries:
+        entries = [*fitted(entries, shape, "probe", _CALL)]
+    items = [
+        (item, size if len(entry) == 1 else 0)
+        for entry, size in zip(entries, shape)
+        if not isinstance(entry, EllipsisType)
+        for item in entry
+        if item is not None
+    ]
+    called = [name_of(item) for item, _ in items]
+    kinds = [getattr(item, "kind", None) or kind_of(name, called) for (item, _), name in zip(items, called)]
+    return [Axis(name, size, kind) for name, (_, size), kind in zip(called, items, kinds)]
 
 
 def _lengths(
@@ -131,12 +137,9 @@ def _lengths(
     Args:
         every: The names of all arrays; of what is none of them it is said that it is none.
     """
-    own = {axis.name for axis in axes}
-    return {
-        name: each
-        for name, each in lengths.items()
-        if (name in own or name not in every) and not (name in known and known[name].length_dims)
-    }
+    own = {axis.name: axis.size for axis in axes}
+    done = {name for name, dim in known.items() if dim.length_dims and dim.extent == own.get(name)}
+    return {name: each for name, each in lengths.items() if name not in done and (name in own or name not in every)}
 
 
 def _entries(value: Any) -> list[tuple[str, Any]]:

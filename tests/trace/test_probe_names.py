@@ -88,6 +88,24 @@ def test_lengths_are_of_the_dim_called_time_and_arrays_without_it_have_none():
             assert of["h"].dims[1].lengths.tolist() == [7, 5, 4] and of["h"].dims[0] is of["c"].dims[0]
 
 
+def test_arrays_that_are_cut_to_the_longest_sequence_have_one_time():
+    h, c = torch.rand(3, 9, 8), torch.rand(3, 9, 8)
+    with rf.record() as trace:
+        rf.probe("states", h=h, c=c, dims="batch time unit", lengths=[7, 5, 4])
+    of = trace.events[0].values
+    assert of["h"].dims == of["c"].dims and of["c"].dims[1].extent == 7
+
+
+def test_a_packed_sequence_shares_its_dims_with_other_arrays():
+    packed = torch.nn.utils.rnn.pack_sequence([torch.rand(5, 4), torch.rand(3, 4)])
+    names = {"c": "batch unit", "h": "batch time unit"}
+    for values in ({"c": torch.rand(2, 4), "h": packed}, {"h": packed, "c": torch.rand(2, 4)}):
+        with rf.record() as trace:
+            rf.probe("states", **values, dims=names)
+        of = trace.events[0].values
+        assert of["h"].dims[::2] == of["c"].dims and of["h"].dims[1].lengths.tolist() == [5, 3]
+
+
 def test_lengths_are_also_of_an_axis_that_is_not_named():
     with rf.record() as trace:
         rf.probe("states", h=torch.rand(3, 7, 8), dims="batch ... feature", lengths=[7, 5, 4])
