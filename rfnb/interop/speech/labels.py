@@ -18,7 +18,6 @@ from rfnb.search.decide import Found, NBest
 
 _BLANKS = ("<blank>", "<blk>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>")
 _SPECIAL = (("<", ">"), ("[", "]"))
-BLANK_AT_END = "the class after those of the vocabulary"
 
 
 @dataclass(frozen=True)
@@ -292,7 +291,7 @@ def _blank(what: str, names: Sequence[str], classes: int, pad: int | None, of_co
     if pad is not None and pad < classes:
         return int(pad), "the pad token of the tokenizer"
     if len(names) == classes - 1:
-        return classes - 1, BLANK_AT_END
+        return classes - 1, "the class after those of the vocabulary"
     if of_config is not None:
         return int(of_config), "config.pad_token_id"
     known = [index for index, name in enumerate(names) if name in _BLANKS] or [0] * (bool(names) and names[0] == "-")

@@ -5,7 +5,7 @@ This file imports torch, so `import rfnb` loads `doors.py` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,6 @@ from rfnb.search.transducer import transducer_beam_search, transducer_greedy_dec
 from rfnb.search.transducer_align import frames_of_labels
 
 _CELLS = 1 << 22  # scores that are made at once
-Predict = Callable[[torch.Tensor, Any], tuple[torch.Tensor, Any]]
-Join = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class TransducerOutput:
