@@ -537,6 +537,13 @@ class _Told:
         if again is None and not self.late and self.watch.found_loss_is_bad():
             what = "the loss is NaN or infinite."
             rule = "It was made in the forward pass, whose modules were not looked at in this update."
+        calls = self.watch._calls
+        if again is not None and (more := self.watch.counts["batches"] - calls[-1].number):
+            rows[0] = (
+                "outputs",
+                f"of all modules finite in the first {len(calls)} of {len(calls) + more} batches of this update",
+            )
+            rule = "It was made in the loss, in the backward pass, or by a module in one of the further batches."
         if self.late and bad:
             rows.append(("parameters", f"{len(bad)} not finite"))
         fix = "rf.watch(model, optimizer, activations=1)    # looks at the outputs of all modules in each update"

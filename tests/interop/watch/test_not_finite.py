@@ -129,6 +129,19 @@ def test_what_comes_in_between_modules_is_said_to_be_made_there():
     assert 'What came in is not finite already: it was made between "dropout" and this module.' in message
 
 
+def test_batches_of_an_update_that_were_not_done_once_more_are_not_said_to_be_fine():
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x = torch.linspace(-1, 1, 20).reshape(4, 5)
+    with pytest.raises(FloatingPointError) as error, rf.watch(model, optimizer, activations=False):
+        for number in range(18):
+            model(torch.full_like(x, torch.nan) if number == 17 else x).sum().backward()
+        optimizer.step()
+    lines = str(error.value).splitlines()
+    assert lines[1] == "  outputs    of all modules finite in the first 16 of 18 batches of this update"
+    assert lines[-2] == "It was made in the loss, in the backward pass, or by a module in one of the further batches."
+
+
 def test_a_bad_batch_is_named():
     message, _ = stopped(net(), lambda model, x: torch.where(x > 0.9, torch.nan, x))
     assert message.splitlines()[0] == 'watch: the output of "first" is NaN or infinite.'
