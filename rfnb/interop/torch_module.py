@@ -19,6 +19,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import runtime_error, shape_error, type_error
 from rfnb.core.tensor_text import dims_text
 from rfnb.interop import torch_parts
+from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 
@@ -58,6 +59,7 @@ def as_rf(pt_module: torch.nn.Module, kind: type[PTModuleAsRFModule]) -> Module:
         TypeError: If its parameters are not its own.
     """
     check_open(pt_module)
+    warn_of_lost_modules(pt_module)
     return _to_rf(pt_module, {}, {}, kind)
 
 

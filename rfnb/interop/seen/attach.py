@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from rfnb.core.errors import ShapeError
+from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.closed import open_modules, say_new, say_transformed
@@ -50,6 +51,8 @@ def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[
     names = Names(said, around, labels, paths, values=options.values, ops=options.ops)
     names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())
+    for model in models.values():
+        warn_of_lost_modules(model)
     _names.set((*_names.get(), names))
     for module in modules:
         _wrap(module)

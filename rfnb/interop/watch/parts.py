@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from rfnb.core.errors import type_error, value_error
+from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.torch_module import PTModuleAsRFModule, RFModuleAsPTModule
 from rfnb.nn.module.module import Module
 
@@ -40,7 +41,7 @@ def is_compiled(module: Any) -> bool:
 
 
 def check(model: Any) -> None:
-    """Refuse what cannot be watched.
+    """Refuse what cannot be watched, and warn of Modules in it that torch does not find, so does not train.
 
     Raises:
         TypeError: No module, or a scripted one.
@@ -61,6 +62,8 @@ def check(model: Any) -> None:
             "Modules of torch and of rfnb can be watched.",
             "rf.watch(model, optimizer)",
         )
+    if isinstance(model, torch.nn.Module):
+        warn_of_lost_modules(model)
     owned = parameters_of(model)
     if not owned:
         raise value_error(

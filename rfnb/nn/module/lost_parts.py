@@ -41,7 +41,7 @@ def warn_of_lost_parts(modules: Iterable[tuple[str, Module]], kind: type[Module]
             for item in islice(value.values() if isinstance(value, dict) else value, _LOOK_AT):
                 if callable(getattr(item, "named_buffers", None)):
                     _warn_of_foreign(f"{path or type(module).__name__}.{name}", name, item, found)
-            parts = [part for part in _parts(value, kind, depth=2) if id(part) not in found]
+            parts = [part for part in parts_in(value, kind, depth=2) if id(part) not in found]
             lost = [part for part in parts if isinstance(part, Parameter) or _is_lost(part, module)]
             if lost:
                 _warn(f"{path or type(module).__name__}.{name}", name, value, lost)
@@ -101,13 +101,13 @@ def _is_lost(part: Module, holder: Module) -> bool:
     return not holder._is_inside(part) and any(True for _ in part._named_parameters())
 
 
-def _parts(value: Any, kind: type[Module], depth: int) -> Iterator[Any]:
+def parts_in(value: Any, kind: type[Module], depth: int) -> Iterator[Any]:
     """The modules and parameters in a container, also in containers in it."""
     if isinstance(value, (Parameter, kind)):
         yield value
     elif depth and isinstance(value, (list, tuple, dict, set)):
         for item in islice(value.values() if isinstance(value, dict) else value, _LOOK_AT):
-            yield from _parts(item, kind, depth - 1)
+            yield from parts_in(item, kind, depth - 1)
 
 
 def _warn(path: str, name: str, value: Any, lost: list[Any]) -> None:

@@ -1,0 +1,47 @@
+"""Modules and parameters of rfnb where torch does not find them: as plain attributes of torch modules. A warning, with the line to type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rfnb.core.errors import message
+from rfnb.core.place import warn_user
+from rfnb.core.tensor_text import shape_of
+from rfnb.nn.module.lost_parts import parts_in
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
+
+
+def warn_of_lost_modules(model: torch.nn.Module) -> None:
+    """Warn of what the attributes of torch modules hold, also in lists and dicts, if it has parameters that torch does not have."""
+    modules = [(path, module) for path, module in model.named_modules() if getattr(module, "bridged", None) is None]
+    found: set[int] | None = None
+    for path, module in modules:
+        for name, value in vars(module).items():
+            inside = isinstance(value, (list, tuple, dict)) and value and name not in ("_modules", "_parameters")
+            if not inside and not isinstance(value, (Module, Parameter)):
+                continue
+            for part in parts_in(value, Module, depth=2):
+                if found is None:
+                    found = {id(raw) for raw in (*model.parameters(), *model.buffers())}
+                held = [part] if isinstance(part, Parameter) else [each for _, each in part._named_parameters()]
+                lost = [each for each in held if not each.auxiliary and id(each.raw_tensor) not in found]
+                if lost:
+                    _warn(f"{path or type(module).__name__}.{name}", name, value, part, len(lost))
+                    break
+
+
+def _warn(path: str, name: str, value: Any, part: Module | Parameter, number: int) -> None:
+    if isinstance(part, Parameter):
+        row = ("parameter", shape_of(part))
+        fix = f"self.{name} = parameter.raw_tensor    # a torch.nn.Parameter"
+    else:
+        row = ("module", f"{type(part).__name__}, {number} parameter{'' if number == 1 else 's'}")
+        fix = f"self.{name} = rf.as_torch(module)"
+    if value is not part:
+        kind = "ParameterList" if isinstance(part, Parameter) else "ModuleList"
+        fix = f"self.{name} = torch.nn.{kind}([{fix.partition(' = ')[2].partition('    ')[0]} for ...])"
+    rule = "Parameters are found in modules of torch, so no optimizer, state_dict or device gets to these:"
+    warn_user(message(f"{path}: this is of rfnb, and torch does not find it.", [row], rule, fix))
