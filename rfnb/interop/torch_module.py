@@ -119,6 +119,15 @@ class RFModuleAsPTModule(torch.nn.Module):
             "torch.export.export(module, (x,), strict=False)",
         )
 
+    def _replicate_for_data_parallel(self) -> Any:
+        """DataParallel runs copies with other parameters in threads: they would all set those of one Module."""
+        raise type_error(
+            "torch.nn.DataParallel: a module of rfnb.",
+            [("module", self._get_name())],
+            "It has one set of parameters at a time, and the threads of DataParallel need one each. With a process for each device:",
+            "torch.nn.parallel.DistributedDataParallel(module)",
+        )
+
     # -- what torch puts in the place of parameters and modules --------------------------------------------------------
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, torch.nn.Module) and "_rfnb" in vars(self) and name in self._rfnb.parts:

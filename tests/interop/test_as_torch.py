@@ -335,6 +335,19 @@ def test_what_the_module_gets_later_is_refused():
         pt(input_of())
 
 
+def test_copies_in_threads_are_refused():
+    with raises_message(
+        TypeError,
+        """
+        torch.nn.DataParallel: a module of rfnb.
+          module  Net[rf]
+        It has one set of parameters at a time, and the threads of DataParallel need one each. With a process for each device:
+            torch.nn.parallel.DistributedDataParallel(module)
+        """,
+    ):
+        net()._replicate_for_data_parallel()
+
+
 def test_a_parametrization_of_rfnb_is_followed():
     pt, x = net().eval(), input_of()
     rf.register_parametrization(pt.rf_module.last, "weight", lambda weight: weight * 2.0)
