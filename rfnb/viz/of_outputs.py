@@ -58,6 +58,47 @@ def outputs(
         return Spec(nothing.kind, {**nothing.head, "seqs": []}, nothing.blocks)
 
 
+def one_after_the_other(runs: list[list[Any]]) -> list[list[Any]]:
+    """The runs of a path; one, where each is a single frame [batch, label]: a decoder in a Python loop, which calls its output layer in it.
+
+    Without a dim of the steps these are one call of the model, since a classifier has such outputs in each of its calls.
+    """
+    events = [event for run in runs for event in run]
+    shapes = {_frame(event) for event in events}
+    calls = {event.call for event in events}
+    if len(runs) < 2 or len(runs) < len(events) or len(shapes) != 1:
+        return runs
+    (shape,) = shapes
+    return [events] if shape is not None and (len(shape[0]) == 3 or (len(calls) == 1 and calls != {0})) else runs
+
+
+def _frame(event: Any) -> Any:
+    """The sizes of the dims of a single frame, and its vocabulary, which others in a row have too; None of anything else."""
+    scores = _scores_of(event)
+    axis = event.values.get("axis")
+    if event.step is not None or scores is None or "reference" in event.values or axis not in scores.dims:
+        return None
+    others = [dim for dim in scores.dims if dim is not axis]
+    inner = [dim for dim in others if dim.kind != "batch"]
+    if len(others) - len(inner) != 1 or len(inner) > 1 or any(dim.extent != 1 for dim in inner):
+        return None
+    return tuple((dim.extent, dim.kind == "batch") for dim in scores.dims), axis
+
+
+def _scores_of(event: Any) -> Tensor | None:
+    return next((event.values[name] for name in _TYPES if isinstance(event.values.get(name), Tensor)), None)
+
+
+def _frames(run: list[Any], name: str, step: Dim) -> Tensor:
+    """Frames of a run as one array {batch, step, label}."""
+    axis = run[0].values["axis"]
+    dims = [dim for dim in run[0].values[name].dims if dim is axis or dim.kind == "batch"]
+    shape = [dim.extent for dim in dims]
+    return stack(
+        [Tensor("scores", dims, raw_tensor=event.values[name].raw_tensor.reshape(shape)) for event in run], step
+    )
+
+
 def _whole(
     trace: Any, run: list[Any], name: str, title: str, labels_of: Callable[[Dim], Any], live: bool, names: Sequence[str]
 ) -> Spec:
@@ -69,6 +110,9 @@ def _whole(
         scores = stack([event.values[name] for event in run], step)
         if isinstance(reference, Tensor):
             reference = stack([event.values["reference"] for event in run], step)
+    elif len(run) > 1:
+        step = Dim(len(run), name="step")
+        scores = _frames(run, name, step)
     made = distribution_spec(
         scores, reference if isinstance(reference, Tensor) else None, estimated_type=_TYPES[name],
         axis=axis if isinstance(axis, Dim) else None, step_dim=step, title=title, live=live,

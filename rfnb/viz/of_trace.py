@@ -33,7 +33,7 @@ from rfnb.viz.flow.spec import spec as flow_spec
 from rfnb.viz.group import spec as group
 from rfnb.viz.hands import Hands, best_slots, sizes, vocabulary
 from rfnb.viz.hypotheses import with_slots
-from rfnb.viz.of_outputs import KIND, outputs
+from rfnb.viz.of_outputs import KIND, one_after_the_other, outputs
 from rfnb.viz.of_search import Followed, Search, search_of, searches_of
 from rfnb.viz.of_title import title_of
 from rfnb.viz.of_tokens import Labels, Tokens
@@ -176,7 +176,8 @@ class _Page:
         ):
             for path in trace.by_path(kind):
                 if wanted(kind, path):
-                    runs = runs_of(trace.by_path(kind)[path]) if lookup is None else lookup.event_runs(path)
+                    of_path = trace.by_path(kind)[path]
+                    runs = one_after_the_other(runs_of(of_path)) if lookup is None else lookup.event_runs(path)
                     for number in range(max(0, len(runs) - _MOST_RUNS), len(runs)):
                         yield _Run(kind, path, number, len(runs), runs[number])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import rfnb as rf
 from rfnb.models import beam_search, load_g2p
@@ -265,6 +266,43 @@ def test_the_outputs_of_a_teacher_forced_model_are_labelled_with_what_it_has_rea
     [part] = parts_of(trace, kinds="outputs")
     assert [seq["steps"] for seq in part.head["seqs"]] == [list("abcde"), list("fgh")]
     assert [seq["right"] for seq in part.head["seqs"]] == [5, 3]
+
+
+class Decoder(torch.nn.Module):
+    """A frame after the other in a Python loop, with a dim for the step or without."""
+
+    def __init__(self, keep: bool):
+        super().__init__()
+        self.keep, self.cell, self.generator = keep, torch.nn.GRUCell(3, 3), torch.nn.Linear(3, 7)
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        frames = []
+        for _ in range(5):
+            h = self.cell(h, h)
+            frames.append(self.generator(h[:, None] if self.keep else h))
+        return torch.cat(frames, 1) if self.keep else torch.stack(frames, 1)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_frames_of_a_decoder_in_a_python_loop_are_one_view(keep):
+    torch.manual_seed(1)
+    model = Decoder(keep)
+    with rf.record(model=model) as trace:
+        logits = model(torch.randn(2, 3))
+    [part] = parts_of(trace, kinds="outputs")
+    assert part.head["title"] == "Output: generator" and part.head["step_dim"]["name"] == "step"
+    assert [seq["len"] for seq in part.head["seqs"]] == [5, 5]
+    assert part.blocks["top"][..., 0].tolist() == logits.argmax(-1).tolist()
+
+
+def test_the_calls_of_a_classifier_are_views_of_their_own():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 7), torch.nn.Tanh())
+    model.add_module("classifier", torch.nn.Linear(7, 5))
+    with rf.record(model=model) as trace:
+        for _ in range(3):
+            model(torch.randn(2, 3))
+    parts = parts_of(trace, kinds="outputs")
+    assert [(part.head["seqs"][0]["label"], part.head["seqs"][0]["len"]) for part in parts] == [("the batch", 2)] * 3
 
 
 def test_sequences_are_named_by_what_was_read():
