@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -61,10 +62,8 @@ def offer(
         return
     if query.is_nested or key.is_nested:
         return _offer_nested(call, query, key, causal, scale)
-    front = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3]) if query.ndim > 3 else ()
-    shape = [*front, *query.shape[-3:-1], key.shape[-2]] if query.ndim > 2 else [query.shape[-2], key.shape[-2]]
-    if query.ndim == 3 and key.shape[0] > shape[0]:
-        shape[0] = key.shape[0]
+    front = [max(sizes) for sizes in zip_longest(query.shape[-3::-1], key.shape[-3::-1], fillvalue=1)][::-1]
+    shape = [*front, query.shape[-2], key.shape[-2]]
     if dims is None:
         named, sizes = weights_dims(call, shape)
     else:

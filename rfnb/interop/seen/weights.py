@@ -48,8 +48,9 @@ def weights(
     """
     with torch.no_grad():
         query, key = (raw if raw.dtype == torch.float64 else raw.float() for raw in (query, key))
-        if query.ndim > 2 and key.shape[-3] not in (1, query.shape[-3]):
-            key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+        heads, own = (raw.shape[-3] if raw.ndim > 2 else 1 for raw in (query, key))
+        if 1 not in (heads, own) and heads != own:
+            key = key.repeat_interleave(heads // own, -3)
         scores = (query @ key.transpose(-1, -2)) * (scale if scale is not None else query.shape[-1] ** -0.5)
         if causal:
             scores = scores.masked_fill(~upper_left(scores.shape[-2], scores.shape[-1], scores.device), -math.inf)
