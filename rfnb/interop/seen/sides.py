@@ -25,22 +25,28 @@ _heads: weakref.WeakKeyDictionary[torch.nn.Module, dict[int, Dim]] = weakref.Wea
 def weights_dims(call: Call, shape: Sequence[int]) -> tuple[list[Dim], list[int]]:
     """The dims of weights [..., target, source], and the shape that their array then has (heads beside the batch, not in it)."""
     *front, targets, sources = map(int, shape)
-    heads = heads_in(call.module)
-    if len(front) == 1:
+    heads, roles = heads_in(call.module), ["batch", "head"][: len(front)]
+    if front:
         batches = {dim_size for dim_size, dim in _known(call) if dim.kind == "batch"} | _first_sizes(call)
-        if heads and front[0] == heads and heads not in batches:
-            front = [0, heads]
-        elif heads and heads > 1 and front[0] % heads == 0 and front[0] // heads in batches and front[0] not in batches:
-            front = [front[0] // heads, heads]
+        if len(front) == 1 and front[0] == heads and heads not in batches:
+            roles = ["head"]
+        elif heads and heads not in (1, *front[1:]) and front[0] not in batches and front[0] / heads in batches:
+            front = [front[0] // heads, heads, *front[1:]]
+            roles = ["batch", "head"]
+        elif len(front) > 2:
+            # Blocks are before the heads or behind them: which of these axes is which only their number tells.
+            last = max((axis for axis, size in enumerate(front) if axis and size == heads), default=None)
+            roles = ["batch", *("head" if axis == last else "block" for axis in range(1, len(front)))]
+    roles += ["block"] * (len(front) - len(roles))
+    batch, target, source = sides(call, front[0] if roles[:1] == ["batch"] else None, targets, sources)
+    dims = []
+    for size, role in zip(front, roles):
+        if role == "batch":
+            assert batch is not None
+            dims.append(batch)
         else:
-            front = [front[0], 0]
-    batch_size = front[0] if front else 0
-    batch, target, source = sides(call, batch_size or None, targets, sources)
-    dims = [batch] if batch is not None else []
-    dims += [Dim(size, name="block") for size in front[1:-1]]
-    if len(front) > 1 and front[-1]:
-        dims.append(heads_of(call.module, front[-1]))
-    return [*dims, target, source], [*filter(None, front), targets, sources]
+            dims.append(heads_of(call.module, size) if role == "head" else Dim(size, name="block"))
+    return [*dims, target, source], [*front, targets, sources]
 
 
 def heads_in(module: torch.nn.Module) -> int | None:

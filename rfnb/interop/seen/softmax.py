@@ -61,11 +61,9 @@ def is_attention(call: Call, sources: int) -> bool:
 
 
 def _offer(call: Call, raw: torch.Tensor) -> None:
-    *front, sources = raw.shape
-    heads = heads_in(call.module)
-    if len(front) == 3 and heads == front[2] != front[1]:  # [batch, target, head, source]
-        raw = raw.transpose(1, 2)
-    elif len(front) == 1 and front[0] in _batches(call):
+    raw = _in_order(call, raw)
+    *front, _ = raw.shape
+    if len(front) == 1 and front[0] in _batches(call):
         return _offer_row(call, raw, int(front[0]))
     elif len(front) == 0:
         return _offer_row(call, raw, None)
@@ -74,6 +72,21 @@ def _offer(call: Call, raw: torch.Tensor) -> None:
     dims, sizes = weights_dims(call, raw.shape)
     kept = Kept(raw)
     probe_later("attention", Later(lambda: described(unchanged(kept).reshape(sizes), dims, None), kept.num_bytes))
+
+
+def _in_order(call: Call, raw: torch.Tensor) -> torch.Tensor:
+    """Weights with the targets behind batch and heads, where sizes say that they are in front of one of them."""
+    *front, sources = raw.shape
+    heads, batches = heads_in(call.module), _batches(call)
+    inputs = [inner for _, inner in inputs_of(call) if inner.ndim == 3]
+    sizes, positions = ({int(n) for inner in inputs for n in inner.shape[:last]} for last in (None, 2))
+    if len(front) == 3:
+        told = heads == front[2] != front[1]
+        fits = heads in (None, front[2]) and front[2] not in {sources} | sizes and front[1] in positions
+        return raw.transpose(1, 2) if told or fits else raw
+    if len(front) == 2 and front[1] in batches and front[0] in positions - batches - {heads}:
+        return raw.transpose(0, 1)
+    return raw
 
 
 def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:

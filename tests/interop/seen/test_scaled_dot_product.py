@@ -93,6 +93,25 @@ def test_scale_dropout_and_shared_heads(pair):
     close(recorded(query, key, enable_gqa=True), by_numpy(query, key))
 
 
+@pytest.mark.parametrize("shape", [(BATCH, 1, TARGETS, WIDTH), (TARGETS, WIDTH)])
+def test_one_query_for_all_heads_broadcasts(pair, shape):
+    query = torch.randn(shape)
+    close(recorded(query, pair[1]), by_numpy(query.expand(BATCH, HEADS, TARGETS, WIDTH), pair[1]))
+
+
+@pytest.mark.parametrize("front", [(BATCH, HEADS, 2), (BATCH, 2, HEADS)])
+def test_blocks_are_told_from_heads_by_their_number(front):
+    class Attention(Given):
+        num_heads = HEADS
+
+    query, key = torch.randn(*front, TARGETS, WIDTH), torch.randn(*front, SOURCES, WIDTH)
+    with rf.record(model=(model := Attention())) as trace:
+        model(query, key)
+    weights = trace.attention[""]
+    assert {dim.name: dim.extent for dim in weights.dims[:3]} == {"batch": BATCH, "head": HEADS, "block": 2}
+    close(trace.events[0].values, by_numpy(query, key))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_half_and_double_precision(pair, dtype):
     query, key = (raw.to(dtype) for raw in pair)

@@ -159,3 +159,55 @@ def test_what_says_attention_and_what_does_not():
         )
     )
     assert not any(map(says_attention, ["Pattern", "attribute", "Matter", "attach", "Mlp", "latt"]))
+
+
+class Attention(nn.Module):
+    """Calls what it is given, and says how many heads it has."""
+
+    def __init__(self, scores, heads=None):
+        super().__init__()
+        self.scores = scores
+        if heads is not None:
+            self.num_heads = heads
+
+    def forward(self, x):
+        return self.scores.softmax(-1)
+
+
+def names_of(model, *inputs):
+    with rf.record(model=model, kinds="attention") as trace:
+        result = model(*inputs)
+    weights = trace.attention[""]
+    sizes = {dim.name: dim.extent for dim in weights.dims[:-2]}
+    return sizes, weights, result
+
+
+@pytest.mark.parametrize("shape", [(BATCH, HEADS, 5, 4, 4), (BATCH, 5, HEADS, 4, 4), (BATCH * HEADS, 5, 4, 4)])
+def test_blocks_are_told_from_heads_by_their_number(shape):
+    sizes, weights, _ = names_of(Attention(torch.randn(shape), HEADS), torch.randn(BATCH, 20, WIDTH))
+    assert sizes == {"batch": BATCH, "head": HEADS, "block": 5}
+    assert [dim.extent for dim in weights.dims] == ([BATCH, HEADS, 5, 4, 4] if len(shape) == 4 else list(shape))
+
+
+def test_of_several_axes_none_is_called_heads_where_the_module_does_not_say_how_many_there_are():
+    _, weights, _ = names_of(Attention(torch.randn(BATCH, HEADS, 5, 4, 4)), torch.randn(BATCH, 20, WIDTH))
+    assert [dim.name for dim in weights.dims[:3]] == ["batch", "block", "block"]
+
+
+def test_targets_in_front_of_heads_are_told_by_the_inputs():
+    scores = torch.randn(BATCH, SOURCES, HEADS, SOURCES)
+    sizes, weights, result = names_of(Attention(scores), torch.randn(BATCH, SOURCES, WIDTH))
+    assert sizes == {"batch": BATCH, "head": HEADS} and torch.equal(weights.raw_tensor, result.transpose(1, 2))
+
+
+class CrossAttention(nn.Module):
+    """Without an axis for heads, and with the positions in front of the batch."""
+
+    def forward(self, x, memory):
+        return torch.einsum("tbd,sbd->tbs", x, memory).softmax(-1)
+
+
+def test_targets_in_front_of_the_batch_are_told_by_the_inputs():
+    x, memory = torch.randn(TARGETS, BATCH, WIDTH), torch.randn(SOURCES, BATCH, WIDTH)
+    _, weights, result = names_of(CrossAttention(), x, memory)
+    assert torch.equal(weights.raw_tensor, result.transpose(0, 1)) and weights.dims[0].name == "batch"
