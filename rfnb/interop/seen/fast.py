@@ -6,6 +6,7 @@ stays the same: an optimizer changes it.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -106,10 +107,11 @@ def _as_it_is(parameter: Any, rows: int | None = None) -> Any:
     if parameter is None:
         return None
     now = parameter.detach()[:rows]
-    known = _copies.get(parameter)
+    known = _copies[parameter]() if parameter in _copies else None
     # To compare is to wait where the device is no CPU; to copy is not.
     if now.device.type != "cpu" or known is None or known.shape != now.shape or not torch.equal(known, now):
-        known = _copies[parameter] = now.clone()
+        known = now.clone()
+        _copies[parameter] = weakref.ref(known)  # it goes with the last event that needs it
     return known
 
 

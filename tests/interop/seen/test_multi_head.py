@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 
 import numpy as np
@@ -266,6 +267,20 @@ def test_parameters_that_change_afterwards_are_not_looked_at():
         _, second = recorded(layer, x)
     assert torch.equal(weights_of(first, "self_attn").raw_tensor, expected)
     assert not torch.allclose(weights_of(second, "self_attn").raw_tensor, expected)
+
+
+def test_copies_of_parameters_go_with_the_trace():
+    def copies():
+        gc.collect()
+        return sum(type(each) is torch.Tensor and each.shape == (52, 26) for each in gc.get_objects())
+
+    layer = nn.TransformerEncoderLayer(26, 2, 16, batch_first=True).eval()
+    with torch.no_grad():
+        _, trace = recorded(layer, torch.randn(BATCH, SOURCES, 26))
+        _, other = recorded(layer, torch.randn(BATCH, SOURCES, 26))
+    assert copies() == 1
+    del trace, other
+    assert copies() == 0
 
 
 def test_transformer_has_three_kinds_of_attention():
