@@ -20,7 +20,7 @@ from rfnb.trace.beam_labels import Combined
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.trace.stack import loop_dim_of, runs_of
-from rfnb.viz.attention.layers import joined_layers, layer_of
+from rfnb.viz.attention.layers import joined_layers, layers_of, pattern_of
 from rfnb.viz.attention.long import is_long, long_spec
 from rfnb.viz.attention.masks import CAUSAL
 from rfnb.viz.attention.spec import axes_of as attention_axes_of
@@ -493,20 +493,20 @@ def _layered(parts: list[Spec], layered: dict[Any, tuple[int, list[str]]], new: 
     """Put the maps of a layer into the view of the layers before it, which has a path that differs in numbers only.
 
     Args:
-        layered: Of what was put together so far, by what it has in common: the number of the part, and the labels of the layers.
+        layered: Of what was put together so far, by what it has in common: the number of the part, and the paths of the layers.
     """
-    layer = layer_of(run.path)
-    if layer is None or not new.head["maps"] or "fault" in new.head:
+    pattern = pattern_of(run.path)
+    if pattern is None or not new.head["maps"] or "fault" in new.head:
         return False
-    key = (layer[0], run.text, *(str(new.head.get(name)) for name in ("axis", "col_axis", "best", "batch")))
+    key = (pattern, run.text, *(str(new.head.get(name)) for name in ("axis", "col_axis", "best", "batch")))
     if key not in layered:
-        layered[key] = (len(parts), [layer[1]])
+        layered[key] = (len(parts), [run.path])
         return False
-    index, labels = layered[key]
-    labels.append(layer[1])
+    index, paths = layered[key]
+    paths.append(run.path)
+    common, labels = layers_of(paths)
     joined = joined_layers(parts[index], new, labels)
-    title = f"Attention: {layer[0]}"
-    joined.head["title"] = title + str(new.head["title"]).removeprefix(f"Attention: {run.path}")
+    joined.head["title"] = f"Attention: {common}" + str(new.head["title"]).removeprefix(f"Attention: {run.path}")
     parts[index] = joined
     return True
 

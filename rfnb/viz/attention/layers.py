@@ -11,18 +11,26 @@ from rfnb.viz.attention.maps import finished, index_of
 from rfnb.viz.spec import Spec
 
 
-def layer_of(path: str) -> tuple[str, str] | None:
-    """The path with its numbers left open, and which layer it is: ("layers.*.self_att", "layer 0"); None without numbers."""
+def pattern_of(path: str) -> str | None:
+    """The path with its numbers left open, "layers.*.self_att"; None without numbers."""
     parts = path.split(".")
-    numbers = [index for index, part in enumerate(parts) if part.isdigit()]
-    if not numbers:
-        return None
-    names = [f"{_singular(parts[index - 1]) if index else 'layer'} {parts[index]}" for index in numbers]
-    return ".".join("*" if index in numbers else part for index, part in enumerate(parts)), ", ".join(names)
+    return ".".join("*" if part.isdigit() else part for part in parts) if any(map(str.isdigit, parts)) else None
+
+
+def layers_of(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """The common form of paths that differ in numbers only, and the layer that each is: "layers.*.self_att", ["layer 0", "layer 1"]."""
+    rows = [path.split(".") for path in paths]
+    numbers = [at for at, part in enumerate(rows[0]) if part.isdigit()]
+    # A number that all have is no layer: that of a part of an nn.Sequential.
+    differ = [at for at in numbers if len({row[at] for row in rows}) > 1] or numbers
+    labels = [", ".join(f"{_singular(row[at - 1]) if at else 'layer'} {row[at]}" for at in differ) for row in rows]
+    return ".".join("*" if at in differ else part for at, part in enumerate(rows[0])), labels
 
 
 def _singular(name: str) -> str:
-    return name[:-1] if name.endswith("s") and not name.endswith("ss") and len(name) > 3 else name or "layer"
+    if len(name) < 2 or name.isdigit():  # "h" of GPT-2
+        return "layer"
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") and len(name) > 3 else name
 
 
 def joined_layers(one: Spec, other: Spec, labels: Sequence[str]) -> Spec:
