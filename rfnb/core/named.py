@@ -249,6 +249,13 @@ def unnamed(x: Tensor, names: Any) -> Any:
     Raises:
         DimError: If a dim is not named, or a name is that of none or of several dims.
     """
+    if not isinstance(x, Tensor):
+        raise type_error(
+            "unnamed: this operand is not a Tensor.",
+            [("got", f"{type(x).__module__}.{type(x).__name__} {tuple(getattr(x, 'shape', ()))}")],
+            "A Tensor is made an array here; an array gets names by",
+            'rf.named(x, "batch time feature")',
+        )
     entries = parse(names, "unnamed")
     items = [item for entry in entries if not isinstance(entry, type(...)) for item in entry]
     left = sorted(x.dims, key=lambda dim: dim.match_priority)

@@ -29,7 +29,7 @@ def mean_over_processes(loss: Tensor) -> Tensor:
     """
     if not isinstance(loss, Tensor):
         raise type_error(
-            "mean_over_processes: not a Tensor.",
+            "mean_over_processes: this operand is not a Tensor.",
             [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
             "The dims of a loss say which of it is padding.",
             'rf.mean_over_processes(rf.named(loss, "batch time", lengths=lengths))',

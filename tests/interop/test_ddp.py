@@ -80,7 +80,7 @@ def test_the_mean_in_one_process_is_the_mean_over_frames():
     with raises_message(
         TypeError,
         """
-        mean_over_processes: not a Tensor.
+        mean_over_processes: this operand is not a Tensor.
           got  torch.Tensor
         The dims of a loss say which of it is padding.
             rf.mean_over_processes(rf.named(loss, "batch time", lengths=lengths))

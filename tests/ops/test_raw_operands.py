@@ -22,7 +22,14 @@ BY_TYPE = [
     ("str", "sum"),
 ]
 ids = rf.zeros([batch], dtype="int32", sparse_dim=feat)
-OTHERS = {"indices_dim": batch, "indices": ids, "target": ids, "estimated_type": "logits", "axes": [feat]}
+OTHERS = {
+    "indices_dim": batch,
+    "indices": ids,
+    "target": ids,
+    "estimated_type": "logits",
+    "axes": [feat],
+    "names": [batch, feat],
+}
 # Take anything, or functions; or need more than their types say.
 OTHER_CHECKS = set(
     """amp_cast_compute amp_cast_float32 assert_ cond identity init_forward_step_run_ctx make_complex walk_tensor_consumers
