@@ -11,21 +11,15 @@ from asserting import assert_same, raises_message, randn
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.nn.run import run_ctx
 
 A, B, C = Dim(3, name="a"), Dim(5, name="b"), Dim(4, name="c")
 VOCAB = Dim(11, name="vocab")
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    """Fixed seeds, and no step that another test has left running."""
+def fixed_seeds():
     rf.set_random_seed(1)
     torch.manual_seed(1)
-    before = run_ctx._current.get()
-    run_ctx._current.set(run_ctx._INIT)
-    yield
-    run_ctx._current.set(before)
 
 
 class Net(rf.Module):
