@@ -20,7 +20,7 @@ from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.closed import open_modules, say_new, say_transformed
-from rfnb.interop.seen.functions import functions_seen, others_seen
+from rfnb.interop.seen.functions import functions_seen, others_seen, unheard
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.in_place import InPlace
 from rfnb.interop.seen.labels import Labels
@@ -117,7 +117,8 @@ class _Seeing(InPlace):
             except Exception as error:
                 _quietly(tell_call, call, [], type(error).__name__)
                 raise
-            tell(call, result)
+            with unheard():
+                tell(call, result)
             _quietly(_after, call, result)
             return result
         finally:

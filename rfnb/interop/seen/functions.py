@@ -127,6 +127,7 @@ def _seeing(original: Any, handlers: list[tuple[Handler, Before | None]]) -> Any
 
 def _told(call: Call, handler: Any, *args: Any) -> None:
     try:
-        handler(call, *args)
+        with unheard():  # a handler that computes weights calls such functions itself
+            handler(call, *args)
     except Exception as error:
         unseen(call, error)

@@ -297,3 +297,20 @@ def test_transformer_has_three_kinds_of_attention():
         assert cross.dims[-1] is encoder.dims[-2] and encoder.dims[-1].twin_of is encoder.dims[-2]
         assert cross.dims[-2] is own.dims[-2] and own.dims[-1].twin_of is own.dims[-2]
         assert own.dims[-2] is not encoder.dims[-2] and own.dims[0] is encoder.dims[0]
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_weights_that_are_made_at_once_are_no_further_event(heads, need_weights):
+    """With few positions and many features the weights are less than queries and keys: they are kept instead."""
+    torch.manual_seed(1)
+    attention, x, y = (
+        torch.nn.MultiheadAttention(48, heads, batch_first=True),
+        torch.randn(1, 8, 48),
+        torch.randn(1, 8, 48),
+    )
+    with torch.no_grad(), rf.record(model=attention) as trace:
+        attention(x, y, y, need_weights=need_weights)
+    wanted = attention(x, y, y, average_attn_weights=False)[1]
+    assert trace.counts()["attention"] == 1
+    torch.testing.assert_close(trace.attention[""].raw_tensor, wanted.detach())
