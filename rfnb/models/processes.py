@@ -67,6 +67,7 @@ def joined() -> Iterator[Processes]:
     distributed.init_process_group("gloo")
     try:
         yield current()
+        distributed.barrier()  # nobody leaves a group that another one still talks in
     finally:
         distributed.destroy_process_group()
 

@@ -84,7 +84,7 @@ def _section(view: Any, name: str) -> str:
     label = escape(name, quote=True)
     from rfnb.viz.page.thin import frame_of  # by the first page
 
-    frame = base64.b64encode(frame_of(view.spec, Room(MOST, MOST).in_base64())).decode()
+    frame = base64.b64encode(frame_of(view.spec, Room(MOST, MOST).frame_beside(0))).decode()
     return (
         f'<section aria-label="{label}"><div class="rfnb-picture">{view.html()}</div>{held("frame", frame)}</section>'
     )

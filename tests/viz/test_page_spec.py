@@ -340,3 +340,14 @@ def test_a_search_keeps_its_best_and_all_that_leads_to_them_as_they_were():
             assert {step["parents"][slot] for slot in kept[index]} <= kept[index - 1]
             assert {cut["parent"] for cut in step["cuts"]} <= kept[index - 1]
         assert all(cut in whole["cuts"] for cut in step["cuts"])
+
+
+def test_what_is_enough_for_a_frame_is_enough_beside_a_larger_script():
+    room = Room(250_000, 20_000)
+    assert [room.frame_beside(size) for size in (0, 85_000, 86_000, 230_000, 300_000)] == [
+        Room(187_500, 20_000),
+        Room(123_750, 20_000),
+        Room(123_000, 20_000),
+        Room(15_000, 15_000),
+        Room(0, 0),
+    ]

@@ -12,7 +12,7 @@ from rfnb.core.errors import value_error
 
 MOST = 2_000_000  # bytes of a view in a notebook, on request
 USUAL = 250_000
-EASY = 112_000  # bytes that are enough by default where they keep what is seen at one glance
+EASY = 20_000  # bytes of a frame that are enough by default where they keep what is seen at one glance, whatever is beside them
 SMALL = 32_000  # bytes of a frame that goes to a page as it is wherever it has room: then what a page says is exact
 LIVE = 100_000  # bytes of a frame while more may come, ten times a second
 
@@ -38,9 +38,12 @@ class Room:
         """The room that is left beside `size` bytes."""
         return Room(max(0, self.most - size), max(0, self.easy - size))
 
-    def in_base64(self) -> Room:
-        """The room for bytes that are written as base64 in it."""
-        return Room(self.most * 3 // 4, self.easy * 3 // 4)
+    def frame_beside(self, size: int) -> Room:
+        """The room for a frame that is written as base64, beside `size` bytes of picture and script: these leave less, and what is
+        enough stays enough.
+        """
+        most = max(0, self.most - size) * 3 // 4
+        return Room(most, min(self.easy, most))
 
 
 class Options:

@@ -53,7 +53,7 @@ def held(name: str, data: str) -> str:
 
 def room_beside(kind: str, picture: str, room: Room) -> Room:
     """The room for the bytes of a frame, in an output of a size."""
-    return room.minus(len(alive(kind, picture, b"")) + 16).in_base64()
+    return room.frame_beside(len(alive(kind, picture, b"")) + 16)
 
 
 @cache

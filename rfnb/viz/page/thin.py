@@ -1,6 +1,6 @@
 """page_spec: of the exact spec that a view holds, one that is small enough for a page.
 
-    page_spec(spec, Room(250_000, 112_000))
+    page_spec(spec, Room(250_000, 20_000))
 
 Small specs are as they are. Of large ones each kind knows what may be lost: cells of maps and states are pooled and coded in one
 byte (attention: the largest weight of a block; states: the value farthest from 0, NaN if there is one), curves keep the least and
