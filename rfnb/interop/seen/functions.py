@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
@@ -22,14 +21,13 @@ import torch
 
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.readers import unseen
+from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.trace.probe import listening
 
 Handler = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
 _handlers: dict[tuple[Any, str], list[tuple[Handler, Before | None]]] = {}
-_lock = threading.Lock()
-_open: list[int] = []  # one entry for each open recording
-_put: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is there now
+_replaced = Replaced()
 
 
 def sees(owner: Any, name: str, *, before: Before | None = None) -> Callable[[Handler], Handler]:
@@ -49,34 +47,21 @@ def sees(owner: Any, name: str, *, before: Before | None = None) -> Callable[[Ha
 @contextmanager
 def functions_seen(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
     """See the functions in a with-block, also those that the code of these modules has imported by name."""
-    files = {cls.__module__ for module in modules for cls in type(module).__mro__}
-    with _lock:
-        _open.append(1)
-        for (owner, name), handlers in _handlers.items():
-            original = next((was for at, key, was, _ in _put if at is owner and key == name), getattr(owner, name))
-            places = [(owner, name)]
-            for file in files:
-                names = vars(sys.modules.get(file, object)) if file in sys.modules else {}
-                places += [(sys.modules[file], key) for key, value in list(names.items()) if value is original]
-            for at, key in places:
-                if not any(at is other and key == same for other, same, _, _ in _put):
-                    seen = _seeing(original, handlers)
-                    _put.append((at, key, vars(at).get(key, _nothing), seen))
-                    setattr(at, key, seen)
-    try:
+    with _replaced.during(lambda: _places(modules)):
         yield
-    finally:
-        with _lock:
-            _open.pop()
-            if not _open:
-                while _put:
-                    at, key, was, seen = _put.pop()
-                    if vars(at).get(key) is not seen:  # somebody has put another one there meanwhile
-                        continue
-                    delattr(at, key) if was is _nothing else setattr(at, key, was)
 
 
-_nothing: Any = object()
+def _places(modules: Iterable[torch.nn.Module]) -> Iterator[Place]:
+    files = {cls.__module__ for module in modules for cls in type(module).__mro__} & sys.modules.keys()
+    for (owner, name), handlers in _handlers.items():
+        original, make = _replaced.original(owner, name), functools.partial(_seeing, handlers=handlers)
+        yield owner, name, make
+        for file in map(sys.modules.get, files):
+            for key in list(vars(file)):
+                if (file, key) != (owner, name) and _replaced.original(file, key) is original:
+                    yield file, key, make
+
+
 _others: list[Callable[[list[torch.nn.Module]], AbstractContextManager[None]]] = []
 _unheard: ContextVar[bool] = ContextVar("rfnb_seen_unheard", default=False)
 

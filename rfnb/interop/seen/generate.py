@@ -13,36 +13,21 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 from rfnb.core.errors import message
 from rfnb.interop.seen.generate_config import Config
 from rfnb.interop.seen.generate_session import Session
-from rfnb.interop.seen.in_place import InPlace
 from rfnb.interop.seen.names import Names
+from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.trace.probe import listening, trace_context
 
 _session: ContextVar[Session | None] = ContextVar("rfnb_generate", default=None)
-_lock = threading.Lock()
-_put: dict[tuple[int, str], _Put] = {}  # by owner and name
-
-
-class _Put(NamedTuple):
-    """A function in the place of another: what was there (_nothing: it was inherited), what is, one entry per recording."""
-
-    owner: Any
-    name: str
-    was: Any
-    seen: Any
-    entries: list[int]
-
-
-_nothing: Any = object()
+_replaced = Replaced()
 
 
 @contextmanager
@@ -53,46 +38,15 @@ def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Iterato
         names: Gives those of the innermost recording.
     """
     able = [module for module in modules if _generates(module)]
-    places = [*_functions(), *_methods(able, names)] if able else []
-    with _lock:
-        for place in places:
-            _see(*place)
-    try:
+    with _replaced.during(lambda: [*_functions(), *_methods(able, names)] if able else []):
         yield
-    finally:
-        with _lock:
-            for owner, name, _ in reversed(places):
-                _unsee(owner, name)
-
-
-def _see(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    key = id(owner), name
-    if key not in _put:
-        seen, was = make(getattr(owner, name)), vars(owner).get(name, _nothing)
-        if isinstance(owner, type):
-            setattr(owner, name, seen)
-        else:
-            seen = InPlace(owner, name, None if was is _nothing else was, seen)
-            vars(owner)[name] = seen
-        _put[key] = _Put(owner, name, was, seen, [])
-    _put[key].entries.append(1)
-
-
-def _unsee(owner: Any, name: str) -> None:
-    put = _put[id(owner), name]
-    put.entries.pop()
-    if put.entries:
-        return
-    del _put[id(owner), name]
-    if vars(owner).get(name) is put.seen:  # else somebody has put another one there meanwhile
-        delattr(owner, name) if put.was is _nothing else setattr(owner, name, put.was)
 
 
 def _generates(module: Any) -> bool:
     return callable(getattr(module, "generate", None)) and getattr(module, "generation_config", None) is not None
 
 
-def _functions() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def _functions() -> Iterator[Place]:
     lists = sys.modules.get("transformers.generation")
     for name, tell in (("LogitsProcessorList", Session.processed), ("StoppingCriteriaList", Session.stopped)):
         owner = getattr(lists, name, None)
@@ -100,7 +54,7 @@ def _functions() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
             yield owner, "__call__", functools.partial(_told, tell=tell)
 
 
-def _methods(modules: Iterable[Any], names: Callable[[], Names]) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def _methods(modules: Iterable[Any], names: Callable[[], Names]) -> Iterator[Place]:
     for module in modules:
         yield module, "generate", functools.partial(_generate, module, names=names)
         if callable(getattr(module, "prepare_inputs_for_generation", None)):

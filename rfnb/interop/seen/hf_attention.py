@@ -15,7 +15,6 @@ import inspect
 import math
 import re
 import sys
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
+from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.streams import attention_dims, is_cross
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
@@ -40,9 +40,7 @@ from rfnb.trace.probe import Later, listening, probe_later
 _EAGER = re.compile(r"(^|_)eager_attention_forward$")
 _OFFERED = "attention"  # in `Call.seen`: how many attentions were offered in it
 _MOST_CELLS = 1 << 22
-_lock = threading.Lock()
-_open: list[int] = []
-_put: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is there now
+_replaced = Replaced()
 _checked: weakref.WeakKeyDictionary[Names, set[Any]] = weakref.WeakKeyDictionary()
 
 
@@ -50,38 +48,21 @@ _checked: weakref.WeakKeyDictionary[Names, set[Any]] = weakref.WeakKeyDictionary
 @contextmanager
 def functions_by_name(modules: list[torch.nn.Module]) -> Iterator[None]:
     """See the functions that models of transformers ask for by name, and those that their files have for "eager"."""
-    home = sys.modules.get("transformers.modeling_utils")
-    kind = getattr(home, "AttentionInterface", None)
-    with _lock:
-        _open.append(1)
-        if kind is not None:
-            for name in ("__getitem__", "get_interface"):
-                if hasattr(kind, name):
-                    _replace(kind, name, _asking(getattr(kind, name)))
-            files = {cls.__module__ for module in modules for cls in type(module).__mro__}
-            for file in files:
-                for name, value in list(vars(sys.modules.get(file, object)).items()):
-                    if _EAGER.search(name) and callable(value):
-                        _replace(sys.modules[file], name, _seeing(value))
-    try:
+    with _replaced.during(lambda: _places(modules)):
         yield
-    finally:
-        with _lock:
-            _open.pop()
-            if not _open:
-                while _put:
-                    owner, name, was, new = _put.pop()
-                    if vars(owner).get(name) is new:
-                        delattr(owner, name) if was is _nothing else setattr(owner, name, was)
 
 
-_nothing: Any = object()
-
-
-def _replace(owner: Any, name: str, new: Any) -> None:
-    if not any(at is owner and key == name for at, key, _, _ in _put):
-        _put.append((owner, name, vars(owner).get(name, _nothing), new))
-        setattr(owner, name, new)
+def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
+    kind = getattr(sys.modules.get("transformers.modeling_utils"), "AttentionInterface", None)
+    if kind is None:
+        return
+    for name in ("__getitem__", "get_interface"):
+        if hasattr(kind, name):
+            yield kind, name, _asking
+    for file in {cls.__module__ for module in modules for cls in type(module).__mro__} & sys.modules.keys():
+        for name, value in list(vars(sys.modules[file]).items()):
+            if _EAGER.search(name) and callable(value):
+                yield sys.modules[file], name, _seeing
 
 
 def _asking(original: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import torch
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import opens
+from rfnb.interop.seen.replaced import Replaced
 
 _PAST = "past"
 _ids: weakref.WeakKeyDictionary[Any, torch.Tensor] = weakref.WeakKeyDictionary()  # of a cache, {batch, positions}
@@ -27,9 +27,7 @@ _CHANGES: dict[
     "crop": None,
     "reset": None,
 }
-_lock = threading.Lock()
-_put: list[tuple[type, str, Any]] = []
-_open: list[int] = []
+_replaced = Replaced()
 
 
 class Past:
@@ -99,23 +97,9 @@ def caches_seen(modules: list[torch.nn.Module]) -> Iterator[None]:
     """Follow what is done with the batch of a cache."""
     file = sys.modules.get("transformers.cache_utils")
     kinds = [getattr(file, name, None) for name in ("Cache", "EncoderDecoderCache")] if file is not None else []
-    with _lock:
-        _open.append(1)
-        if not _put:
-            for kind in kinds:
-                for name in _CHANGES:
-                    if kind is not None and name in vars(kind):
-                        _put.append((kind, name, vars(kind)[name]))
-                        setattr(kind, name, _following(vars(kind)[name], name))
-    try:
+    methods = [(kind, name) for kind in kinds for name in _CHANGES if kind is not None and name in vars(kind)]
+    with _replaced.during(lambda: [(kind, name, functools.partial(_following, name=name)) for kind, name in methods]):
         yield
-    finally:
-        with _lock:
-            _open.pop()
-            if not _open:
-                while _put:
-                    kind, name, was = _put.pop()
-                    setattr(kind, name, was)
 
 
 def _following(original: Any, name: str) -> Any:
