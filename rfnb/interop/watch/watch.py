@@ -12,12 +12,13 @@ import torch
 
 from rfnb.core.errors import message, type_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.watch import failure, functions
+from rfnb.interop.watch import functions
 from rfnb.interop.watch.activations import Activations
 from rfnb.interop.watch.example import ExampleRun, fewer
-from rfnb.interop.watch.failure import Again, Kept, do_again, kept, not_finite_error
+from rfnb.interop.watch.failure import Kept, do_again, kept
 from rfnb.interop.watch.forward import Forward, in_backward
 from rfnb.interop.watch.late import Late
+from rfnb.interop.watch.not_finite import NotFinite
 from rfnb.interop.watch.pace import Pace, StepTimes
 from rfnb.interop.watch.parts import (
     check,
@@ -275,7 +276,7 @@ class Watch(Training):
 
     def bad_gradients(self, steps: Steps, step: int, names: list[str]) -> None:
         """The gradients of these parameters are not finite."""
-        self._not_finite("a gradient", step, names, steps)
+        self._not_finite("a gradient", step, names)
 
     def _called(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the model."""
@@ -431,13 +432,27 @@ class Watch(Training):
             warnings.warn(text, stacklevel=2)
 
     # -- not finite ----------------------------------------------------------------------------------------------------
-    def _not_finite(self, what: str, step: int, names: list[str], steps: Steps | None = None) -> None:
+    def _not_finite(self, what: str, step: int, names: list[str]) -> None:
         """Something is NaN or infinite: say where from, and stop if that was asked for."""
         if self._on_nan == "ignore" or "nan" in self._warned:
             return
         late = self.counts["updates"] >= step
         again = do_again(self._model, self._calls) if self._calls and not late else None
-        error = _Told(self, what, step, names, late, again).error()
+        error = NotFinite(
+            model=self._model,
+            what=what,
+            step=step,
+            epoch=self._epoch,
+            names=names,
+            late=late,
+            again=again,
+            calls=self._calls,
+            counts=self.counts,
+            owned=[each.name for steps in self._steps for each in steps.owned],
+            looked=list(self._activations.found),
+            tables=self.tables,
+            loss_is_bad=self.found_loss_is_bad,
+        ).error()
         self.failed = again.trace if again is not None and again.found is not None else None
         self.says.append((step, str(error).splitlines()[0].removeprefix("watch: ")))
         if self._on_nan == "warn":
@@ -446,137 +461,6 @@ class Watch(Training):
         self._warned.add("nan")
         self.close()
         raise error
-
-
-class _Told:
-    """The words about something that is not finite."""
-
-    def __init__(self, watch: Watch, what: str, step: int, names: list[str], late: bool, again: Again | None):
-        self.watch, self.what, self.step, self.names, self.late, self.again = watch, what, step, names, late, again
-
-    def error(self) -> FloatingPointError:
-        """The error with all that is known."""
-        model = self.watch._model
-        bad = failure.bad_parameters(model)
-        found = self.again.found if self.again is not None else None
-        if bad and not self.late:
-            return self._of_parameters(bad)
-        if found is not None:
-            return self._of_forward(found)
-        return self._of_gradients(bad)
-
-    def _rows(self) -> list[tuple[str, object]]:
-        counts = self.watch.counts
-        epoch = f", epoch {self.watch._epoch + 1}" if self.watch._epoch else ""
-        rows: list[tuple[str, object]] = [("update", f"{self.step}{epoch}"), ("batch", counts["batches"] or "not seen")]
-        used = (
-            "has used it: parameters are not finite any more"
-            if self.late
-            else "has not used it: parameters are as before"
-        )
-        return [*rows, ("optimizer", used)]
-
-    def _of_parameters(self, bad: list[str]) -> FloatingPointError:
-        shown = ", ".join(bad[:4]) + (f" and {len(bad) - 4} more" if len(bad) > 4 else "")
-        rule = (
-            "The parameter was so before this batch: the update before has made it so, or it was loaded so."
-            if self.watch.counts["updates"]
-            else "The parameter was so before the first update: it was made or loaded so."
-        )
-        rows = [("parameters", shown), *self._rows()[:2]]
-        fix = "model.load_state_dict(torch.load(path))    # of before, and a smaller learning rate"
-        return not_finite_error(f'watch: the parameter "{bad[0]}" is NaN or infinite.', rows, rule, fix)
-
-    def _of_forward(self, found: failure.Found) -> FloatingPointError:
-        where = f'the output of "{found.path}"' if found.path else "the output of the model"
-        rows: list[tuple[str, object]] = [("module", f"{found.path or 'the model'} ({found.kind})")]
-        rows += [("input", found.inputs), ("output", found.output)]
-        if found.before is not None:
-            rows.append(("fine before", found.before))
-        rows += [(name, found.batch if name == "batch" else value) for name, value in self._rows()]
-        if found.fine and found.infinite:
-            rule = (
-                "It is the first module whose output is NaN or inf. -inf came in, as of a mask, or of log(0): if it is no mask, "
-                "look at what made it, "
-                + ("before this module." if found.before is None else f'after "{found.before}".')
-            )
-        elif found.fine:
-            rule = (
-                "It is the first module, in the order of the forward pass, whose output is not finite; what came in is."
-            )
-        elif found.before is None:
-            rule = "What came in is not finite: look at the batch."
-        else:
-            rule = f'What came in is not finite already: it was made between "{found.before}" and this module.'
-        if self.again is not None and self.again.changed:
-            rule += " The batch was changed since, so this may be wrong."
-        return not_finite_error(
-            f"watch: {where} is NaN or infinite.", rows, rule, "rf.show(watch.failed)    # this batch, recorded"
-        )
-
-    def _of_gradients(self, bad: list[str]) -> FloatingPointError:
-        """An error where all outputs are finite, or nothing was seen of them."""
-        names, again = self.names, self.again
-        rows: list[tuple[str, object]] = []
-        if again is not None:
-            rows.append(("outputs", "of all modules finite"))
-            if again.changed:
-                rows.append(("inputs", "changed since, so that may be wrong"))
-        place = self._last(names, again.order if again is not None else [])
-        if place is not None:
-            name, all_of = place
-            rows.append(("gradients", f"NaN or infinite in {len(names)} of {all_of} parameters"))
-            what = f'the gradient of "{name}" is NaN or infinite.'
-            rule = "It is the first gradient, in the order of the backward pass, that is so"
-            rule += ": made there, or in what comes after it up to the loss." if again is not None else "."
-        else:
-            what, rule = (
-                f"{self.what} is NaN or infinite.",
-                "It was made after the last module: in the loss, or of targets.",
-            )
-        if again is None and not self.late and self.watch.found_loss_is_bad():
-            what = "the loss is NaN or infinite."
-            rule = "It was made in the forward pass, whose modules were not looked at in this update."
-        calls = self.watch._calls
-        if again is not None and (more := self.watch.counts["batches"] - calls[-1].number):
-            rows[0] = (
-                "outputs",
-                f"of all modules finite in the first {len(calls)} of {len(calls) + more} batches of this update",
-            )
-            rule = "It was made in the loss, in the backward pass, or by a module in one of the further batches."
-        if self.late and bad:
-            rows.append(("parameters", f"{len(bad)} not finite"))
-        fix = "rf.watch(model, optimizer, activations=1)    # looks at the outputs of all modules in each update"
-        if again is not None:
-            fix = "with torch.autograd.detect_anomaly(): ...    # names the op, and is slow"
-        elif isinstance(inner(self.watch._model), Module):
-            fix = 'with rf.debug(padding="nan"): ...    # and rf.watch(model, optimizer, activations=1)'
-        bad_outputs = self._seen()
-        if bad_outputs:
-            rows.insert(0, ("module", f"{bad_outputs[0]}: the first whose output is not finite"))
-            what = f'the output of "{bad_outputs[0]}" is NaN or infinite.'
-            rule = "It is the first module, in the order of the calls, whose output is not finite."
-        return not_finite_error(f"watch: {what}", [*rows, *self._rows()], rule, fix)
-
-    def _seen(self) -> list[str]:
-        """The modules whose outputs were looked at in this update and are not finite, in the order of their calls."""
-        table = self.watch.tables.get(("largest", ""))
-        if table is None or not table.steps or table.steps[-1] != self.step:
-            return []
-        row = dict(zip(table.columns, table.rows[-1]))
-        mean = dict(zip(table.columns, self.watch.tables["mean", ""].rows[-1]))
-        looked = list(self.watch._activations.found)
-        return [path for path in looked if not np.isfinite(row.get(path, 0)) or not np.isfinite(mean.get(path, 0))]
-
-    def _last(self, names: list[str], order: list[str]) -> tuple[str, int] | None:
-        """The parameter that is first in the backward pass, so last in the forward pass, and how many there are."""
-        if not names:
-            return None
-        owned = [each for steps in self.watch._steps for each in steps.owned]
-        own = {each.name: number for number, each in enumerate(owned)}
-        calls = {path: number for number, path in enumerate(order)}
-        last = max(names, key=lambda name: (calls.get(name.rpartition(".")[0], -1), own.get(name, -1)))
-        return last, len(owned)
 
 
 def _check_options(every: Any, on_nan: Any, activations: Any, updates: Any) -> None:
