@@ -1,4 +1,4 @@
-"""What is said where something of a training is NaN or infinite: which module or parameter it came from, and what to do."""
+"""NotFinite: what is known where something of a training is NaN or infinite, and the words that say which module made it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rfnb.nn.module.module import Module
 
 @dataclass(frozen=True)
 class NotFinite:
-    """What is known where something is not finite.
+    """All that is known where something is not finite.
 
     Attributes:
         what: What was found so: "the loss", ...
@@ -47,7 +47,7 @@ class NotFinite:
     loss_is_bad: Callable[[], bool]
 
     def error(self) -> FloatingPointError:
-        """The error with all that is known."""
+        """Give the error with all that is known."""
         bad = failure.bad_parameters(self.model)
         found = self.again.found if self.again is not None else None
         if bad and not self.late:

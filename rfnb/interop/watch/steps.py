@@ -37,7 +37,7 @@ class Host(Protocol):
     def saw_loss(self, loss: Any) -> None:
         """A closure of an optimizer has returned this."""
 
-    def bad_gradients(self, steps: Steps, step: int, names: list[str]) -> None:
+    def bad_gradients(self, step: int, names: list[str]) -> None:
         """The gradients of these parameters are not finite."""
 
 
@@ -172,7 +172,7 @@ class Steps:
             training.curve(self.title("gradient norm")).add(step, total)
         if not math.isfinite(total):
             names = [self.owned[index].name for index in (np.arange(len(norms)) if at is None else at)]
-            self.host.bad_gradients(self, step, [name for name, norm in zip(names, norms) if not math.isfinite(norm)])
+            self.host.bad_gradients(step, [name for name, norm in zip(names, norms) if not math.isfinite(norm)])
 
     def _by_module(self, at: np.ndarray | None, values: np.ndarray) -> np.ndarray:
         """The sums of what parameters have, by module."""

@@ -274,7 +274,7 @@ class Watch(Training):
         self._look_if_due()
         self.tell()
 
-    def bad_gradients(self, steps: Steps, step: int, names: list[str]) -> None:
+    def bad_gradients(self, step: int, names: list[str]) -> None:
         """The gradients of these parameters are not finite."""
         self._not_finite("a gradient", step, names)
 
