@@ -7,7 +7,6 @@ switches the fast path off, which changes the last bits of the result. The wrapp
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,13 +27,12 @@ from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.outputs import output_modules
 from rfnb.interop.seen.readers import announce, tell, unseen
+from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.said import Said
 from rfnb.trace.attach import Options
 from rfnb.trace.probe import listening, trace_context
 
-_lock = threading.Lock()
-# By id of a module: it, its wrapper, the `forward` of its own that it had, one entry per recording.
-_wrapped: dict[int, tuple[Any, Any, Any, list[int]]] = {}
+_forwards = Replaced()
 _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=())  # of each open recording
 
 
@@ -54,39 +52,17 @@ def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[
     for model in models.values():
         warn_of_lost_modules(model)
     _names.set((*_names.get(), names))
-    for module in modules:
-        _wrap(module)
     try:
-        with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
-            yield
-        say_new(models, paths)
+        with _forwards.during(lambda: map(_place, modules)):
+            with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
+                yield
+            say_new(models, paths)
     finally:
-        for module in modules:
-            _unwrap(module)
         _names.set(tuple(other for other in _names.get() if other is not names))
 
 
-def _wrap(module: torch.nn.Module) -> None:
-    with _lock:
-        if id(module) not in _wrapped:
-            own = module.__dict__.get("forward")
-            wrapper = _Seeing(module, "forward", own, module.forward)
-            _wrapped[id(module)] = module, wrapper, own, []
-            module.__dict__["forward"] = wrapper
-        _wrapped[id(module)][-1].append(1)
-
-
-def _unwrap(module: torch.nn.Module) -> None:
-    with _lock:
-        _, wrapper, own, count = _wrapped[id(module)]
-        count.pop()
-        if not count:
-            del _wrapped[id(module)]
-            if module.__dict__.get("forward") is not wrapper:  # somebody has put another one there meanwhile
-                return
-            del module.__dict__["forward"]
-            if own is not None:
-                module.__dict__["forward"] = own
+def _place(module: torch.nn.Module) -> Place:
+    return module, "forward", lambda forward: _Seeing(module, "forward", vars(module).get("forward"), forward)
 
 
 class _Seeing(InPlace):

@@ -65,7 +65,8 @@ class Replaced:
             if isinstance(owner, type | ModuleType):
                 setattr(owner, name, new)
             else:
-                new = InPlace(owner, name, None if was is _nothing else was, new)
+                if not isinstance(new, InPlace):
+                    new = InPlace(owner, name, None if was is _nothing else was, new)
                 vars(owner)[name] = new
             self._put[key] = _Put(owner, name, original, was, new, [])
         self._put[key].users.append(1)
@@ -76,5 +77,11 @@ class Replaced:
         if put.users:
             return
         del self._put[id(owner), name]
-        if vars(owner).get(name) is put.new:
-            delattr(owner, name) if put.was is _nothing else setattr(owner, name, put.was)
+        if vars(owner).get(name) is not put.new:
+            return
+        if put.was is _nothing:
+            delattr(owner, name)
+        elif isinstance(owner, type | ModuleType):
+            setattr(owner, name, put.was)
+        else:
+            vars(owner)[name] = put.was
