@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,14 +53,20 @@ def functions_seen(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
 
 
 def _places(modules: Iterable[torch.nn.Module]) -> Iterator[Place]:
-    files = {cls.__module__ for module in modules for cls in type(module).__mro__} & sys.modules.keys()
+    replacements: dict[int, Any] = {}  # by id of what is to be replaced
     for (owner, name), handlers in _handlers.items():
-        original, make = _replaced.original(owner, name), functools.partial(_seeing, handlers=handlers)
-        yield owner, name, make
-        for file in map(sys.modules.get, files):
-            for key in list(vars(file)):
-                if (file, key) != (owner, name) and _replaced.original(file, key) is original:
-                    yield file, key, make
+        original, here = _replaced.original(owner, name), getattr(owner, name)
+        new = _seeing(original, handlers) if here is original else here
+        replacements[id(original)] = replacements[id(new)] = new
+        yield owner, name, partial(_as_it_is, new)
+    for file in {cls.__module__ for module in modules for cls in type(module).__mro__} & sys.modules.keys():
+        for name, value in list(vars(sys.modules[file]).items()):
+            if id(value) in replacements and (sys.modules[file], name) not in _handlers:
+                yield sys.modules[file], name, partial(_as_it_is, replacements[id(value)])
+
+
+def _as_it_is(new: Any, original: Any) -> Any:
+    return new
 
 
 _others: list[Callable[[list[torch.nn.Module]], AbstractContextManager[None]]] = []
