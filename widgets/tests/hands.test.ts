@@ -132,6 +132,24 @@ describe("a search", () => {
     expect(run.asked.at(-1)).toEqual({ do: "branch", path: "search", nth: 0, step, paused: true });
   });
 
+  it("offers anew what a later frame says more of, at the place that was clicked before", () => {
+    const run = new FakeRun(standing(seq!.steps.length)),
+      bare = [
+        {
+          ...seqs[0]!,
+          steps: seqs[0]!.steps.map((step) => ({ ...step, cuts: step.cuts.map(({ id: _, ...cut }) => cut) })),
+        },
+      ],
+      { root, named, key, view, frame } = shown(beamsSmall, { held, vocab, seqs: bare }, run);
+    for (let turn = 0; turn < 20 && !root.dataset["cursor"]?.includes("cut"); turn++)
+      key(turn % 6 < 5 ? "ArrowDown" : "ArrowLeft");
+    const [step, index] = root.dataset["cursor"]!.split(",cut").map(Number) as [number, number],
+      force = `Force ${seq!.steps[step]!.cuts[index]!.token} here`;
+    expect(named(force)).toBeUndefined();
+    view.update({ ...frame, head: { ...frame.head, seqs } });
+    expect(named(force)).toBeDefined();
+  });
+
   it("finds any label by typing, and forces it for the hypothesis in the next step", () => {
     const last = 1,
       slot = beamsSmall.head.seqs[0]!.steps[last]!.ended.indexOf(false),

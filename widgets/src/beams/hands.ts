@@ -34,18 +34,17 @@ export function offer({ hands, tree, seq, held, vocab, loopSteps }: Offered, pla
     name = shorten(item.token, LONGEST),
     { parent } = item,
     from = parent?.slot ?? 0,
-    key = JSON.stringify([seq, keyOf(place), [...pathOf(parent), item].map(({ token }) => token)]);
+    id = place.kind === "cut" ? place.cut.id : tree.spec.steps[step]!.ids?.[place.node.slot];
   const isFirst = (row: number) => loopSteps?.[row] === undefined || loopSteps[row] !== loopSteps[row - 1];
   const no = (row: number, of: Node | null) =>
     held.cannot ??
     (isFirst(row) ? null : "Only the first choice of a step is decided by hand.") ??
     (of && isComplete(of) ? "What is complete takes no further label." : null);
+  const why = no(step, parent),
+    key = JSON.stringify([seq, keyOf(place), [...pathOf(parent), item].map(({ token }) => token), id, why]);
   const here = (make: (id: number) => (HTMLElement | string)[]) => ({
     place: placeOf(held, step),
-    make: () => {
-      const id = place.kind === "cut" ? place.cut.id : tree.spec.steps[step]!.ids?.[place.node.slot];
-      return id === undefined || no(step, parent) !== null ? [no(step, parent) ?? ""] : make(id);
-    },
+    make: () => (id === undefined || why !== null ? [why ?? ""] : make(id)),
   });
   const found = (slot: number, row: number) =>
     forcing(seq, slot, (force) => search(tree, slot, row, vocab, force, hands));
