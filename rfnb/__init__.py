@@ -247,6 +247,7 @@ from rfnb.viz.explore.explorer import explore
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
 from rfnb.debugging.debug import Debug, debug
+from rfnb.teaching.lesson import lesson
 
 # -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
 from rfnb.data.alignment import Alignment, align, character_errors, word_errors
@@ -325,7 +326,7 @@ __all__ = [
     "initial_edit_distance_row", "is_backend_raw_tensor_dim_tag_independent", "is_executing_eagerly", "is_finite",
     "is_float_dtype", "is_infinite", "is_neg_infinite", "is_parametrized", "label_smoothed_log_prob_gradient",
     "label_smoothing", "last_frame", "last_frame_position_of_dim", "last_hidden_state", "lerp", "less", "less_equal",
-    "linspace_over_dim", "load_params", "load_torch_checkpoint", "load_trace", "log", "log1p", "log_add_exp",
+    "lesson", "linspace_over_dim", "load_params", "load_torch_checkpoint", "load_trace", "log", "log1p", "log_add_exp",
     "log_mel_filterbank_from_raw", "log_sigmoid", "log_softmax", "logical_and", "logical_not", "logical_or",
     "make_complex", "make_conv_out_spatial_dims", "make_ff", "make_norm", "make_transposed_conv_out_spatial_dims",
     "mask_nested", "masked_computation", "masked_fraction_of_shape", "masked_scatter", "masked_scatter_nested",

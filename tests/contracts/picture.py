@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": _BELOW_CONTROL,
     "viz": _BELOW_VIZ,
     "plot": _BELOW_DATA,
+    "teaching": _BELOW_DATA | {"data", "models", "interop", "plot", "debugging"},
     "data": _BELOW_DATA,
     "models": _BELOW_DATA | {"data"},  # a model's training reads its data; data/ knows no model
     "interop": _BELOW_DATA,
@@ -42,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
     "torch": (("rfnb/backends/torch*.py", "rfnb/models/*.py", "rfnb/interop/*.py"), False),
     "anywidget": (("rfnb/viz/widget.py",), False),
-    "ipywidgets": (("rfnb/viz/widget.py", "rfnb/viz/explore/page.py"), False),
+    "ipywidgets": (("rfnb/viz/widget.py", "rfnb/viz/explore/page.py", "rfnb/teaching/page.py"), False),
     "IPython": (("rfnb/viz/display.py",), False),
     "matplotlib": (("rfnb/viz/*.py", "rfnb/plot/*.py"), True),
     "graphviz": (("rfnb/viz/*.py",), True),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rfnb as rf
+from rfnb.teaching.exercises import Wrong
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
@@ -67,6 +68,13 @@ def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
 def test_your_model_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     names, shown = run("your-model.md", capsys)
     assert shown >= 8 and isinstance(names["trace"], rf.Trace)
+
+
+def test_the_check_of_the_guide_for_teaching_tells_right_from_wrong(capsys):
+    names, _ = run("teaching.md", capsys)
+    names["mean"](lambda x, axis: rf.reduce_mean(x, axis=axis))
+    with pytest.raises(Wrong, match="You looked at padding"):
+        names["mean"](lambda x, axis: x.raw_tensor.mean(1))
 
 
 DOOR = re.compile(r"rf\.(record|named|as_torch|watch|ctc_output|transducer_output|beams_of|viz\.attention)\(")

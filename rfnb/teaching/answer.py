@@ -1,0 +1,243 @@
+"""An answer that is given before the truth is shown: the base class of all questions but exercises of code.
+
+What a kind of question adds: `read` (what is an answer, else a ValueError with a sentence), `words` (an answer as text), `judge`
+(whether it is right, and what is wrong), `asked` (how to answer, in text), and `form` (the live form in a page). One that is judged
+at once gives its truth to `__init__`; others get it by `reveal`. The answer is in the output of the notebook as data, and stays
+there when the cell runs again.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from rfnb.core.errors import runtime_error
+from rfnb.teaching.card import MIME, card
+from rfnb.teaching.course import reveals_all
+from rfnb.teaching.said import Said
+from rfnb.viz import display
+from rfnb.viz.view import View
+
+_NO_TRUTH: Any = object()
+
+
+class Answer(ABC):
+    """A question with its answer.
+
+    Attributes:
+        kind: Of the question, in the data for a grader.
+        lesson, name, question: What is asked where.
+        revealed: Whether the truth was shown; the answer stays as it is then.
+
+    Args:
+        truth: Of a question that is judged at once; a function is called for it.
+    """
+
+    kind = "predict"
+
+    def __init__(self, lesson: str, name: str, question: str, *, truth: Any = _NO_TRUTH):
+        self.lesson, self.name, self.question = lesson, name, question
+        self.revealed = False
+        self._answer: Any = None
+        self._given_truth = truth
+        self._card: Any = None  # of the outputs that are displayed
+        self._form: Any = None
+        self._shown_in: int | None = None
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """The answer that a value stands for, as data that JSON can hold.
+
+        Raises:
+            ValueError: If it is none, with a sentence that says why.
+        """
+
+    @abstractmethod
+    def words(self, answer: Any) -> str:
+        """An answer, or the truth, in words."""
+
+    @abstractmethod
+    def judge(self, answer: Any, truth: Any) -> tuple[bool | None, str]:
+        """Whether an answer is right (None: nobody can tell by rule), and what is wrong with it; "" if nothing needs to be said."""
+
+    @abstractmethod
+    def asked(self) -> str:
+        """Tells how to answer, in lines of text."""
+
+    def form(self) -> dict[str, Any]:
+        """MIME data of the live form, with text and HTML for where it cannot run; {} if there is none."""
+        return {}
+
+    def closed_form(self) -> dict[str, Any]:
+        """The MIME data that stands in the place of the form when the truth was revealed."""
+        return {"text/plain": ""}
+
+    def details(self) -> dict[str, Any]:
+        """Further entries of the data for a grader."""
+        return {}
+
+    @property
+    def answer(self) -> Any:
+        """The committed answer; None before. Assign it to answer by code."""
+        return self._answer
+
+    @answer.setter
+    def answer(self, value: Any) -> None:
+        self.commit(value)
+
+    def commit(self, value: Any) -> None:
+        """Take an answer; another one may follow until the truth is revealed.
+
+        Raises:
+            ValueError: If it is no answer to the question.
+            RuntimeError: If the truth was revealed already.
+        """
+        if self.revealed:
+            raise runtime_error(
+                f'The question "{self.name}" is answered: its truth was revealed.',
+                [("answer", self.words(self._answer) if self._answer is not None else "none")],
+                "A prediction is made before.",
+            )
+        self._answer = self.read(value)
+        self.refresh()
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the answer is right; None before the truth is known, and where nobody can tell by rule."""
+        truth = self._truth()
+        if truth is _NO_TRUTH:
+            return None
+        return False if self._answer is None else self.judge(self._answer, truth)[0]
+
+    def reveal(self, truth: Any = _NO_TRUTH, why: Any = None) -> Said:
+        """Shows the answer beside the truth; without an answer it says so and does not tell.
+
+        Args:
+            truth: A value, or a function that gives it, as one that reads a recording. Not needed if it is judged at once.
+            why: What explains it: a text, or a view, which is displayed.
+
+        Raises:
+            TypeError: If there is no truth.
+        """
+        if truth is not _NO_TRUTH:
+            self._given_truth = truth
+        if self._given_truth is _NO_TRUTH:
+            raise TypeError(f'reveal: the question "{self.name}" needs its truth: reveal(truth)')
+        if self._answer is None and not reveals_all():
+            said = Said(
+                f"○ {self.name}: no answer yet", f"{self.question}\nAnswer it first, above; then run this cell again.",
+                self._record("reveal"), "open",
+            )  # fmt: skip
+        else:
+            self.revealed = self.revealed or self._answer is not None
+            said = self._verdict(why)
+            if isinstance(why, View):
+                why.show()
+            self.refresh()
+        if display.shell() is None and not hasattr(sys, "ps1"):
+            print(said)
+        return said
+
+    def data(self) -> dict[str, Any]:
+        """The data that the notebook keeps for a grader."""
+        return self._record(self.kind)
+
+    def go_on(self, data: dict[str, Any]) -> None:
+        """Take over what was answered before, as `data` had it; what does not fit the question any more is left."""
+        try:
+            self._answer = None if data.get("answer") is None else self.read(data["answer"])
+        except ValueError:
+            return
+        self.revealed = bool(data.get("revealed")) and self._answer is not None
+
+    def show(self) -> Answer:
+        """Display the question: in a notebook a card and a form below it, else as text. Returns itself."""
+        if display.shell() is None:
+            print(self.text())
+            return self
+        form = {} if self.revealed else self.form()
+        # Two outputs: what is committed changes the card, and the form keeps the focus of the keyboard.
+        self._card, self._form = display.publish(self._card_bundle(bool(form))), None
+        if form:
+            self._form = display.publish(form)
+        self._shown_in = display.execution_count()
+        return self
+
+    def refresh(self) -> None:
+        """Bring what is displayed, and so what the notebook keeps, up to date."""
+        if self._card is not None:
+            display.republish(self._card, self._card_bundle(self._form is not None))
+        if self._form is not None and self.revealed:
+            display.republish(self._form, self.closed_form())
+            self._form = None
+
+    def text(self) -> str:
+        """The question, how to answer it, and the answer if there is one."""
+        return f"{self._headline()}\n{self._body(with_form=False)}".rstrip()
+
+    def _card_bundle(self, with_form: bool) -> dict[str, Any]:
+        headline, body = self._headline(), self._body(with_form=with_form)
+        text = f"{headline}\n{body}".rstrip()
+        return {"text/plain": text, "text/html": card(headline, body, self._tone()), MIME: self.data()}
+
+    def _headline(self) -> str:
+        mark = {True: "✓", False: "✗", None: "●"}[self.passed] if self._answer is not None else "○"
+        return f"{mark} {self.question}"
+
+    def _tone(self) -> str:
+        return {True: "good", False: "bad", None: "plain"}[self.passed] if self._answer is not None else "open"
+
+    def _body(self, *, with_form: bool) -> str:
+        if self._answer is None:
+            return "" if with_form else self.asked()
+        lines = [f"Your answer: {self.words(self._answer)}"]
+        truth = self._truth()
+        if truth is not _NO_TRUTH:
+            lines += [f"It is: {self.words(truth)}"] if self.revealed else []
+            lines.append(self.judge(self._answer, truth)[1])
+        elif not self.revealed:
+            lines.append("You may change it until the truth is revealed.")
+        return "\n".join(line for line in lines if line)
+
+    def _verdict(self, why: Any) -> Said:
+        truth = self._truth()
+        passed, wrong = (None, "") if self._answer is None else self.judge(self._answer, truth)
+        lines = [] if self._answer is None else [f"Your answer: {self.words(self._answer)}"]
+        lines += [f"It is: {self.words(truth)}", wrong]
+        if why is not None and not isinstance(why, View):
+            lines.append(str(why))
+        mark, said, tone = {
+            True: ("✓", "as you said", "good"), False: ("✗", "not as you said", "bad"), None: ("●", "revealed", "plain"),
+        }[passed]  # fmt: skip
+        body = "\n".join([self.question, *(line for line in lines if line)])
+        return Said(f"{mark} {self.name}: {said}", body, self._record("reveal"), tone)
+
+    def _truth(self) -> Any:
+        if callable(self._given_truth):
+            self._given_truth = self._given_truth()
+        return self._given_truth
+
+    def _record(self, kind: str) -> dict[str, Any]:
+        known = self._given_truth is not _NO_TRUTH and (self._answer is not None or reveals_all())
+        truth = self._truth() if known else None
+        return {
+            "kind": kind, "lesson": self.lesson, "exercise": self.name, "question": self.question,
+            "answer": self._answer, "committed": self._answer is not None, "revealed": self.revealed,
+            "passed": self.passed if known and self._answer is not None else None,
+            "truth": self.words(truth) if known else None,
+            **self.details(),
+        }  # fmt: skip
+
+    def _repr_mimebundle_(self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None) -> Any:
+        return self._card_bundle(False)
+
+    def _ipython_display_(self) -> None:
+        # `lesson.predict(...)` as the last line of a cell has displayed it already.
+        if self._shown_in is None or self._shown_in != display.execution_count():
+            self.show()
+            self._shown_in = None
+
+    def __repr__(self) -> str:
+        return self.text()

@@ -1,0 +1,41 @@
+"""A card: a line that says how it stands, and what there is to say about it. Alike in light and dark, with colours and without."""
+
+from __future__ import annotations
+
+from html import escape
+
+from rfnb.viz.visible import safe
+
+MIME = "application/vnd.rfnb.lesson+json"  # what a grader reads
+
+# Of the edge and the first line: seen on white and on JupyterLab's dark grey.
+_TONES = {"good": "#2e9e4f", "bad": "#d9483b", "open": "#a8810c", "plain": "#5b8def"}
+
+
+def card(headline: str, body: str, tone: str) -> str:
+    """A card as HTML, without script or style sheet.
+
+    Args:
+        headline, body: Texts. In the body, lines that begin with spaces are columns, and stay as they are.
+        tone: "good", "bad", "open" or "plain".
+    """
+    colour = _TONES[tone]
+    return (
+        f'<div class="rfnb-card" role="status" style="border-left:4px solid {colour};padding:.3em .8em;margin:.3em 0">'
+        f'<div style="color:{colour};font-weight:600">{escape(safe(headline))}</div>{blocks(body)}</div>'
+    )
+
+
+def blocks(text: str) -> str:
+    """The lines of a text: columns in a fixed width, the others as paragraphs."""
+    made, columns = "", list[str]()
+    for line in [*safe(text).split("\n"), ""]:
+        if line.startswith("  "):
+            columns.append(line)
+            continue
+        if columns:
+            made += f'<pre style="margin:.3em 0;font-size:90%">{escape(chr(10).join(columns))}</pre>'
+            columns = []
+        if line:
+            made += f"<div>{escape(line)}</div>"
+    return made

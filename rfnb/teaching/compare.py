@@ -1,0 +1,225 @@
+"""Helpers of checks: call an answer, compare what it gives, look at padding and gradients.
+
+check_calls(answer, reference, [(scores, 2), (more_scores, 3)])     # compares both; says the smallest input that fails
+check_padding(answer, x)                                            # is what lies past the end of a sequence left out?
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import value_error
+from rfnb.core.foreign import is_array
+from rfnb.core.tensor import Tensor
+from rfnb.ops.const import convert_to_tensor
+from rfnb.teaching.difference import Difference, brief, difference
+from rfnb.teaching.exercises import Unsolved, wrong
+
+# Past the ends of sequences: far from all values of exercises, and gone after a multiplication by 0, as padding of real data is.
+_GARBAGE = 777.0
+
+
+def call(answer: Any, *args: Any, **kwargs: Any) -> Any:
+    """Calls an answer; None and `...` are no result.
+
+    Raises:
+        Wrong: If it returns None, or cannot be called.
+        Unsolved: If it returns `...`.
+    """
+    if not callable(answer):
+        wrong("This is no function.", [("got", brief(answer))], "Define it with `def`, and give the function itself.")
+    result = answer(*args, **kwargs)
+    if result is Ellipsis:
+        raise Unsolved
+    if result is None:
+        wrong("It returns None.", inputs_of(answer, args, kwargs), "A function ends with `return` and its result.")
+    return result
+
+
+def check_same(
+    got: Any,
+    expected: Any,
+    *,
+    what: str = "The result",
+    tolerance: float = 1e-4,
+    given: Sequence[tuple[str, object]] = (),
+) -> None:
+    """Calls `wrong` if a result is another one, with the first cell that differs.
+
+    Equal in other forms is equal: dims in another order, raw arrays in the order of the dims, lists for tuples.
+
+    Args:
+        got, expected: Tensors, arrays, numbers, texts, Dims, or structures of these.
+        what: The subject of the sentence.
+        tolerance: Of floats, relative to the largest expected value.
+        given: Lines to show before it, as the input.
+
+    Raises:
+        Wrong: With the difference. Unsolved: If there is `...` in it.
+    """
+    found = difference(got, expected, tolerance)
+    if found is not None:
+        _say(what, found, given)
+
+
+def check_calls(
+    answer: Any,
+    reference: Callable[..., Any],
+    inputs: Iterable[Sequence[Any] | Mapping[str, Any]],
+    *,
+    what: str = "The result",
+    tolerance: float = 1e-4,
+) -> None:
+    """Calls an answer and a reference with the same inputs and compares; the smallest input that fails is said.
+
+    Args:
+        inputs: Of each call the arguments, as a tuple or by name.
+        what, tolerance: As of `check_same`.
+
+    Raises:
+        Wrong: With the input and the difference. Unsolved: If the answer returns `...`.
+    """
+    for each in sorted(inputs, key=_size):
+        args, kwargs = ((), dict(each)) if isinstance(each, Mapping) else (tuple(each), {})
+        given = inputs_of(reference, args, kwargs)  # before the call: an answer may change what it gets
+        expected = reference(*args, **kwargs)
+        check_same(call(answer, *args, **kwargs), expected, what=what, tolerance=tolerance, given=given)
+
+
+def check_padding(
+    answer: Callable[..., Any], *args: Any, nan: bool = False, tolerance: float = 1e-4, **kwargs: Any
+) -> None:
+    """Calls an answer twice, the second time with other values past the ends of the sequences: the result has to stay.
+
+    Args:
+        args, kwargs: Of the answer; the padding of Tensors among them is changed.
+        nan: Whether the padding becomes NaN, which a multiplication by a mask of 0 does not take away.
+
+    Raises:
+        Wrong: With the first cell that changed.
+        ValueError: If no argument has padding.
+    """
+    garbage = math.nan if nan else _GARBAGE
+    dirty = [with_padding(each, garbage) for each in args]
+    dirty_kwargs = {name: with_padding(each, garbage) for name, each in kwargs.items()}
+    if not any(isinstance(each, Tensor) and _padding(each).any() for each in (*args, *kwargs.values())):
+        raise value_error(
+            "check_padding: no argument has padding.",
+            [(str(number), brief(each)) for number, each in enumerate(args)],
+            "What lies past the end of a sequence is changed, so one has to be shorter than another.",
+        )
+    clean = call(answer, *args, **kwargs)
+    found = difference(call(answer, *dirty, **dirty_kwargs), clean, tolerance)
+    if found is not None:
+        rows = [
+            (label.replace("got", "other padding").replace("expected", "before"), text) for label, text in found.rows
+        ]
+        wrong(
+            "You looked at padding: the result changes with what lies past the end of a sequence.",
+            [*inputs_of(answer, args, kwargs), *rows],
+            "Only the first frames of a sequence are real, as many as its length says.",
+        )
+
+
+def check_gradient(loss: Any, values: Mapping[str, Any]) -> None:
+    """Calls `wrong` if no gradient of a loss reaches one of the values.
+
+    Args:
+        loss: A Tensor or torch tensor of an answer.
+        values: By name, leaves that require a gradient: Parameters, Tensors, torch tensors.
+
+    Raises:
+        Wrong: With the name of the value that gets none.
+    """
+    raw = _raw(loss)
+    if not getattr(raw, "requires_grad", False):
+        wrong(
+            "No gradient comes back from the result.",
+            [("result", brief(loss))],
+            "It was computed without torch, or detached.",
+        )
+    before = {name: _raw(value).grad for name, value in values.items()}
+    try:
+        for value in values.values():
+            _raw(value).grad = None
+        raw.sum().backward(retain_graph=True)
+        for name, value in values.items():
+            grad = _raw(value).grad
+            if grad is None or not bool((grad != 0).any()):
+                rule = "Everything between it and the result has to be computed from it, without `detach` or `.item()`."
+                wrong(f"No gradient reaches {name}.", [(name, brief(value))], rule)
+    finally:
+        for name, value in values.items():
+            _raw(value).grad = before[name]
+
+
+def with_padding(value: Any, garbage: float = _GARBAGE) -> Any:
+    """A Tensor with other values past the ends of its sequences; what is no Tensor comes back as it is.
+
+    Args:
+        value: {...}
+        garbage: Of floats. Booleans get the opposite, labels another one that there is, other whole numbers one more than the largest.
+    """
+    if not isinstance(value, Tensor) or not _padding(value).any():
+        return value
+    array, padding = value.numpy().copy(), _padding(value)
+    if array.dtype.kind == "f":
+        array[padding] = garbage
+    elif array.dtype.kind == "b":
+        array[padding] = ~array[padding]
+    elif value.sparse_dim is not None:
+        array[padding] = (array[padding] + 1) % value.sparse_dim.extent
+    else:
+        array[padding] = array.max() + 1
+    return convert_to_tensor(
+        array, dims=value.dims, sparse_dim=value.sparse_dim, feature_dim=value.feature_dim, name=value.name
+    )
+
+
+def _padding(tensor: Tensor) -> np.ndarray:
+    """{dims of the tensor}: True past the ends."""
+    real = np.ones([dim.extent for dim in tensor.dims], bool)
+    for dim in tensor.dims:
+        if dim.lengths is not None and set(dim.length_dims) <= set(tensor.dims):
+            real &= dim.host_mask(tensor.dims)
+    return ~real
+
+
+def _raw(value: Any) -> Any:
+    return value.raw_tensor if isinstance(value, Tensor) else value
+
+
+def _say(what: str, found: Difference, given: Sequence[tuple[str, object]]) -> None:
+    joint = "" if found.what.startswith("[") else " "
+    ends = ":" if found.rows else "."
+    wrong(f"{what}{joint}{found.what}{ends}", [*given, *found.rows], found.rule)
+
+
+def _size(value: Any) -> float:
+    """The amount of what there is to look at in an input."""
+    if isinstance(value, Tensor):
+        return math.prod(dim.extent for dim in value.dims)
+    if is_array(value):
+        return math.prod(value.shape)
+    if isinstance(value, Mapping):
+        return sum(map(_size, value.values()))
+    if isinstance(value, (list, tuple, str)):
+        return sum(_size(item) for item in value) if not isinstance(value, str) else len(value)
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return 1 + abs(value) / (1 + abs(value))  # of numbers the smaller ones
+    return 1
+
+
+def inputs_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The arguments of a call with their names, one a line; dims are left out, as the tensors show them."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        bound = {**{f"argument {number}": value for number, value in enumerate(args)}, **kwargs}
+    return [(name, brief(value)) for name, value in bound.items() if not isinstance(value, Dim)]

@@ -1,0 +1,252 @@
+"""Differences of a result from what it should be, in words: values by dim, whatever their order and the library of the array.
+
+found = difference(got, expected)     # None, or what differs and the lines that show it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.foreign import host_array, is_array
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import operand_rows
+from rfnb.teaching.exercises import Unsolved
+
+_KINDS = {
+    "b": "true and false",
+    "i": "whole numbers",
+    "u": "whole numbers",
+    "f": "numbers with a fraction",
+    "c": "complex numbers",
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference: a sentence without its subject, lines with labels, and a rule that helps."""
+
+    what: str
+    rows: Sequence[tuple[str, object]] = ()
+    rule: str = ""
+
+
+def difference(got: Any, expected: Any, tolerance: float = 1e-4, place: str = "") -> Difference | None:
+    """The first difference; None if nothing does.
+
+    Tensors are compared by dim, without padding; an array has its axes in the order of the dims. Lists and tuples are alike, as
+    are numbers and arrays without axes.
+
+    Args:
+        got: What a student's code has made.
+        expected: A Tensor, array, number, text, Dim, or a tuple, list, dict or set of these.
+        tolerance: Of floats, relative to the largest expected value.
+        place: Where in a structure, as "[0]".
+
+    Raises:
+        Unsolved: If there is an Ellipsis in it.
+    """
+    if _has_dots(got):
+        raise Unsolved
+    if got is None and expected is not None:
+        return Difference(f"{place} is None".strip(), rule="A function ends with `return` and its result.")
+    if isinstance(expected, Tensor):
+        return _of_tensor(got, expected, tolerance, place)
+    if isinstance(expected, (list, tuple, Mapping)) and not _are_numbers(expected):
+        return _of_structure(got, expected, tolerance, place)
+    if isinstance(expected, (str, set, frozenset, Dim)) or expected is None:
+        same = (got is expected or got == expected) if type(got) is not np.ndarray else False
+        return None if same is True else Difference(f"{place} is another one".strip(), _both(got, expected))
+    return _of_array(got, expected, tolerance, place)
+
+
+def is_answered(value: Any) -> bool:
+    """Whether something is there instead of `...` or None."""
+    return value is not None and value is not Ellipsis
+
+
+def _has_dots(value: Any) -> bool:
+    if isinstance(value, (list, tuple, Mapping)):
+        return any(map(_has_dots, value.values() if isinstance(value, Mapping) else value))
+    return value is Ellipsis
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether it is a (nested) list of numbers, which an array may stand for."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(_are_numbers(item) for item in value)
+    return isinstance(value, (bool, int, float, complex, np.generic))
+
+
+def _of_structure(got: Any, expected: Any, tolerance: float, place: str) -> Difference | None:
+    kind = Mapping if isinstance(expected, Mapping) else (list, tuple)
+    name = "dict" if kind is Mapping else type(expected).__name__
+    if not isinstance(got, kind):
+        return Difference(f"{place} is no {name}".strip(), [("got", type(got).__name__), ("expected", name)])
+    if kind is Mapping:
+        if set(got) != set(expected):
+            return Difference(f"{place} has other keys".strip(), _both(sorted(got, key=str), sorted(expected, key=str)))
+        keys = list(expected)
+    elif len(got) != len(expected):
+        rows = [("got", f"{len(got)} entries: {brief(got)}"), ("expected", f"{len(expected)} entries")]
+        return Difference(f"{place} has another length".strip(), rows)
+    else:
+        keys = list(range(len(expected)))
+    found = (difference(got[key], expected[key], tolerance, f"{place}[{key!r}]") for key in keys)
+    return next((one for one in found if one is not None), None)
+
+
+def _of_tensor(got: Any, expected: Tensor, tolerance: float, place: str) -> Difference | None:
+    if not isinstance(got, Tensor):
+        plain = _array(got)
+        if plain is None:
+            return Difference(f"{place} is no Tensor".strip(), [("got", type(got).__name__), ("expected", expected)])
+        shape = tuple(dim.extent for dim in expected.dims)
+        if plain.shape != shape:
+            rows = [("got", plain.shape), *_labelled("expected", expected), ("", shape)]
+            turned = sorted(plain.shape) == sorted(shape)
+            return Difference(
+                f"{place} has {'its axes in another order' if turned else 'another shape'}".strip(), rows,
+                "An array has no names: its axes come in the order of these dims." if turned else "",
+            )  # fmt: skip
+        values = plain
+    else:
+        if set(got.dims) != set(expected.dims) or len(got.dims) != len(expected.dims):
+            return _other_dims(got, expected, place)
+        if got.sparse_dim is not None and expected.sparse_dim is not None and got.sparse_dim != expected.sparse_dim:
+            rows = _both(got.sparse_dim, expected.sparse_dim)
+            return Difference(f"{place} has labels of another dim (`sparse_dim`)".strip(), rows)
+        values = got.numpy().transpose([got.dims.index(dim) for dim in expected.dims])
+    real = np.ones(values.shape, bool)
+    for dim in expected.dims:
+        if dim.lengths is not None and set(dim.length_dims) <= set(expected.dims):
+            real &= dim.host_mask(expected.dims)
+    return _of_values(
+        values,
+        expected.numpy(),
+        real,
+        [dim.name for dim in expected.dims],
+        tolerance,
+        place,
+        expected.sparse_dim is not None,
+    )
+
+
+def _of_array(got: Any, expected: Any, tolerance: float, place: str) -> Difference | None:
+    wanted = _array(expected)
+    if wanted is None:
+        same = got == expected
+        return None if same is True else Difference(f"{place} is another one".strip(), _both(got, expected))
+    values = _array(got)
+    if values is None:
+        what = "no number" if wanted.ndim == 0 else "no array of numbers"
+        return Difference(f"{place} is {what}".strip(), [("got", brief(got)), ("expected", brief(expected))])
+    if values.shape != wanted.shape:
+        rows: list[tuple[str, object]] = [("got", values.shape), ("expected", wanted.shape)]
+        if wanted.ndim == 0:
+            rows = [("got", f"shape {values.shape}"), ("expected", "one number")]
+        return Difference(f"{place} has another shape".strip(), rows)
+    return _of_values(values, wanted, np.ones(wanted.shape, bool), None, tolerance, place)
+
+
+def _other_dims(got: Tensor, expected: Tensor, place: str) -> Difference:
+    rows = operand_rows([("got", got), ("expected", expected)])
+    lacks = [dim.name for dim in expected.dims if dim not in got.dims]
+    more = [dim.name for dim in got.dims if dim not in expected.dims]
+    twins = [name for name in lacks if name in more]
+    said = [f"{name} is another dim of the same name" for name in twins]
+    said += [f"{name} is missing" for name in lacks if name not in twins]
+    said += [f"{name} is too many" for name in more if name not in twins]
+    rule = "A dim is the same only if it is the same object: use the one that the input has." if twins else ""
+    return Difference(f"{place} has other dims: {', '.join(said)}".strip(), list(rows), rule)
+
+
+def _of_values(
+    got: np.ndarray,
+    expected: np.ndarray,
+    real: np.ndarray,
+    names: list[str] | None,
+    tolerance: float,
+    place: str,
+    labels: bool = False,
+) -> Difference | None:
+    kinds = got.dtype.kind, expected.dtype.kind
+    other = (kinds[0] == "b") != (kinds[1] == "b") or (labels and kinds[0] not in "iu")
+    if other:
+        rows = [("got", f"{got.dtype}: {_KINDS[kinds[0]]}"), ("expected", f"{expected.dtype}: {_KINDS[kinds[1]]}")]
+        return Difference(f"{place} has another dtype".strip(), list(rows))
+    same = _close(got, expected, tolerance, real)
+    if same.all():
+        return None
+    at = np.unravel_index(int(np.argmin(same)), same.shape)
+    rows = [("got", _number(got[at])), ("expected", _number(expected[at]))]
+    if got.ndim:
+        index = [f"{name}={number}" for name, number in zip(names, at)] if names else [str(tuple(map(int, at)))]
+        rows.insert(0, ("at", ", ".join(index)))
+        what = f"{place} differs in {int((~same).sum())} of {int(real.sum())} cells; the first"
+    else:
+        what = f"{place} is another number"
+    rule = ""
+    if got.ndim == 2 and got.shape[0] == got.shape[1] and _close(got.T, expected, tolerance, real).all():
+        rule = "It is right with its axes in the other order."
+    return Difference(what.strip(), list(rows), rule)
+
+
+def _close(got: np.ndarray, expected: np.ndarray, tolerance: float, real: np.ndarray) -> np.ndarray:
+    """Whether each cell is the same, or padding."""
+    if expected.dtype.kind in "fc":
+        finite = np.abs(expected[real & np.isfinite(expected)])
+        scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
+        got = got.astype(np.float64 if got.dtype.kind != "c" else complex)
+        wide = expected.astype(np.float64 if expected.dtype.kind != "c" else complex)
+        same = np.isclose(got, wide, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    else:
+        same = got == expected
+    return np.asarray(same) | ~real
+
+
+def _array(value: Any) -> np.ndarray | None:
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if not (is_array(value) or _are_numbers(value)):
+        return None
+    try:
+        return host_array(value, "compare")
+    except (TypeError, ValueError):
+        return None
+
+
+def _labelled(label: str, tensor: Tensor) -> list[tuple[str, object]]:
+    return list(operand_rows([(label, tensor)]))
+
+
+def _both(got: Any, expected: Any) -> list[tuple[str, object]]:
+    return [("got", brief(got)), ("expected", brief(expected))]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def brief(value: Any, most: int = 120) -> str:
+    """A value on one line: of a tensor its dims, and its values if they are few."""
+    if isinstance(value, Tensor):
+        (row,) = operand_rows([("", value)])
+        few = value._raw is not None and value.numpy().size <= 12
+        text = f"{row[1]} {_rounded(value.numpy())}" if few else f"{row[1]} {value.dtype}"
+    elif is_array(value):
+        array = _array(value)
+        few = array is not None and array.size <= 12
+        text = _rounded(array) if array is not None and few else f"{tuple(value.shape)} {value.dtype}"
+    else:
+        text = repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _rounded(array: np.ndarray) -> str:
+    return str(array.round(4).tolist() if array.dtype.kind == "f" else array.tolist())

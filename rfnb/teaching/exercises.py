@@ -1,0 +1,88 @@
+"""Exercises as the author of a check writes them: a function that gets an answer and says what is wrong with it.
+
+from rfnb.teaching import exercise, wrong
+
+@exercise("One step of the search", hints=["Look at all continuations of all hypotheses at once."])
+def beam_step(answer):
+    if answer(scores) != (2, 0):
+        wrong("The best continuation is not the first one.")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from rfnb.core.errors import message, type_error, value_error
+
+
+class Wrong(Exception):
+    """An answer is wrong; the message says how."""
+
+
+class Unsolved(Exception):
+    """There is no answer yet."""
+
+
+class Exercise:
+    """A question with its check; `@exercise` makes it.
+
+    Attributes:
+        name: Of the function, and of the answer in the notebook.
+        title: What it is about.
+        hints: One after the other.
+        points: What it counts in a grade.
+        check: Gets an answer; returns if it is right, else calls `wrong`.
+    """
+
+    def __init__(self, check: Callable[[Any], object], title: str, hints: Sequence[str], points: float):
+        self.name, self.check = check.__name__, check
+        self.title, self.hints, self.points = title, tuple(hints), points
+
+    def __call__(self, answer: Any) -> None:
+        self.check(answer)
+
+    def __repr__(self) -> str:
+        return f'<Exercise {self.name}: "{self.title}">'
+
+
+def exercise(
+    title: str, *, hints: Sequence[str] = (), points: float = 1
+) -> Callable[[Callable[[Any], object]], Exercise]:
+    """Makes an exercise of the function below it, which gets an answer and calls `wrong` if it is.
+
+    Args:
+        title: What it is about, in a few words.
+        hints: From the first push to almost the answer; `lesson.hint` gives one at a time.
+        points: What it counts in a grade.
+
+    Raises:
+        TypeError: If the title or a hint is no text.
+        ValueError: If the points are no positive number.
+    """
+    if not isinstance(title, str) or isinstance(hints, str) or not all(isinstance(hint, str) for hint in hints):
+        raise type_error(
+            "exercise: the title is a text, and the hints are a list of texts.",
+            [("title", type(title).__name__), ("hints", type(hints).__name__)],
+            "It stands above the function that checks an answer:",
+            '@exercise("One step of the search", hints=["Begin with ..."])\ndef beam_step(answer): ...',
+        )
+    if not points > 0:
+        raise value_error(
+            "exercise: the points are no positive number.",
+            [("title", title), ("points", points)],
+            "Each exercise counts something:",
+            f'@exercise("{title}", points=1)',
+        )
+    return lambda check: Exercise(check, title, hints, points)
+
+
+def wrong(what: str, values: Sequence[tuple[str, object]] = (), rule: str = "") -> NoReturn:
+    """Ends a check: the answer is wrong.
+
+    Args:
+        what: What is wrong, in a sentence.
+        values: (label, value) that show it, one a line: the input, what came out, what should have.
+        rule: What helps to see why.
+    """
+    raise Wrong(message(what, values, rule).rstrip("\n"))

@@ -1,0 +1,251 @@
+"""A lesson: what a notebook of the course asks, with checks, hints and solutions from files beside it.
+
+lesson = rf.lesson("07_search")
+lesson.check("beam_step", beam_step)                     # says what is wrong
+beam_step = lesson.use("beam_step", beam_step)           # theirs if it passes, else the solution
+winner = lesson.predict("winner", "Which one wins?", options=["A", "B"])
+winner.reveal("B")                                       # in a later cell
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rfnb.core.errors import message, missing_key_error, runtime_error
+from rfnb.teaching import course
+from rfnb.teaching.answer import Answer
+from rfnb.teaching.exercises import Exercise
+from rfnb.teaching.judge import judge
+from rfnb.teaching.predict import Explanation, Number, Options, Words
+from rfnb.teaching.result import Result
+from rfnb.teaching.said import Said
+from rfnb.viz import display
+
+
+class Lesson:
+    """The exercises of a notebook; `rf.lesson` makes it.
+
+    Attributes:
+        name: As of the notebook's file.
+        folder: That holds checks/ and solutions/.
+    """
+
+    def __init__(self, name: str, folder: Path):
+        self.name, self.folder = name, folder
+        self._hinted: dict[str, int] = {}
+        self._answers: dict[str, Answer] = {}
+
+    @cached_property
+    def exercises(self) -> dict[str, Exercise]:
+        """The exercises by name, in the order of the file."""
+        module = course.load(self.folder / "checks" / f"{self.name}.py")
+        return {each.name: each for each in vars(module).values() if isinstance(each, Exercise)}
+
+    def check(self, name: str, answer: Any) -> Result:
+        """Says what is wrong with an answer: the last line of an exercise's cell. Never raises.
+
+        Args:
+            name: Of the exercise.
+            answer: A function, a class, a value: whatever the exercise asks for.
+        """
+        try:
+            exercise = self._exercise(name)
+        except Exception as error:  # a file of checks that cannot be read is no fault of the student's
+            result = Result(self.name, name, name, "error", f"This cannot be checked: {error}")
+        else:
+            result = judge(self.name, exercise, answer)
+        if display.shell() is None and not hasattr(sys, "ps1"):
+            print(result)
+        return result
+
+    def use(self, name: str, answer: Any) -> Any:
+        """The answer if it passes its check, else the solution; one line says which.
+
+        Raises:
+            KeyError: If there is no such exercise.
+            RuntimeError: If it does not pass and no solution is here.
+        """
+        result = judge(self.name, self._exercise(name), answer)
+        if result.passed:
+            print(f"Going on with your {name}.")
+            return answer
+        if self._solutions is None or not hasattr(self._solutions, name):
+            raise runtime_error(
+                f"use: {name} does not pass its check, and there is no solution of it here.",
+                [("exercise", result.title), ("check", result.headline)],
+                "What comes below needs it.",
+                f'lesson.check("{name}", {name})',
+            )
+        why = "is not solved yet" if result.status == "unsolved" else "does not pass its check yet"
+        print(f"Going on with the solution of {name}: yours {why}.")
+        return getattr(self._solutions, name)
+
+    def hint(self, name: str) -> Said:
+        """The next hint of an exercise, after those that were given before.
+
+        Raises:
+            KeyError: If there is no such exercise.
+        """
+        hints = self._exercise(name).hints
+        given = min(self._hinted.get(name, 0) + 1, len(hints))
+        self._hinted[name] = given
+        if not hints:
+            return self._said("hint", name, f"{name}: there are no hints.", "")
+        lines = [f"{number}. {hint}" for number, hint in enumerate(hints[:given], 1)]
+        left = (
+            "That is all. The answer: " + f'lesson.solution("{name}")'
+            if given == len(hints)
+            else "Run it again for the next one."
+        )
+        return self._said("hint", name, f"Hint {given} of {len(hints)}: {name}", "\n".join([*lines, left]), given)
+
+    def solution(self, name: str) -> Said:
+        """The source of the solution of an exercise.
+
+        Raises:
+            KeyError: If there is no such exercise.
+        """
+        self._exercise(name)
+        path = self._solutions_file
+        source = _source_in(path.read_text("utf-8"), name) if path.is_file() else ""
+        if not source:
+            return self._said("solution", name, f"{name}: the solution is not here.", "Ask who gave you this notebook.")
+        return self._said("solution", name, f"Solution: {name}", "\n".join("  " + line for line in source.splitlines()))
+
+    def predict(
+        self,
+        name: str,
+        question: str,
+        *,
+        options: Sequence[Any] | None = None,
+        number: bool = False,
+        text: bool = False,
+        within: float | None = None,
+    ) -> Answer:
+        """A question to be answered before its answer is to be seen. Displays it.
+
+        Args:
+            name: Of the question, for graders and for the file of solutions.
+            question: One sentence.
+            options: To choose from; or
+            number: it is answered by a number, or
+            text: by a word or two, compared without case and spaces.
+            within: How far a number may be off. Default: whole numbers not at all, others 5 %.
+
+        Returns:
+            It has `answer`, to be set by code too, and `reveal(truth)` for a later cell.
+
+        Raises:
+            ValueError: If it is none of the three kinds, or several; or if there are less than two options.
+        """
+        made: Answer
+        _check_kind(name, options, number, text)
+        if options is not None:
+            made = Options(self.name, name, question, options)
+        elif number:
+            made = Number(self.name, name, question, within)
+        else:
+            made = Words(self.name, name, question)
+        return self.ask(made)
+
+    def explain(self, name: str, question: str) -> Answer:
+        """A question to be answered in a sentence or two; `reveal(truth)` shows an answer beside it. Displays it."""
+        return self.ask(Explanation(self.name, name, question))
+
+    def ask(self, answer: Answer) -> Answer:
+        """Displays a question of any kind, with the answer that was committed when its cell ran before."""
+        before = self._answers.get(answer.name)
+        self._answers[answer.name] = answer
+        if before is not None:
+            answer.go_on(before.data())
+        return answer.show()
+
+    def file(self, name: str) -> Path:
+        """The path of a file of the course, as "data/dates.json".
+
+        Raises:
+            FileNotFoundError: If it is not there.
+        """
+        path = self.folder / name
+        if not path.exists():
+            raise FileNotFoundError(f'lesson "{self.name}": {name} is not in {self.folder}')
+        return path
+
+    def _exercise(self, name: str) -> Exercise:
+        found = self.exercises.get(name)
+        if found is None:
+            raise missing_key_error(
+                f'Lesson "{self.name}": there is no exercise "{name}".',
+                [("exercises", ", ".join(self.exercises))],
+                "An exercise has the name of the function that checks it.",
+                f'lesson.check("{next(iter(self.exercises), "name")}", ...)',
+            )
+        return found
+
+    @property
+    def _solutions_file(self) -> Path:
+        return self.folder / "solutions" / f"{self.name}.py"
+
+    @cached_property
+    def _solutions(self) -> ModuleType | None:
+        return course.load(self._solutions_file) if self._solutions_file.is_file() else None
+
+    def _said(self, kind: str, name: str, headline: str, body: str, number: int | None = None) -> Said:
+        data = {"kind": kind, "lesson": self.name, "exercise": name} | ({"number": number} if number else {})
+        said = Said(headline, body, data)
+        if display.shell() is None and not hasattr(sys, "ps1"):
+            print(said)
+        return said
+
+    def __repr__(self) -> str:
+        return f'<Lesson "{self.name}": {", ".join(self.exercises)}>'
+
+
+def lesson(name: str) -> Lesson:
+    """The lesson of a notebook of the course: its checks, hints, predictions and solutions.
+
+    In a notebook it also lets a NameError say which cell makes the name, where cells were run out of order.
+
+    Args:
+        name: Of the notebook, as "07_search". Its checks are in the kernel's folder, else in the course that is installed.
+
+    Raises:
+        FileNotFoundError: If there is no such lesson.
+    """
+    return Lesson(name, course.folder_of(name))
+
+
+def _check_kind(name: str, options: Sequence[Any] | None, number: bool, text: bool) -> None:
+    if (options is not None) + number + text != 1 or (options is not None and len(options) < 2):
+        raise ValueError(
+            message(
+                f'predict: the question "{name}" is answered in one way.',
+                [("options", options), ("number", number), ("text", text)],
+                "There are two options or more to choose from, a number, or a word or two.",
+                f'lesson.predict("{name}", "Which one?", options=["this", "that"])',
+            )
+        )
+
+
+def _source_in(text: str, name: str) -> str:
+    """The source of what a file defines by this name, with comments right above it."""
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names, begin = [node.name], min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names, begin = [each.id for each in targets if isinstance(each, ast.Name)], node.lineno
+        else:
+            continue
+        if name in names:
+            while begin > 1 and lines[begin - 2].startswith("#"):
+                begin -= 1
+            return "\n".join(lines[begin - 1 : node.end_lineno])
+    return ""

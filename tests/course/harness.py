@@ -1,0 +1,189 @@
+"""What tests of the course share: checks tried on unsolved, wrong and right answers, and a notebook executed once.
+
+course = Course("07_search")
+
+WRONG = {"beam_step": {"The scores are not summed": lambda scores, beam: ...}}      # what the check has to say: the answer
+
+@pytest.mark.parametrize("exercise", course.exercises)
+def test_the_check_tells_right_from_wrong(exercise):
+    course.assert_judges(exercise, WRONG[exercise])
+
+@pytest.fixture(scope="module")
+def ran():
+    return course.executed()
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from notebooks.runner import execute, problems
+
+import rfnb as rf
+from rfnb.teaching.card import MIME
+from rfnb.teaching.course import load
+from rfnb.teaching.judge import judge
+from rfnb.teaching.lesson import Lesson
+from rfnb.teaching.result import Result
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+LEAST_WRONG = 3  # typical wrong answers that a check tells apart
+
+
+class Course:
+    """A lesson of the course with all of its files.
+
+    Args:
+        name: As "07_search".
+        folder: That holds the notebook, checks/ and solutions/.
+    """
+
+    def __init__(self, name: str, folder: Path = NOTEBOOKS):
+        self.name, self.folder = name, folder
+        self.lesson = Lesson(name, folder)
+
+    @property
+    def path(self) -> Path:
+        """The notebook."""
+        return self.folder / f"{self.name}.ipynb"
+
+    @property
+    def exercises(self) -> list[str]:
+        """The names of its exercises."""
+        return list(self.lesson.exercises)
+
+    @functools.cached_property
+    def stored(self) -> nbformat.NotebookNode:
+        """The notebook as it is stored."""
+        return nbformat.read(self.path, as_version=4)
+
+    @functools.cached_property
+    def solutions(self) -> Any:
+        """The module of its solutions."""
+        return load(self.folder / "solutions" / f"{self.name}.py")
+
+    def judged(self, exercise: str, answer: Any) -> Result:
+        """What the check says of an answer."""
+        return judge(self.name, self.lesson.exercises[exercise], answer)
+
+    def unsolved(self, exercise: str, **names: Any) -> Any:
+        """What the exercise's own cell in the stored notebook makes of the name.
+
+        Args:
+            names: That the cell needs beside `rf`, `lesson`, and what cells above import.
+        """
+        (at,) = [i for i, cell in enumerate(self.stored.cells) if _checks(cell, exercise)]
+        space: dict[str, Any] = {"rf": rf, **self._imported(at), **names, "lesson": _Silent()}
+        exec(compile(self.stored.cells[at].source, f"<cell of {exercise}>", "exec"), space)
+        return space[exercise]
+
+    def _imported(self, before: int) -> dict[str, Any]:
+        """What cells above import."""
+        space: dict[str, Any] = {}
+        for cell in self.stored.cells[:before]:
+            if cell.cell_type == "code" and not cell.source.lstrip().startswith("%"):
+                found = [node for node in ast.parse(cell.source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+                exec(compile(ast.Module(found, []), "<imports>", "exec"), space)
+        return space
+
+    def assert_judges(
+        self, exercise: str, wrong: Mapping[str, Any], *, right: Mapping[str, Any] | None = None, **names: Any
+    ) -> None:
+        """The unsolved cell fails as unsolved, each wrong answer fails with the words that name its mistake, the solution passes.
+
+        Args:
+            wrong: Part of the message: answer that gets it; three at least, each with other words.
+            right: Further answers that are right in another form, by any name.
+            names: As of `unsolved`.
+        """
+        unsolved = self.judged(exercise, self.unsolved(exercise, **names))
+        assert unsolved.status == "unsolved", f"the unsolved cell of {exercise} is {unsolved}"
+        assert len(wrong) >= LEAST_WRONG, f"{exercise}: {len(wrong)} wrong answers"
+        for words, answer in wrong.items():
+            assert len(words) >= 8, f"{exercise}: {words!r} names no mistake"
+            result = self.judged(exercise, answer)
+            assert result.status in ("wrong", "error"), f"{exercise}: the answer for {words!r} is {result}"
+            assert words in result.message, f"{exercise}: said is\n{result.message}\nnot {words!r}"
+        for name, answer in {"solution": getattr(self.solutions, exercise), **(right or {})}.items():
+            result = self.judged(exercise, answer)
+            assert result.passed, f"{exercise}: {name} does not pass: {result}"
+
+    def executed(self, **environment: str) -> Executed:
+        """The notebook after a run from top to bottom with everything revealed; run once, however often it is asked for."""
+        return _executed(self.path, tuple(sorted(environment.items())))
+
+
+class Executed:
+    """An executed notebook."""
+
+    def __init__(self, notebook: nbformat.NotebookNode):
+        self.notebook = notebook
+
+    def problems(self) -> list[str]:
+        """What is wrong with it, one line each."""
+        truths = [
+            data for data in self.records("reveal") if data.get("options") and data["truth"] not in data["options"]
+        ]
+        return problems(self.notebook) + [
+            f"{data['exercise']}: its truth {data['truth']} is none of the options" for data in truths
+        ]
+
+    def cell(self, text: str) -> nbformat.NotebookNode:
+        """The cell of code with this text or id."""
+        (found,) = [
+            cell
+            for cell in self.notebook.cells
+            if cell.cell_type == "code" and (text == cell.id or text in cell.source)
+        ]
+        return found
+
+    def printed(self, text: str) -> str:
+        """What that cell printed."""
+        return "".join(o.text for o in self.cell(text).outputs if o.output_type == "stream" and o.name == "stdout")
+
+    def shown(self, text: str) -> list[str]:
+        """The texts of what that cell displayed, one of each output."""
+        return [o.data.get("text/plain", "") for o in self.cell(text).outputs if "data" in o]
+
+    def records(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """What a grader reads of all cells; of one kind ("check", "predict", "reveal", ...) if asked."""
+        found = [
+            o.data[MIME] for cell in self.notebook.cells for o in cell.get("outputs", []) if MIME in o.get("data", {})
+        ]
+        return [dict(data) for data in found if kind in (None, data["kind"])]
+
+    def truth(self, question: str) -> str:
+        """What was revealed of a prediction."""
+        (found,) = {data["truth"] for data in self.records("reveal") if data["exercise"] == question}
+        return found
+
+    def prose(self) -> str:
+        """All text cells."""
+        return "\n\n".join(cell.source for cell in self.notebook.cells if cell.cell_type == "markdown")
+
+
+class _Silent:
+    """Stands for the lesson in a cell whose names are wanted, not its checks."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: args[-1] if name == "use" else None
+
+
+def _checks(cell: nbformat.NotebookNode, exercise: str) -> bool:
+    return cell.cell_type == "code" and f'lesson.check("{exercise}"' in cell.source
+
+
+@functools.cache
+def _executed(path: Path, environment: tuple[tuple[str, str], ...]) -> Executed:
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RFNB_LESSON", "reveal")
+        for name, value in environment:
+            patch.setenv(name, value)
+        return Executed(execute(path, home=Path(home)))

@@ -1,0 +1,59 @@
+"""The harness of the course's tests: it runs a notebook once, and finds what a test has to find."""
+
+import pytest
+from course.harness import Course
+
+WRONG = {
+    "got       2\n  expected  3": lambda a, b: a * b,
+    "It returns None": lambda a, b: print(a + b, end=""),
+    "got       -1\n  expected  3": lambda a, b: a - b,
+}
+
+
+@pytest.fixture
+def course(folder):
+    return Course("99_small", folder)
+
+
+def test_a_check_that_tells_right_from_wrong_goes_through(course):
+    course.assert_judges("add", WRONG, right={"sum": lambda *both: sum(both)})
+
+
+def test_a_wrong_answer_that_passes_is_found(course):
+    with pytest.raises(AssertionError, match="got .* is ✓ add: passed"):
+        course.assert_judges("add", {**WRONG, "got something": lambda a, b: a + b})
+
+
+def test_other_words_than_expected_are_found(course):
+    with pytest.raises(AssertionError, match="not 'multiplied'"):
+        course.assert_judges("add", {**WRONG, "multiplied": lambda a, b: a * b})
+
+
+def test_a_right_answer_that_fails_is_found(course):
+    with pytest.raises(AssertionError, match="add: text does not pass"):
+        course.assert_judges("add", WRONG, right={"text": lambda a, b: str(a + b)})
+
+
+def test_less_than_three_wrong_answers_are_found(course):
+    with pytest.raises(AssertionError, match="add: 1 wrong answers"):
+        course.assert_judges("add", {"It returns None": lambda a, b: print(end="")})
+
+
+def test_a_cell_that_is_solved_in_the_notebook_is_found(course):
+    course.stored.cells[2].source = 'def add(a, b):\n    return a + b\nlesson.check("add", add)'
+    with pytest.raises(AssertionError, match="the unsolved cell of add is ✓ add: passed"):
+        course.assert_judges("add", WRONG)
+
+
+@pytest.mark.notebook
+def test_a_notebook_is_run_once_and_read(course):
+    ran = course.executed()
+    assert ran.problems() == []
+    assert course.executed() is ran
+    assert ran.printed("total = ").splitlines()[-1] == "5"
+    assert [(each["exercise"], each["status"]) for each in ran.records("check")] == [
+        ("add", "unsolved"),
+        ("prime", "unsolved"),
+    ]
+    assert ran.truth("winner") == "A"
+    assert "It is: A" in ran.shown("99-4")[0]
