@@ -10,6 +10,7 @@ rf.show(run)                  # a run of `rf.run`: its buttons, and all that it 
 rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them beside each other
 rf.show(ctc.align(texts))     # alignments of labels to frames
 rf.show(out, tokenizer=tokenizer)   # what `generate` of transformers gives, see `rf.beams_of`
+rf.show(error)                # what a caught DimError or ShapeError is about: its operands, and the dims that clash
 rf.show(watch)                # a training that is watched by `rf.watch`, or was
 rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
@@ -21,7 +22,7 @@ from typing import Any
 
 from rfnb.control.run import Run
 from rfnb.core.dim import Dim
-from rfnb.core.errors import type_error
+from rfnb.core.errors import DimError, ShapeError, type_error, value_error
 from rfnb.core.foreign import is_array, knows_axes
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
@@ -46,15 +47,15 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
 
     Args:
         value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run,
-            what `rf.watch` gives, a list or dict of Tensors and Dims, a torch module, an array of any library (`names` are those of its
-            axes), what a model of transformers gives or takes, a Spec, a View.
+            what `rf.watch` gives, a DimError or ShapeError that was caught, a list or dict of Tensors and Dims, a torch module,
+            an array of any library (`names` are those of its axes), what a model of transformers gives or takes, a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
 
     Raises:
         TypeError: If there is no view for it.
-        ValueError: If the budget is none.
+        ValueError: If the budget is none, or an error has nothing to draw.
     """
     view = view_of(value, live=live, **options)
     if budget is not None:
@@ -90,6 +91,8 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         from rfnb.viz.attention import alignments
 
         return View(alignments.spec(value, **options))
+    if isinstance(value, (DimError, ShapeError)):
+        return View(_of_error(value))
     if isinstance(value, (BeamHistory, SearchResult)):
         return View(spec_of("beams", value, **options))
     maker = maker_of(value)
@@ -112,6 +115,20 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         "A view shows dims, attention, beams or states.",
         "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
     )
+
+
+def _of_error(error: DimError | ShapeError) -> Spec:
+    from rfnb.viz.dims.failure import spec_of_error  # by the first error
+
+    spec = spec_of_error(error)
+    if spec is None:
+        raise value_error(
+            "show: this error has no picture.",
+            [("error", type(error).__name__)],
+            "Its operands are not in the frames that it came through: it was made by hand, or came from another process.",
+            "print(error)",
+        )
+    return spec
 
 
 def _of_training(training: Training, live: bool | None, options: dict[str, Any]) -> View:

@@ -16,6 +16,7 @@ from rfnb import Dim
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.viz.dims.failure import spec_of_error
 from rfnb.viz.kinds import text_of
+from rfnb.viz.show import view_of
 
 
 def caught(call):
@@ -69,6 +70,23 @@ def test_an_error_of_another_process_has_none_either():
     time, frames = Dim(4, name="time"), Dim(4, name="frames")
     error = pickle.loads(pickle.dumps(caught(lambda: rf.reduce_sum(rf.zeros([time]), axis=frames))))
     assert spec_of_error(error) is None
+
+
+def test_an_error_that_was_caught_is_shown_as_its_picture():
+    time, frames = Dim(4, name="time"), Dim(4, name="frames")
+    error = caught(lambda: rf.reduce_sum(rf.zeros([time]), axis=frames))
+    assert view_of(error).text() == text_of(spec_of_error(error))
+
+
+def test_an_error_without_picture_is_not_shown_and_says_why():
+    with pytest.raises(ValueError) as found:
+        rf.show(DimError("by hand"))
+    assert str(found.value) == (
+        "show: this error has no picture.\n"
+        "  error  DimError\n"
+        "Its operands are not in the frames that it came through: it was made by hand, or came from another process.\n"
+        "    print(error)"
+    )
 
 
 CELL = """import rfnb as rf
