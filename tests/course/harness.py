@@ -94,17 +94,25 @@ class Course:
         return space
 
     def assert_judges(
-        self, exercise: str, wrong: Mapping[str, Any], *, right: Mapping[str, Any] | None = None, **names: Any
+        self,
+        exercise: str,
+        wrong: Mapping[str, Any],
+        *,
+        right: Mapping[str, Any] | None = None,
+        broken: str = "",
+        **names: Any,
     ) -> None:
         """The unsolved cell fails as unsolved, each wrong answer fails with the words that name its mistake, the solution passes.
 
         Args:
             wrong: Part of the message: answer that gets it; three at least, each with other words.
             right: Further answers that are right in another form, by any name.
+            broken: Of an exercise whose cell has code to be mended: part of what its check says of that code.
             names: As of `unsolved`.
         """
         unsolved = self.judged(exercise, self.unsolved(exercise, **names))
-        assert unsolved.status == "unsolved", f"the unsolved cell of {exercise} is {unsolved}"
+        assert (unsolved.status == "unsolved") is not bool(broken), f"the unsolved cell of {exercise} is {unsolved}"
+        assert not unsolved.passed and broken in unsolved.message, f"the unsolved cell of {exercise} is {unsolved}"
         assert len(wrong) >= LEAST_WRONG, f"{exercise}: {len(wrong)} wrong answers"
         for words, answer in wrong.items():
             assert len(words) >= 8, f"{exercise}: {words!r} names no mistake"

@@ -45,6 +45,20 @@ def test_a_cell_that_is_solved_in_the_notebook_is_found(course):
         course.assert_judges("add", WRONG)
 
 
+def test_code_to_be_mended_is_not_unsolved_and_says_what_is_wrong(course):
+    course.stored.cells[2].source = 'def add(a, b):\n    return a * b\nlesson.check("add", add)'
+    course.assert_judges("add", WRONG, broken="got       2")
+    with pytest.raises(AssertionError, match="the unsolved cell of add is ✗ add"):
+        course.assert_judges("add", WRONG, broken="got       7")
+    with pytest.raises(AssertionError, match="the unsolved cell of add is ✗ add"):
+        course.assert_judges("add", WRONG)
+
+
+def test_an_unsolved_cell_is_no_code_to_be_mended(course):
+    with pytest.raises(AssertionError, match="the unsolved cell of add is ○ add"):
+        course.assert_judges("add", WRONG, broken="is still a")
+
+
 @pytest.mark.notebook
 def test_a_notebook_is_run_once_and_read(course):
     ran = course.executed()
