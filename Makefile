@@ -5,9 +5,6 @@ SHELL := bash
 export PYTHON TORCH
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-TOUR := notebooks/00_tour.ipynb
-# As root (a container) Jupyter refuses to start without this flag; for everybody else it stays away.
-LAB_ARGS := $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 PYTEST_ARGS :=
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
@@ -16,11 +13,10 @@ say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-lab: ## set up and open JupyterLab on the tour
+lab: ## set up and open JupyterLab on the course (ARGS="--no-browser --port 9999" goes to JupyterLab)
 	@.ci/setup lab
 	@python widgets/bundle.py || echo "Going on with the front-end bundle as it is: views may be old, or only static."
-	@echo "Starting JupyterLab on $(TOUR). Without a browser here: open the address printed below. Stop with Ctrl+C."
-	@exec jupyter lab $(LAB_ARGS) $(ARGS) $(TOUR)
+	@exec python -m rfnb lab -- $(ARGS)
 
 test: setup lint typecheck test-python test-widgets test-notebooks test-browser ## set up and run every test: Python, TypeScript, notebooks, real browser
 

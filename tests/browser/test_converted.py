@@ -109,7 +109,7 @@ def test_plain_conversion_in_the_environment_of_make_setup_takes_the_html_beside
     browser, tmp_path, small, monkeypatch
 ):
     assert "widgets" in small.metadata
-    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(ROOT / ".ci/jupyter/etc/jupyter"))
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(ROOT / "rfnb/cli/jupyter"))
     page, errors = opened(browser, converted(small, tmp_path, "html"))
     check_alive(page, errors, 2)
     page.context.close()

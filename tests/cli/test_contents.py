@@ -1,0 +1,66 @@
+"""The table of contents of the course has every notebook once, under its own title; no link of the course leads nowhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli.command import ROOT
+
+from rfnb.cli import course
+
+NOTEBOOKS = ROOT / "notebooks"
+CONTENTS = ROOT / course.CONTENTS
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+PAGES = sorted([*NOTEBOOKS.glob("*.ipynb"), CONTENTS])
+
+
+def markdown(page: Path) -> str:
+    """The prose of a page or of a notebook."""
+    if page.suffix != ".ipynb":
+        return page.read_text()
+    cells = json.loads(page.read_text())["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+def title(notebook: Path) -> str:
+    """The first heading, without a number before it."""
+    heading = re.search(r"^# (?:\d+[.:]? )?(.+)$", markdown(notebook), re.MULTILINE)
+    assert heading, f"{notebook.name} has no title"
+    return heading[1].strip()
+
+
+def rows(text: str) -> list[tuple[str, str]]:
+    """The notebooks of a table of contents: (words of the link, name of the file)."""
+    return [(words, target) for words, target in LINK.findall(text) if target.endswith(".ipynb")]
+
+
+def test_every_notebook_is_in_the_table_once_and_the_tour_is_the_first():
+    listed = [target for _, target in rows(CONTENTS.read_text())]
+    there = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
+    assert sorted(listed) == there, "a row for each notebook in notebooks/README.md, please"
+    assert listed == sorted(listed), "the tour, the lessons by their number, then models of one's own"
+    assert listed[0] == "00_tour.ipynb"
+
+
+def test_a_lesson_has_its_title_in_the_table():
+    lessons = [(words, target) for words, target in rows(CONTENTS.read_text()) if re.match(r"(?!00)\d\d_", target)]
+    assert lessons == [(title(NOTEBOOKS / target), target) for _, target in lessons]
+
+
+def test_a_lesson_has_its_minutes_in_the_table():
+    for line in CONTENTS.read_text().splitlines():
+        if re.search(r"\((?!00)\d\d_\w+\.ipynb\)", line):
+            assert re.search(r"\| \d+ \|$", line), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_that_a_copy_has(page, tmp_path_factory):
+    copied = tmp_path_factory.getbasetemp() / "course"
+    course.copy(copied)
+    text = re.sub(r"`[^`]*`", "", markdown(page))
+    targets = [target.partition("#")[0] for _, target in LINK.findall(text)]
+    local = [target for target in targets if target and not re.match(r"[a-z]+:", target)]
+    assert [target for target in local if not (copied / "notebooks" / target).is_file()] == []
