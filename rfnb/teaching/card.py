@@ -21,7 +21,7 @@ def card(headline: str, body: str, tone: str) -> str:
     """
     colour = _TONES[tone]
     return (
-        f'<div class="rfnb-card" role="status" style="border-left:4px solid {colour};padding:.3em .8em;margin:.3em 0">'
+        f'<div class="rfnb-lesson-card" role="status" style="border-left:4px solid {colour};padding:.3em .8em;margin:.3em 0">'
         f'<div style="color:{colour};font-weight:600">{escape(safe(headline))}</div>{blocks(body)}</div>'
     )
 
