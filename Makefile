@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTEST_ARGS :=
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser bench g2p format gallery build clean
+.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser site bench g2p format gallery build clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -53,6 +53,10 @@ test-browser: setup ## JupyterLab in Chromium
 	$(call say,pytest: real browser)
 	@pytest -m browser $(PYTEST_ARGS)
 
+site: ## pages of the course, the guides and the reference in site/ (ARGS="-o FOLDER"; notebooks that have not changed are not run again)
+	@.ci/setup site
+	@python -m rfnb.site $(ARGS)
+
 bench: ## cost of each op as a ratio to raw torch
 	@.ci/setup dev
 	@pytest bench $(PYTEST_ARGS)
@@ -77,4 +81,4 @@ build: setup ## build the front-end bundle, then the wheel and the source distri
 	@python -m hatchling build
 
 clean: ## remove what the build and the tests left (not .venv)
-	rm -rf dist gallery test-shots .pytest_cache .mypy_cache .ruff_cache .benchmarks widgets/node_modules
+	rm -rf dist site gallery test-shots .pytest_cache .mypy_cache .ruff_cache .benchmarks widgets/node_modules

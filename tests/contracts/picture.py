@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": _BELOW_DATA,
     "models": _BELOW_DATA | {"data"},  # a model's training reads its data; data/ knows no model
     "interop": _BELOW_DATA,
-    "cli": _BELOW_DATA | {"data", "models", "teaching"},  # the command; nothing imports it but `rfnb/__main__.py`
+    "site": _BELOW_DATA | {"plot", "models", "tensor", "teaching"},  # its reference looks at all that is public
+    "cli": _BELOW_DATA | {"data", "models", "teaching", "site"},  # the command; only `rfnb/__main__.py` imports it
     "tensor": {"core"},  # documented places of names; nothing imports it
     "as_returnn": {"core", "interop", "places"},  # puts rfnb in the place of RETURNN; only users import it
     "places": {"core", "interop"},  # the other documented places, made from a table; only the package itself imports it
@@ -47,6 +48,9 @@ ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
     "ipywidgets": (("rfnb/viz/widget.py", "rfnb/viz/explore/page.py", "rfnb/teaching/page.py"), False),
     "IPython": (("rfnb/viz/display.py",), False),
     "matplotlib": (("rfnb/viz/*.py", "rfnb/plot/*.py"), True),
+    "sphinx": (("rfnb/site/extension.py", "rfnb/site/build.py"), False),
+    "docutils": (("rfnb/site/extension.py", "rfnb/site/formula.py"), False),
+    "nbconvert": (("rfnb/site/*.py", "rfnb/viz/page/exporter.py"), False),
     "graphviz": (("rfnb/viz/*.py",), True),
     "PIL": (("rfnb/viz/drawing/*.py",), True),
 }

@@ -1,0 +1,153 @@
+"""The whole site: notebooks are run, a source tree is made, Sphinx makes pages of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rfnb.site.executed import executed, is_kept
+from rfnb.site.tree import Tree, root
+
+_STATIC = Path(__file__).parent / "static"
+NEEDED = ("sphinx", "myst_nb", "furo")
+
+
+def build(
+    folder: str | Path,
+    *,
+    run: Callable[[Path], bool] | None = None,
+    source: Path | None = None,
+    cache: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """The course, the guides and the reference as static pages, whose views are alive without kernel, network and server.
+
+    Args:
+        folder: Where the pages go. An older site there is replaced; another folder that is not empty is refused.
+        run: Which notebooks are run, by their path. Default: all; the others are shown as they are stored.
+        source: The root of the repository. Default: that of this package, or the installed course.
+        cache: Where runs of notebooks are kept. Default: the cache folder of the user.
+        say: Told what is going on, a line at a time.
+
+    Returns:
+        The first page.
+
+    Raises:
+        ModuleNotFoundError: Without Sphinx, MyST-NB and Furo.
+        FileExistsError: The folder has files, and is no site.
+        RuntimeError: What Sphinx complains about: a link that leads nowhere, a formula that cannot be shown.
+        CellExecutionError: A notebook fails.
+    """
+    need("site")
+    folder = Path(folder).resolve()
+    _check_folder(folder)
+
+    def ran(path: Path) -> Any:
+        import nbformat
+
+        if run is not None and not run(path):
+            return nbformat.read(path, as_version=4)
+        begin, kept = time.monotonic(), is_kept(path, cache=cache)
+        if not kept:
+            say(f"running {path.name} ...")
+        notebook = executed(path, cache=cache)
+        if not kept:
+            say(f"    {time.monotonic() - begin:.0f} s")
+        return notebook
+
+    with tempfile.TemporaryDirectory() as place:
+        work = Path(place)
+        (work / "tree").mkdir()
+        tree = Tree(source or root(), work / "tree", ran)
+        tree.make()
+        say("making pages ...")
+        warnings = _sphinx(work)
+        if warnings:
+            raise RuntimeError("site: pages have faults, and nothing was written.\n" + warnings)
+        for notebook in tree.folder.rglob("*.ipynb"):  # as students get it: without outputs
+            shutil.copyfile(
+                tree.source / notebook.relative_to(tree.folder), work / "html" / notebook.relative_to(tree.folder)
+            )
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(work / "html", folder)
+    return folder / "index.html"
+
+
+def need(what: str) -> None:
+    """Says in a sentence what is missing.
+
+    Raises:
+        ModuleNotFoundError: One of the packages is not installed.
+    """
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"{what}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed.\n"
+            "Pages of the course and the reference are made by Sphinx with MyST-NB and Furo; notebooks and views need none of them.\n"
+            "Install them:\n    pip install 'rfnb[site]'"
+        )
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "searchindex.js").is_file():
+        raise FileExistsError(
+            f"site: {folder} has files and is no site.\nOnly a site that was built before is replaced.\n"
+            f"Take another folder:\n    rfnb site -o {folder / 'site'}"
+        )
+
+
+def _sphinx(work: Path) -> str:
+    """Makes `work/html` of `work/tree`; what Sphinx warns of."""
+    import io
+
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    warnings = io.StringIO()
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            srcdir=work / "tree", confdir=None, outdir=work / "html", doctreedir=work / "doctrees", buildername="html",
+            confoverrides=_options(), status=None, warning=warnings, freshenv=True,
+        )  # fmt: skip
+        app.build()
+    return re.sub("\x1b\\[[0-9;]*m", "", warnings.getvalue()).replace(f"{work / 'tree'}/", "")
+
+
+def _options() -> dict[str, Any]:
+    from rfnb.site.tree import PACKAGE
+
+    version = next(
+        line.split('"')[1]
+        for line in (PACKAGE / "__init__.py").read_text().splitlines()
+        if line.startswith("__version__")
+    )
+    return {
+        "project": "rfnb",
+        "version": version,
+        "release": version,
+        "extensions": ["myst_nb", "rfnb.site.extension"],
+        "nb_execution_mode": "off",
+        "nb_merge_streams": True,
+        "nb_ipywidgets_js": {},  # else require.js and the widget manager come from a network
+        "myst_enable_extensions": ["dollarmath", "amsmath", "fieldlist", "html_image"],
+        "myst_heading_anchors": 4,
+        "myst_update_mathjax": False,
+        "html_math_renderer": "mathml",
+        "html_theme": "furo",
+        "html_title": "rfnb",
+        "html_static_path": [str(_STATIC)],
+        "html_copy_source": False,
+        "html_show_sphinx": False,
+        "html_theme_options": {"navigation_with_keys": False},  # the arrows belong to the views
+        "python_maximum_signature_line_length": 100,
+        "toc_object_entries_show_parents": "hide",
+        "pygments_style": "friendly",
+        "show_warning_types": True,
+    }

@@ -1,0 +1,114 @@
+"""Additions to Sphinx for the site: formulas without JavaScript, links from code to the reference, shapes, and a look of its own."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
+
+from rfnb.site.formula import mathml
+
+log = logging.getLogger(__name__)
+# `rf.softmax`, `rf.softmax(x, axis=time)`, `rf.Dim(...)`, `rfnb.models.load_g2p()`
+_NAME = re.compile(r"^(rf(?:nb)?(?:\.\w+)+)(?:\(.*)?$", re.DOTALL)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_block, None))
+    app.add_role("shape", _shape)
+    app.add_post_transform(LinkCode)
+    app.add_post_transform(LinkAnnotations)
+    app.add_css_file("site.css")
+    app.add_js_file("search.js")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _shape(
+    name: str, raw: str, text: str, line: int, inliner: Any, options: Any = None, content: Any = None
+) -> tuple[list[nodes.Node], list[Any]]:
+    return [nodes.literal(text, text, classes=["rfnb-shape"])], []
+
+
+class LinkAnnotations(SphinxPostTransform):
+    """`Tensor` in a signature is `rf.Tensor`; what is in no reference (`int`, `Callable`) is only text."""
+
+    default_priority = (
+        5  # before Sphinx looks names up by their ends, of which there are many: `rf.viz.dims`, `rf.Loss.dims`
+    )
+
+    def run(self, **options: Any) -> None:
+        """Once for each page."""
+        objects = self.env.domains["py"].data["objects"]
+        for node in list(self.document.findall(addnodes.pending_xref)):
+            if node.get("refdomain") != "py":
+                continue
+            target = node["reftarget"]
+            known = next((name for name in (target, f"rf.{target}", f"rf.viz.{target}") if name in objects), None)
+            if known is None:
+                node.replace_self(node.children)
+            else:
+                node["reftarget"] = known
+                node.attributes.pop("refspecific", None)
+
+
+class LinkCode(SphinxPostTransform):
+    """Code in a sentence that is a public name, or a call of one, leads to its place in the reference."""
+
+    default_priority = 400
+
+    def run(self, **options: Any) -> None:
+        """Once for each page."""
+        domain = self.env.domains["py"]
+        objects = domain.data["objects"]
+        for node in list(self.document.findall(nodes.literal)):
+            match = _NAME.match(node.astext())
+            inside = isinstance(node.parent, nodes.reference) or node.parent is None
+            if match is None or inside:
+                continue
+            name = _known(match[1], objects)
+            if name is not None:
+                found = objects[name]
+                target = nodes.reference("", "", internal=True, reftitle=name)
+                uri = self.app.builder.get_relative_uri(self.env.docname, found.docname)
+                if found.docname == self.env.docname:
+                    target["refid"] = found.node_id
+                else:
+                    target["refuri"] = f"{uri}#{found.node_id}"
+                node.replace_self(target)
+                target += node
+
+
+def _known(name: str, objects: Any) -> str | None:
+    """The longest beginning of a dotted name that is in the reference and says more than `rf`."""
+    parts = name.split(".")
+    for length in range(len(parts), 1, -1):
+        begin = ".".join(parts[:length])
+        for known in (begin, begin.replace("rfnb.", "rf.", 1)):
+            if known in objects:
+                return known
+    return None
+
+
+def _inline(self: Any, node: nodes.math) -> None:
+    self.body.append(_formula(node, as_block=False))
+    raise nodes.SkipNode
+
+
+def _block(self: Any, node: nodes.math_block) -> None:
+    label = f' id="{node["ids"][0]}"' if node.get("ids") else ""
+    self.body.append(f'<div class="rfnb-formula"{label}>{_formula(node, as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def _formula(node: Any, *, as_block: bool) -> str:
+    made = mathml(node.astext(), as_block=as_block)
+    if made is None:
+        log.warning("a formula that MathML cannot show: %s", node.astext(), location=node)
+    return made or f"<code>{escape(node.astext())}</code>"

@@ -1,0 +1,221 @@
+"""The source tree of the site: what lies in the repository, where it lies, and an index for each group of pages.
+
+The folders stay as they are, so a link from a guide to a notebook is the same on GitHub, in JupyterLab and in the site.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rfnb.site.reference import pages
+
+PACKAGE = Path(__file__).parents[1]
+_LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\]|\])\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+_SOURCE = re.compile(r"""\b(?:src|href)=["']([^"'#:]+)["']""")
+_CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pages that stand together in the bar at the side: a caption, and which files; the first that match come first."""
+
+    caption: str
+    patterns: tuple[str, ...]
+
+
+GROUPS = (
+    Group("The course", ("notebooks/README.md", "notebooks/index.*", "notebooks/[0-9]*.ipynb", "notebooks/*.ipynb")),
+    Group("Guides", ("docs/*.md",)),
+    Group("For teachers", ("docs/teaching/README.md", "docs/teaching.md", "docs/teaching/*.md")),
+    Group("How it is built", ("docs/architecture.md", "docs/contracts/*.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+)
+
+
+def root() -> Path:
+    """The folder in which notebooks and guides lie: the checkout, else the course that is installed with the package.
+
+    Raises:
+        FileNotFoundError: Neither is there.
+    """
+    for folder in (PACKAGE.parent, PACKAGE / "course"):
+        if (folder / "notebooks").is_dir():
+            return folder
+    raise FileNotFoundError(
+        "site: the course was not found.\n"
+        f"  in a checkout  {PACKAGE.parent / 'notebooks'}\n"
+        f"  installed      {PACKAGE / 'course/notebooks'}\n"
+        "The site is made of the notebooks and guides, which a checkout has, and a wheel that ships the course.\n"
+        "Run it in a checkout:\n    make site"
+    )
+
+
+class Tree:
+    """A folder that Sphinx makes the site from.
+
+    Args:
+        source: The root of the repository, or of the installed course.
+        folder: Where the tree is made; empty.
+        ran: What gives a notebook as it ran.
+    """
+
+    def __init__(self, source: Path, folder: Path, ran: Callable[[Path], Any]):
+        self.source, self.folder, self._ran = source.resolve(), folder, ran
+        self.groups: dict[str, list[Path]] = {}
+        self._indices: dict[Path, list[Path]] = {}  # of folders without README.md, and what is in them
+        self._to_do: list[Path] = []
+
+    def make(self) -> None:
+        """Writes all pages, the indices, and every file that a page leads to."""
+        self._sort_into_groups()
+        listed = {file for files in self.groups.values() for file in files}
+        self._indices = _without_readme(listed)
+        self._to_do = sorted(listed)
+        self._front()
+        self._reference()
+        for folder, files in self._indices.items():
+            links = [f"- [{title_of(file)}]({file.relative_to(folder).as_posix()})" for file in sorted(files)]
+            self._write(
+                folder / "index.md", f"---\norphan: true\n---\n\n# {folder.name.capitalize()}\n\n" + "\n".join(links)
+            )
+        done: set[Path] = set()
+        while self._to_do:
+            file = self._to_do.pop()
+            if file not in done:
+                done.add(file)
+                self._copy(file, listed=file in listed)
+
+    def _sort_into_groups(self) -> None:
+        taken: set[Path] = set()
+        for group in reversed(GROUPS):  # later ones are narrower: what is in them is in no wider one
+            found = dict.fromkeys(file for pattern in group.patterns for file in sorted(self.source.glob(pattern)))
+            self.groups[group.caption] = [file for file in found if file not in taken]
+            taken.update(found)
+
+    def _front(self) -> None:
+        """The README as first page; behind it what stands in the bar at the side."""
+        readme = self.source / "README.md"
+        text = self._with_links(readme.read_text(encoding="utf-8"), readme) if readme.is_file() else "# rfnb"
+        bars = [
+            _toctree(group.caption, [file.relative_to(self.source).as_posix() for file in self.groups[group.caption]])
+            for group in GROUPS
+            if self.groups[group.caption]
+        ]
+        bars.insert(min(2, len(bars)), _toctree("Reference", ["reference/index.md"]))
+        self._write(self.source / "index.md", "\n\n".join([text, *bars]))
+
+    def _reference(self) -> None:
+        found = pages()
+        lead = "Every public name, by subject; `{batch, time}` are dims in any order, `[batch=3, time<=7]` those of a tensor in its order."
+        rows = [
+            f"- [{page.title}]({page.slug}.md): " + ", ".join(f"`{name.path}`" for name in page.names) for page in found
+        ]
+        bar = _toctree("", [f"{page.slug}.md" for page in found])
+        text = "\n\n".join(["# Reference", lead, "\n".join(rows), bar])
+        self._write(self.source / "reference/index.md", text)
+        for page in found:
+            self._write(self.source / f"reference/{page.slug}.md", page.text())
+
+    def _write(self, file: Path, text: str) -> None:
+        target = self.folder / file.relative_to(self.source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def _copy(self, file: Path, *, listed: bool) -> None:
+        if file.suffix == ".ipynb":
+            self._notebook(file)
+        elif file.suffix == ".md":
+            text = self._with_links(file.read_text(encoding="utf-8"), file)
+            self._write(file, text if listed else f"---\norphan: true\n---\n\n{text}")
+        else:
+            target = self.folder / file.relative_to(self.source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+
+    def _notebook(self, file: Path) -> None:
+        import nbformat
+
+        notebook = without_kernel(self._ran(file))
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = self._with_links(cell.source, file)
+        about = (
+            f'<p class="rfnb-about">This page is the notebook <a href="{file.name}" download>{file.name}</a> as it ran. Its views '
+            "answer to mouse and keyboard; to run cells and have exercises checked, open it with <code>rfnb lab</code>.</p>"
+        )
+        first = notebook.cells[0] if notebook.cells else None
+        if first is not None and first.cell_type == "markdown" and first.source.startswith("# "):
+            title, _, rest = first.source.partition("\n")
+            first.source = f"{title}\n\n{about}\n\n{rest.lstrip()}"
+        else:
+            notebook.cells.insert(0, nbformat.v4.new_markdown_cell(f"# {file.stem}\n\n{about}"))
+        self._write(file, nbformat.writes(notebook))
+
+    def _with_links(self, text: str, file: Path) -> str:
+        """The text, with links to folders led to their first page and without those to what is not there."""
+
+        def link(match: re.Match[str]) -> str:
+            path = self._led(match["path"], file)
+            if path is None:
+                return match["text"].strip("![]") if match["text"] != "]" else match[0]
+            return f"{match['text']}({path}{match['anchor'] or ''})"
+
+        parts = _CODE.split(text)
+        parts[::2] = [_LINK.sub(link, part) for part in parts[::2]]
+        for path in _SOURCE.findall(text):
+            self._led(path, file)
+        return "".join(parts)
+
+    def _led(self, path: str, file: Path) -> str | None:
+        """The place in the site that a link leads to, None: nowhere; a file that it leads to comes with it."""
+        target = (file.parent / path).resolve()
+        if target == self.source / "README.md":
+            return path.removesuffix("README.md") + "index.md"
+        if target in self._indices:
+            return path.rstrip("/") + "/index.md"
+        if (target / "README.md").is_file():
+            target, path = target / "README.md", path.rstrip("/") + "/README.md"
+        if not target.is_file() or not target.is_relative_to(self.source):
+            return None
+        self._to_do.append(target)
+        return path
+
+
+def title_of(file: Path) -> str:
+    """The first heading of a page; of a notebook, of its first cell."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".ipynb":
+        text = "\n".join(
+            "".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"
+        )
+    match = re.search(r"^# (.+)$", text, re.MULTILINE)
+    return match[1] if match else file.stem
+
+
+def without_kernel(notebook: Any) -> Any:
+    """A copy of a notebook without what asks for a kernel: widgets, whose other forms are shown."""
+    from rfnb.viz.page.exporter import without_widgets  # loads nbconvert
+
+    notebook = without_widgets(notebook)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def _without_readme(files: set[Path]) -> dict[Path, list[Path]]:
+    folders: dict[Path, list[Path]] = {}
+    for file in files:
+        folders.setdefault(file.parent, []).append(file)
+    return {folder: found for folder, found in folders.items() if not (folder / "README.md").is_file()}
+
+
+def _toctree(caption: str, entries: list[str]) -> str:
+    said = f":caption: {caption}\n" if caption else ""
+    return f"```{{toctree}}\n:hidden:\n{said}\n" + "\n".join(entries) + "\n```"

@@ -1,0 +1,43 @@
+"""What the command says where it cannot go on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from waiting import LONG
+
+from rfnb.site import build as module
+from rfnb.site.build import build
+
+
+def test_without_sphinx_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name in ("myst_nb", "furo") else object())
+    with pytest.raises(ModuleNotFoundError) as error:
+        build(tmp_path / "site")
+    assert str(error.value) == (
+        "site: myst_nb, furo are not installed.\n"
+        "Pages of the course and the reference are made by Sphinx with MyST-NB and Furo; notebooks and views need none of them.\n"
+        "Install them:\n    pip install 'rfnb[site]'"
+    )
+
+
+def test_a_folder_with_other_files_is_left_as_it_is(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    run = subprocess.run(
+        [sys.executable, "-m", "rfnb.site", "-o", str(tmp_path)], capture_output=True, text=True, timeout=LONG
+    )
+    assert run.returncode == 1 and (tmp_path / "thesis.tex").read_text() == "mine"
+    assert run.stderr == (
+        f"site: {tmp_path} has files and is no site.\nOnly a site that was built before is replaced.\n"
+        f"Take another folder:\n    rfnb site -o {tmp_path / 'site'}\n"
+    )
+
+
+def test_the_package_loads_sphinx_only_to_build():
+    script = (
+        "import rfnb.site, sys; print([m for m in ('sphinx', 'docutils', 'myst_nb', 'nbclient') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    assert run.stdout == "[]\n", run.stderr

@@ -1,0 +1,131 @@
+"""The source tree has all pages in their groups, and all that they lead to; nothing is listed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from rfnb.site import tree as module
+from rfnb.site.tree import Tree, without_kernel
+
+ROOT = Path(__file__).parents[2]
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def read(path: Path):
+    return nbformat.read(path, as_version=4)
+
+
+@pytest.fixture
+def source(tmp_path):
+    files = {
+        "README.md": "# Top\n\nTo [a guide](docs/guide.md), [all](docs/contracts), [notebooks](notebooks), [me](README.md).",
+        "docs/guide.md": "# Guide\n\n[code](../lib/code.py), [word](../lib/README.md#part), [none](gone.md), `[x](y.md)`\n\n"
+        "```text\n[x](y.md)\n```\n\n[top](../README.md) ![p](images/p.png) [out](https://example.org/a)",
+        "docs/images/p.png": "png",
+        "docs/contracts/one.md": "# Contract one",
+        "docs/teaching/README.md": "# Teachers",
+        "docs/teaching/01_dims.md": "# Dims, for teachers\n\n[it](../../notebooks/01_dims.ipynb)",
+        "lib/code.py": "x = 1",
+        "lib/README.md": "# Library",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "notebooks").mkdir()
+    for name in ("your_model", "01_dims", "00_tour"):
+        cells = [
+            nbformat.v4.new_markdown_cell(f"# The {name}\n\nText."),
+            nbformat.v4.new_markdown_cell("[g](../docs/guide.md)"),
+        ]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"notebooks/{name}.ipynb")
+    return tmp_path
+
+
+@pytest.fixture
+def made(source, tmp_path_factory):
+    tree = Tree(source, tmp_path_factory.mktemp("tree"), read)
+    tree.make()
+    return tree
+
+
+def test_pages_are_in_their_groups_the_front_door_first(made):
+    names = {caption: [file.name for file in files] for caption, files in made.groups.items()}
+    assert names == {
+        "The course": ["00_tour.ipynb", "01_dims.ipynb", "your_model.ipynb"],
+        "Guides": ["guide.md"],
+        "For teachers": ["README.md", "01_dims.md"],
+        "How it is built": ["one.md"],
+    }
+
+
+def test_links_lead_on_and_what_they_lead_to_comes_with_them(made):
+    index = (made.folder / "index.md").read_text()
+    assert "[all](docs/contracts/index.md), [notebooks](notebooks/index.md), [me](index.md)." in index
+    guide = (made.folder / "docs/guide.md").read_text()
+    assert guide.startswith(
+        "# Guide\n\n[code](../lib/code.py), [word](../lib/README.md#part), none, `[x](y.md)`\n\n```text\n[x](y.md)\n```\n\n"
+        "[top](../index.md) ![p](images/p.png) [out](https://example.org/a)"
+    )
+    assert (made.folder / "lib/code.py").is_file() and (made.folder / "docs/images/p.png").is_file()
+    assert (made.folder / "lib/README.md").read_text() == "---\norphan: true\n---\n\n# Library"
+
+
+def test_a_folder_without_readme_gets_a_page_that_lists_it(made):
+    assert (
+        (made.folder / "notebooks/index.md")
+        .read_text()
+        .endswith(
+            "# Notebooks\n\n- [The 00_tour](00_tour.ipynb)\n- [The 01_dims](01_dims.ipynb)\n- [The your_model](your_model.ipynb)"
+        )
+    )
+    assert not (made.folder / "docs/teaching/index.md").exists()
+
+
+def test_a_notebook_says_under_its_title_what_the_page_is(made):
+    first = read(made.folder / "notebooks/01_dims.ipynb").cells[0].source
+    assert first.startswith(
+        '# The 01_dims\n\n<p class="rfnb-about">This page is the notebook <a href="01_dims.ipynb" download>'
+    )
+    assert first.endswith("</p>\n\nText.")
+
+
+def test_every_notebook_guide_and_page_for_teachers_of_the_repository_is_in_the_site(tmp_path):
+    tree = Tree(ROOT, tmp_path, read)
+    tree.make()
+    lacking = [
+        file.relative_to(ROOT).as_posix()
+        for pattern in ("notebooks/*.ipynb", "docs/**/*.md")
+        for file in ROOT.glob(pattern)
+        if not (tmp_path / file.relative_to(ROOT)).is_file()
+    ]
+    assert lacking == []
+    listed = (tmp_path / "index.md").read_text()
+    assert [file.name for file in ROOT.glob("notebooks/*.ipynb") if f"\nnotebooks/{file.name}\n" not in listed] == []
+    assert "\nreference/index.md\n" in listed
+
+
+def test_no_output_asks_for_a_kernel():
+    data = {WIDGET: {"model_id": "1"}, "text/html": "<p>a form</p>", "text/plain": "a form"}
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=data)])],
+        metadata={"widgets": {"state": {}}},
+    )
+    shown = without_kernel(notebook)
+    assert shown.cells[0].outputs[0].data == {"text/html": "<p>a form</p>", "text/plain": "a form"}
+    assert "widgets" not in shown.metadata and WIDGET in notebook.cells[0].outputs[0].data
+
+
+def test_without_a_course_it_says_where_it_looked(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PACKAGE", tmp_path / "rfnb")
+    with pytest.raises(FileNotFoundError) as error:
+        module.root()
+    assert str(error.value) == (
+        "site: the course was not found.\n"
+        f"  in a checkout  {tmp_path / 'notebooks'}\n"
+        f"  installed      {tmp_path / 'rfnb/course/notebooks'}\n"
+        "The site is made of the notebooks and guides, which a checkout has, and a wheel that ships the course.\n"
+        "Run it in a checkout:\n    make site"
+    )
