@@ -1,0 +1,197 @@
+"""Checks of 04_encoder_decoder: teacher forcing, a step of the decoder, the masked loss, the last real position."""
+
+import torch
+
+import rfnb as rf
+from rfnb.models.number_words import NumberModel, batch_of, word_dim
+from rfnb.teaching import call, check_gradient, check_same, exercise, wrong
+
+_WORDS = torch.tensor([[4, 28, 2, 27, 17, 0], [21, 2, 0, 9, 9, 9], [6, 0, 9, 9, 9, 9]])
+_LENGTHS = torch.tensor([6, 3, 2])
+
+
+@exercise(
+    "The inputs of the decoder: the word before each word",
+    hints=[
+        "At step 0 there is no word before: that is what the begin label is for.",
+        "At step 1 the decoder is given word 0. So everything moves by one step, and the last word is given to no step.",
+        "torch.cat([a column of begin labels, words[:, :-1]], dim=1); torch.full_like(words[:, :1], begin) is the column.",
+    ],
+)
+def decoder_inputs(answer):
+    for begin in (5, 0):
+        got = call(answer, _WORDS.clone(), begin)
+        given = [("words[0]", _WORDS[0].tolist()), ("begin", begin)]
+        if isinstance(got, torch.Tensor) and got.shape == _WORDS.shape:
+            row = got[0].tolist()
+            given.append(("got[0]", row))
+            if row == _WORDS[0].tolist():
+                wrong(
+                    "The inputs are the words themselves: the decoder is given the very word that it is to write.",
+                    given,
+                    "It would learn to copy its input, and have nothing to copy later.",
+                )
+            if row[:-1] == _WORDS[0, 1:].tolist():
+                wrong("The words are moved the wrong way: step 0 is given word 1.", given, "Step 1 is given word 0.")
+            if row[1:] == _WORDS[0, :-1].tolist() and row[0] != begin:
+                wrong("The words are moved, but the first input is not the begin label.", given)
+            if row[0] == begin and row[1:] == _WORDS[0, 1:].tolist():
+                wrong("The first word is overwritten, and nothing is moved.", given, "Step 1 is given word 0.")
+        elif isinstance(got, torch.Tensor) and got.shape == (len(_WORDS), _WORDS.shape[1] + 1):
+            wrong(
+                "There is one step too many: the last word is the input of no step.",
+                [("words", tuple(_WORDS.shape)), ("got", tuple(got.shape))],
+            )
+        check_same(
+            got,
+            torch.cat([torch.full_like(_WORDS[:, :1], begin), _WORDS[:, :-1]], 1),
+            what="The result",
+            given=given[:2],
+        )
+
+
+@exercise(
+    "One step of the decoder",
+    hints=[
+        "Three modules, one after the other: model.words, model.decoder, model.output.",
+        "model.decoder(x, state=state, spatial_dim=rf.single_step_dim) gives two things: what it puts out, and its new state.",
+        "h, state = model.decoder(model.words(label), state=state, spatial_dim=rf.single_step_dim); the logits are model.output(h).",
+    ],
+)
+def decoder_step(answer):
+    model = NumberModel(units=12)
+    part = batch_of([4217, 42, 6])
+    encoded = model.encode(part.digits, spatial_dim=part.digits_dim)
+    state, label = encoded.start, rf.zeros([part.batch], dtype="int64", sparse_dim=word_dim)
+    for step in range(3):
+        expected, after = model(label, encoded, state=state, spatial_dim=rf.single_step_dim)
+        got = call(answer, model, label, state)
+        if not isinstance(got, tuple) or len(got) != 2:
+            wrong(
+                "It returns one thing.",
+                [("got", type(got).__name__)],
+                "A step returns two: the logits, and the new state.",
+            )
+        logits, new = got
+        if not isinstance(new, rf.State):
+            wrong(
+                "The second result is no state.",
+                [("got", type(new).__name__)],
+                "Return (logits, state), the state as model.decoder gives it.",
+            )
+        if isinstance(logits, rf.Tensor) and word_dim not in logits.dims:
+            wrong(
+                "The result has no dim of words: these are no logits yet.",
+                [("got", list(logits.dims))],
+                "model.output makes them.",
+            )
+        if bool((new.h.raw_tensor == state.h.raw_tensor).all()):
+            wrong(
+                f"Step {step}: the state that comes back is the one that went in.",
+                rule="The decoder would be at its first step for ever. model.decoder returns the new state too.",
+            )
+        if rf.Tensor is type(logits) and _sums_to_one(logits):
+            wrong("These are probabilities.", rule="The loss and the search take logits, as model.output gives them.")
+        check_same(logits, expected, what=f"Step {step}: the tensor of logits")
+        check_same(new.h, after.h, what=f"The state h after step {step}")
+        check_same(new.c, after.c, what=f"The state c after step {step}")
+        check_gradient(logits, {"the embedding": model.words.weight})
+        state, label = after, rf.cast(rf.reduce_argmax(expected, axis=word_dim), "int64") + 1 - 1
+
+
+def _sums_to_one(logits):
+    sums = rf.reduce_sum(logits, axis=word_dim).raw_tensor
+    return bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-4))
+
+
+def _reference_loss(logits, words, lengths):
+    rows = [
+        torch.nn.functional.cross_entropy(logits[i, :n], words[i, :n], reduction="sum") for i, n in enumerate(lengths)
+    ]
+    return sum(rows) / lengths.sum()
+
+
+@exercise(
+    "The mean cross-entropy over the real words",
+    hints=[
+        "Which cells are real? torch.arange(time) < lengths[:, None] is True for them: (batch, time).",
+        "A mask may be an index: logits[real] is (real words, word), words[real] is (real words,).",
+        "torch.nn.functional.cross_entropy of these two is the mean over real words.",
+    ],
+    points=2,
+)
+def masked_loss(answer):
+    logits = torch.randn(3, 6, 30, generator=torch.Generator().manual_seed(1)) * 2
+    true = _reference_loss(logits, _WORDS, _LENGTHS)
+    each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), _WORDS, reduction="none")
+    real = torch.arange(6) < _LENGTHS[:, None]
+    got = call(answer, logits.clone().requires_grad_(), _WORDS.clone(), _LENGTHS.clone())
+    value = torch.as_tensor(got).detach()
+    if value.numel() != 1:
+        wrong(
+            "The result is not one number.",
+            [("shape", tuple(value.shape))],
+            "It is a mean over all real words of the batch.",
+        )
+    value = float(value)
+    given = [("got", f"{value:.4f}"), ("expected", f"{true:.4f}")]
+    for mistake, what, rule in (
+        (each.mean(), "This is the mean over all cells: padding is counted.", "Sequence 2 has 2 words, not 6."),
+        ((each * real).mean(), "Padding is set to 0, and still counted in the mean.", "Divide by the number of real words, lengths.sum()."),
+        ((each * real).sum(), "This is the sum over the real words.", "The mean is asked for: divide by the number of real words."),
+        (((each * real).sum(1) / _LENGTHS).mean(), "This is a mean of means: a word of a short number counts for more.",
+            "All real words count alike: one sum, divided by lengths.sum()."),
+        ((each * real).sum() / len(_LENGTHS), "This is the loss per sequence.", "Divide by the number of real words."),
+        (-true, "The sign is wrong.", "Cross-entropy is minus the log probability."),
+        (true / torch.log(torch.tensor(2.0)), "These are bits.", "Nats: the natural logarithm."),
+    ):  # fmt: skip
+        if abs(value - float(mistake)) < 1e-4 * max(1, abs(value)):
+            wrong(what, given, rule)
+    check_same(value, float(true), what="The loss")
+    for garbage in (1e4, float("nan")):
+        dirty, other = logits.clone(), _WORDS.clone()
+        dirty[~real], other[~real] = garbage, 3
+        found = float(call(answer, dirty, other, _LENGTHS.clone()))
+        if not abs(found - float(true)) < 1e-3:
+            wrong(
+                "The result changes with what is in the padding.",
+                [("padding of logits", garbage), ("got", f"{found:.4f}"), ("expected", f"{true:.4f}")],
+                "0 times NaN is NaN: leave the padding out, instead of multiplying it by 0.",
+            )
+    check_gradient(got, {}) if isinstance(got, torch.Tensor) else wrong(
+        "The result is no tensor.", [("got", type(got).__name__)], "backward() needs one: no .item(), no float()."
+    )
+
+
+@exercise(
+    "The output at the last real position",
+    hints=[
+        "The last real position of a sequence of length n is n - 1.",
+        "Two indices at once: outputs[rows, positions] takes one cell for each row.",
+        "outputs[torch.arange(len(outputs)), lengths - 1]",
+    ],
+)
+def last_output(answer):
+    outputs = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1))
+    lengths = torch.tensor([4, 2, 1])
+    expected = torch.stack([outputs[i, n - 1] for i, n in enumerate(lengths)])
+    got = call(answer, outputs.clone(), lengths.clone())
+    if isinstance(got, torch.Tensor) and got.shape == expected.shape:
+        real = torch.arange(4) < lengths[:, None]
+        for mistake, what, rule in (
+            (outputs[:, -1], "This is the output at the last position of the array: for short sequences that is padding.",
+            "Sequence 1 has 2 positions; its last one is position 1."),
+            (outputs[torch.arange(3), lengths.clamp(max=3)], "This is one position too far.", "The last of n is n - 1."),
+            (outputs[:, 0], "This is the first output of each sequence.", "The last real one is asked for."),
+            ((outputs * real[..., None]).sum(1) / lengths[:, None], "This is the mean over the real positions.",
+            "The last real one is asked for."),
+        ):  # fmt: skip
+            if torch.allclose(got, mistake, atol=1e-5):
+                wrong(what, [("lengths", lengths.tolist())], rule)
+    elif isinstance(got, torch.Tensor) and got.shape == (3, 3, 5):
+        wrong(
+            "It takes all three positions of each sequence.",
+            [("got", tuple(got.shape)), ("expected", (3, 5))],
+            "outputs[:, lengths - 1] pairs every row with every length; give the rows as an index too.",
+        )
+    check_same(got, expected, what="The result", given=[("lengths", lengths.tolist())])

@@ -1,0 +1,155 @@
+"""An attention model that writes a date in words as ISO 8601, small enough to be trained while one looks on.
+
+    model = DateModel(start="zeros")
+    for loss in train(model, steps=300):
+        ...
+    write(model, ["3 march not 5 may 2021"])        # ["2021-03-03"]
+
+Encoder: word embeddings, one bidirectional LSTM. Decoder: an LSTM over the characters so far, whose output asks the encoder's states by
+scaled dot attention; both together give the next character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import value_error
+from rfnb.core.tensor import Tensor
+from rfnb.data.dates import CHARACTERS, SOURCE_WORDS, Date, encode_date_words, encode_iso, random_dates
+from rfnb.models.g2p import BiLSTM
+from rfnb.models.number_words import Attention, Encoded, padded_rows
+from rfnb.nn.linear import Embedding, Linear
+from rfnb.nn.module.module import Module
+from rfnb.nn.recurrent.lstm import LSTM, LstmState
+from rfnb.ops.concat import concat_features
+from rfnb.ops.const import convert_to_tensor, zeros, zeros_like
+from rfnb.ops.gradient import stop_gradient_scope
+from rfnb.ops.loss import cross_entropy
+from rfnb.ops.math import tanh
+from rfnb.ops.reduce import reduce_mean
+from rfnb.ops.shift import shift_right
+from rfnb.ops.softmax import log_softmax
+from rfnb.rec.loop import Loop
+from rfnb.search.choice import choice
+from rfnb.search.decide import decide
+
+word_dim = Dim(len(SOURCE_WORDS), name="word", vocab=list(SOURCE_WORDS))
+character_dim = Dim(len(CHARACTERS), name="character", vocab=list(CHARACTERS))
+iso_dim = Dim(10, name="iso")
+"""The characters of a date: always ten."""
+
+
+class DateModel(Module):
+    """The model.
+
+    Args:
+        start: The state of the decoder before the first character: "zeros", then it knows of the words only what it attends to, or
+            "encoder", made of the mean of the encoder's states.
+        units: Of the decoder's LSTM; half as many in each direction of the encoder's.
+
+    Raises:
+        ValueError: For another start.
+    """
+
+    def __init__(self, start: str = "zeros", *, units: int = 64):
+        if start not in ("zeros", "encoder"):
+            raise value_error(
+                f'DateModel: start="{start}".',
+                [("start", start)],
+                'The decoder starts from "zeros", or from the "encoder".',
+                'DateModel(start="zeros")',
+            )
+        self.start = start
+        units_dim = Dim(units, name="units")
+        self.embedding = Embedding(word_dim, Dim(units // 2, name="word_embedding"))
+        self.encoder = BiLSTM(self.embedding.out_dim, Dim(units // 2, name="encoder"))
+        self.first = Linear(self.encoder.out_dim, units_dim)
+        self.characters = Embedding(character_dim, Dim(units // 2, name="character_embedding"))
+        self.lstm = LSTM(self.characters.out_dim, units_dim)
+        self.att = Attention(self.encoder.out_dim, units_dim)
+        self.readout = Linear(units_dim + self.encoder.out_dim, Dim(units, name="readout"))
+        self.output = Linear(self.readout.out_dim, character_dim)
+
+    def encode(self, words: Tensor, *, spatial_dim: Dim) -> Encoded:
+        """Words {batch, spatial_dim}, sparse over word_dim, encoded."""
+        states = self.encoder(self.embedding(words), spatial_dim=spatial_dim)
+        h = tanh(self.first(reduce_mean(states, axis=spatial_dim)))
+        h = zeros_like(h) if self.start == "zeros" else h
+        return Encoded(
+            source_dim=spatial_dim, states=states, att_keys=self.att.keys(states), start=LstmState(h=h, c=zeros_like(h))
+        )
+
+    def __call__(
+        self, characters: Tensor, encoded: Encoded, *, state: LstmState, spatial_dim: Dim
+    ) -> tuple[Tensor, LstmState]:
+        """Logits {..., character_dim} of what follows `characters` {..., spatial_dim}, and the state after them."""
+        query, state = self.lstm(self.characters(characters), state=state, spatial_dim=spatial_dim)
+        context = self.att(query, encoded)
+        return self.output(tanh(self.readout(concat_features(query, context)))), state
+
+
+def batch_of(dates: Sequence[Sequence[str]]) -> tuple[Dim, Dim, Tensor]:
+    """The batch dim, the dim of the words, and the words {batch, words} of dates that are given as words."""
+    batch = Dim(len(dates), name="batch", kind="batch")
+    words_dim, words = padded_rows([encode_date_words(words) for words in dates], batch, "words", word_dim)
+    return batch, words_dim, words
+
+
+def train(
+    model: DateModel, *, steps: int = 300, batch_size: int = 64, learning_rate: float = 6e-3, seed: int = 1
+) -> Iterator[float]:
+    """Train on random dates, with Adam and a learning rate that falls to 0; after each step its loss, in nats per character.
+
+    Args:
+        seed: Of the dates. Those of `random_dates(..., seed=0)` are left for tests.
+    """
+    optimizer = torch.optim.Adam([parameter.raw_tensor for parameter in model.parameters()], lr=learning_rate)
+    dates = random_dates(steps * batch_size, seed=seed)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * min(1.0, (step + 1) / 20) * (1 - step / steps)
+        part = dates[step * batch_size : (step + 1) * batch_size]
+        optimizer.zero_grad()
+        mean = loss(model, part)
+        mean.raw_tensor.backward()
+        optimizer.step()
+        yield mean.raw_tensor.item()
+
+
+def loss(model: DateModel, dates: Sequence[Date]) -> Tensor:
+    """The cross-entropy of the characters given those before them: a scalar, nats per character."""
+    batch, words_dim, words = batch_of([date.words for date in dates])
+    target = convert_to_tensor(
+        np.stack([encode_iso(date.iso) for date in dates]), dims=[batch, iso_dim], sparse_dim=character_dim
+    )
+    encoded = model.encode(words, spatial_dim=words_dim)
+    before = shift_right(target, axis=iso_dim, pad_value=0)
+    logits, _ = model(before, encoded, state=encoded.start, spatial_dim=iso_dim)
+    losses = cross_entropy(estimated=logits, target=target, axis=character_dim, estimated_type="logits")
+    return reduce_mean(losses, axis=[batch, iso_dim])
+
+
+def write(model: DateModel, dates: Sequence[str], *, beam_size: int = 1) -> list[str]:
+    """The dates as the model writes them, its best hypothesis of each: ISO 8601 where it is right.
+
+    Args:
+        dates: Words with blanks between them, see `rfnb.data.dates`.
+    """
+    with stop_gradient_scope():
+        batch, words_dim, words = batch_of([date.split() for date in dates])
+        encoded = model.encode(words, spatial_dim=words_dim)
+        loop = Loop(axis=iso_dim, name="search")
+        loop.state.label = zeros([batch], dtype="int64", sparse_dim=character_dim)
+        loop.state.decoder = encoded.start
+        for _ in loop:
+            state = loop.state.decoder
+            logits, loop.state.decoder = model(loop.state.label, encoded, state=state, spatial_dim=single_step_dim)
+            label = choice(log_softmax(logits, axis=character_dim), axis=character_dim, beam_size=beam_size)
+            loop.state.label = label
+            labels = loop.stack(label)
+        rows = decide(labels).copy_transpose([batch, iso_dim]).numpy()
+    return ["".join(CHARACTERS[index] for index in row) for row in rows]

@@ -1,0 +1,179 @@
+"""04_encoder_decoder: its checks tell right from wrong, and what the notebook says is what its cells compute."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from course.harness import Course
+
+import rfnb as rf
+
+course = Course("04_encoder_decoder")
+
+
+def shifted(words, begin):
+    return torch.cat([torch.full_like(words[:, :1], begin), words[:, :-1]], dim=1)
+
+
+def step(model, label, state):
+    h, after = model.decoder(model.words(label), state=state, spatial_dim=rf.single_step_dim)
+    return model.output(h), after
+
+
+def each_and_mask(logits, words, lengths):
+    each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), words, reduction="none")
+    return each, torch.arange(words.shape[1]) < lengths[:, None]
+
+
+def mean_of_all(logits, words, lengths):
+    return each_and_mask(logits, words, lengths)[0].mean()
+
+
+def zeros_counted(logits, words, lengths):
+    each, real = each_and_mask(logits, words, lengths)
+    return (each * real).mean()
+
+
+def summed(logits, words, lengths):
+    each, real = each_and_mask(logits, words, lengths)
+    return (each * real).sum()
+
+
+def mean_of_means(logits, words, lengths):
+    each, real = each_and_mask(logits, words, lengths)
+    return ((each * real).sum(1) / lengths).mean()
+
+
+def multiplied(logits, words, lengths):
+    each, real = each_and_mask(logits, words, lengths)
+    return (each * real).sum() / lengths.sum()
+
+
+def by_hand(logits, words, lengths):
+    rows = [-logits[i, :n].log_softmax(-1)[torch.arange(n), words[i, :n]] for i, n in enumerate(lengths.tolist())]
+    return torch.cat(rows).mean()
+
+
+WRONG = {
+    "decoder_inputs": {
+        "The inputs are the words themselves": lambda words, begin: words,
+        "moved the wrong way": lambda words, begin: torch.cat([words[:, 1:], torch.full_like(words[:, :1], begin)], 1),
+        "the first input is not the begin label": lambda words, begin: words.roll(1, 1),
+        "one step too many": lambda words, begin: torch.cat([torch.full_like(words[:, :1], begin), words], 1),
+        "The first word is overwritten": lambda words, begin: words.index_fill(1, torch.tensor([0]), begin),
+        "decoder_inputs raises": lambda words, begin: [begin, *words[:, :-1] + "a"],
+    },
+    "decoder_step": {
+        "It returns one thing": lambda model, label, state: step(model, label, state)[0],
+        "the state that comes back is the one that went in": lambda model, label, state: (
+            step(model, label, state)[0],
+            state,
+        ),
+        "these are no logits yet": lambda model, label, state: model.decoder(
+            model.words(label), state=state, spatial_dim=rf.single_step_dim
+        ),
+        "These are probabilities": lambda model, label, state: (
+            rf.softmax(step(model, label, state)[0], axis=model.output.out_dim),
+            step(model, label, state)[1],
+        ),
+        "The second result is no state": lambda model, label, state: step(model, label, state)[::-1],
+    },
+    "masked_loss": {
+        "This is the mean over all cells": mean_of_all,
+        "Padding is set to 0, and still counted": zeros_counted,
+        "This is the sum over the real words": summed,
+        "This is a mean of means": mean_of_means,
+        "changes with what is in the padding": multiplied,
+        "The sign is wrong": lambda *given: -by_hand(*given),
+        "The result is no tensor": lambda *given: by_hand(*given).item(),
+    },
+    "last_output": {
+        "at the last position of the array": lambda outputs, lengths: outputs[:, -1],
+        "one position too far": lambda outputs, lengths: outputs[torch.arange(3), lengths.clamp(max=3)],
+        "all three positions of each sequence": lambda outputs, lengths: outputs[:, lengths - 1],
+        "This is the first output": lambda outputs, lengths: outputs[:, 0],
+    },
+}
+
+RIGHT = {
+    "decoder_inputs": {"with pad": lambda words, begin: torch.nn.functional.pad(words[:, :-1], (1, 0), value=begin)},
+    "decoder_step": {"by the model's own call": lambda model, label, state: model(
+        label, None, state=state, spatial_dim=rf.single_step_dim
+    )},
+    "masked_loss": {"by hand": by_hand},
+    "last_output": {"with gather": lambda outputs, lengths: outputs.gather(
+        1, (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])
+    ).squeeze(1)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("exercise", course.exercises)
+def test_the_check_tells_right_from_wrong(exercise):
+    course.assert_judges(exercise, WRONG[exercise], right=RIGHT[exercise])
+
+
+@pytest.fixture(scope="module")
+def ran():
+    return course.executed()
+
+
+def text_of(ran, cell: str, number: int = -1) -> str:
+    return ran.shown(cell)[number]
+
+
+@pytest.mark.notebook
+def test_it_runs_without_problems(ran):
+    assert ran.problems() == []
+
+
+@pytest.mark.notebook
+def test_the_predictions_of_the_solutions_are_what_is_computed(ran):
+    assert {name: ran.truth(name) for name in course.solutions.PREDICTIONS} == course.solutions.PREDICTIONS
+
+
+@pytest.mark.notebook
+def test_the_model_with_attention_goes_on_where_it_was(ran):
+    assert "F AH N EH T IH K S" in ran.prose() and "F AH N EH T IH K S" in "".join(ran.shown("04-play-force"))
+    assert "It says F AH N S EH T IH K S" in "".join(ran.shown("04-play-force"))
+
+
+@pytest.mark.notebook
+def test_the_loss_begins_near_that_of_equal_probabilities(ran):
+    (first,) = re.findall(r"loss .*first (\S+),", text_of(ran, "04-build-train-cell"))
+    assert "ln 30 = 3.4" in ran.prose()
+    assert float(first) == pytest.approx(3.4, abs=0.05)
+
+
+@pytest.mark.notebook
+def test_free_running_says_the_number(ran):
+    assert "four thousand two hundred seventeen" in text_of(ran, "04-build-greedy-cell")
+
+
+@pytest.mark.notebook
+def test_what_follows_the_wrong_word_is_no_longer_seventeen(ran):
+    said = "".join(ran.shown("04-bias-force"))
+    assert re.search(r"It says four thousand nine hundred (?!seventeen)\w+", said)
+
+
+@pytest.mark.notebook
+def test_the_two_upper_lines_come_together_as_the_ratio_falls(ran):
+    text = ran.shown("04-ratio-measure")[0]
+    lines = {
+        label: re.search(rf"{label}.*first (\S+), last (\S+)", text) for label in ("given ref", "free run", "after a w")
+    }
+    assert None not in lines.values(), text
+    (taught_0, taught_1), (free_0, free_1), (after_0, after_1) = (
+        tuple(map(float, found.groups())) for found in lines.values()
+    )
+    assert abs(taught_0 - free_0) < abs(taught_1 - free_1)
+    assert taught_0 < taught_1 and after_0 > after_1 + 10
+
+
+@pytest.mark.notebook
+def test_the_diff_says_that_padding_is_read_and_the_mended_model_returns_the_same(ran):
+    assert "may read padding" in text_of(ran, "04-bug")
+    assert re.search(r"module .*largest 0\.\d*[1-9]", text_of(ran, "04-bug"))
+    assert not re.search(r"^ +module .*largest", text_of(ran, "04-bug-after"), re.MULTILINE)
+    assert re.search(r"^ +lstm .*largest", text_of(ran, "04-bug-after"), re.MULTILINE)
