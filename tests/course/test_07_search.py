@@ -178,7 +178,7 @@ def test_it_runs_and_every_prediction_has_its_truth(ran):
     truths = {data["exercise"]: data["truth"] for data in ran.records("reveal")}
     for question, answer in course.solutions.PREDICTIONS.items():
         if not question.startswith("why"):
-            assert truths[question] == answer, question
+            assert truths[question] == str(answer), question
 
 
 @notebook
