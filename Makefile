@@ -45,9 +45,10 @@ test-widgets: setup ## TypeScript: format, types and tests
 	elif [ "$${CI:-}" = true ]; then echo "TypeScript tests need Node.js >= 20, and CI may not skip them"; exit 1; \
 	else echo "SKIPPED: TypeScript tests need Node.js >= 20"; fi
 
+# Files are not split: the notebook of a file is run once.
 test-notebooks: setup ## execute the notebooks, offline
 	$(call say,pytest: notebooks)
-	@pytest -m notebook $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile -m notebook $(PYTEST_ARGS)
 
 test-browser: setup ## JupyterLab in Chromium
 	$(call say,pytest: real browser)

@@ -48,7 +48,7 @@ class Answer(ABC):
 
     @abstractmethod
     def read(self, value: Any) -> Any:
-        """The answer that a value stands for, as data that JSON can hold.
+        """The answer that a value stands for.
 
         Raises:
             ValueError: If it is none, with a sentence that says why.
@@ -73,6 +73,10 @@ class Answer(ABC):
     def closed_form(self) -> dict[str, Any]:
         """The MIME data that stands in the place of the form when the truth was revealed."""
         return {"text/plain": ""}
+
+    def as_data(self, answer: Any) -> Any:
+        """The answer as JSON can hold it, and as `read` takes it again."""
+        return answer
 
     def details(self) -> dict[str, Any]:
         """Further entries of the data for a grader."""
@@ -106,10 +110,9 @@ class Answer(ABC):
     @property
     def passed(self) -> bool | None:
         """Whether the answer is right; None before the truth is known, and where nobody can tell by rule."""
-        truth = self._truth()
-        if truth is _NO_TRUTH:
+        if self._given_truth is _NO_TRUTH:
             return None
-        return False if self._answer is None else self.judge(self._answer, truth)[0]
+        return False if self._answer is None else self.judge(self._answer, self._truth())[0]
 
     def reveal(self, truth: Any = _NO_TRUTH, why: Any = None) -> Said:
         """Shows the answer beside the truth; without an answer it says so and does not tell.
@@ -121,9 +124,8 @@ class Answer(ABC):
         Raises:
             TypeError: If there is no truth.
         """
-        if truth is not _NO_TRUTH:
-            self._given_truth = truth
-        if self._given_truth is _NO_TRUTH:
+        known = self._given_truth if truth is _NO_TRUTH else truth
+        if known is _NO_TRUTH:
             raise TypeError(f'reveal: the question "{self.name}" needs its truth: reveal(truth)')
         if self._answer is None and not reveals_all():
             said = Said(
@@ -131,8 +133,10 @@ class Answer(ABC):
                 self._record("reveal"), "open",
             )  # fmt: skip
         else:
-            self.revealed = self.revealed or self._answer is not None
-            said = self._verdict(why)
+            known = known() if callable(known) else known
+            if self._answer is not None:  # else somebody may still answer
+                self._given_truth, self.revealed = known, True
+            said = self._verdict(known, why)
             if isinstance(why, View):
                 why.show()
             self.refresh()
@@ -201,8 +205,7 @@ class Answer(ABC):
             lines.append("You may change it until the truth is revealed.")
         return "\n".join(line for line in lines if line)
 
-    def _verdict(self, why: Any) -> Said:
-        truth = self._truth()
+    def _verdict(self, truth: Any, why: Any) -> Said:
         passed, wrong = (None, "") if self._answer is None else self.judge(self._answer, truth)
         lines = [] if self._answer is None else [f"Your answer: {self.words(self._answer)}"]
         lines += [f"It is: {self.words(truth)}", wrong]
@@ -212,7 +215,8 @@ class Answer(ABC):
             True: ("✓", "as you said", "good"), False: ("✗", "not as you said", "bad"), None: ("●", "revealed", "plain"),
         }[passed]  # fmt: skip
         body = "\n".join([self.question, *(line for line in lines if line)])
-        return Said(f"{mark} {self.name}: {said}", body, self._record("reveal"), tone)
+        record = self._record("reveal") | {"truth": self.words(truth)}
+        return Said(f"{mark} {self.name}: {said}", body, record, tone)
 
     def _truth(self) -> Any:
         if callable(self._given_truth):
@@ -220,13 +224,11 @@ class Answer(ABC):
         return self._given_truth
 
     def _record(self, kind: str) -> dict[str, Any]:
-        known = self._given_truth is not _NO_TRUTH and (self._answer is not None or reveals_all())
-        truth = self._truth() if known else None
+        known = self._given_truth is not _NO_TRUTH and self._answer is not None
         return {
             "kind": kind, "lesson": self.lesson, "exercise": self.name, "question": self.question,
-            "answer": self._answer, "committed": self._answer is not None, "revealed": self.revealed,
-            "passed": self.passed if known and self._answer is not None else None,
-            "truth": self.words(truth) if known else None,
+            "answer": self.as_data(self._answer), "committed": self._answer is not None, "revealed": self.revealed,
+            "passed": self.passed if known else None, "truth": self.words(self._truth()) if known else None,
             **self.details(),
         }  # fmt: skip
 

@@ -18,10 +18,11 @@ from types import ModuleType
 from typing import Any
 
 from rfnb.core.errors import message, missing_key_error, runtime_error
-from rfnb.teaching import course
+from rfnb.teaching import course, order
 from rfnb.teaching.answer import Answer
 from rfnb.teaching.exercises import Exercise
 from rfnb.teaching.judge import judge
+from rfnb.teaching.notebook import answers_in, notebook_file
 from rfnb.teaching.predict import Explanation, Number, Options, Words
 from rfnb.teaching.result import Result
 from rfnb.teaching.said import Said
@@ -40,6 +41,9 @@ class Lesson:
         self.name, self.folder = name, folder
         self._hinted: dict[str, int] = {}
         self._answers: dict[str, Answer] = {}
+        # From before the kernel was started, so that running the notebook again loses none. Now: the page clears them soon.
+        path = notebook_file(name) if display.shell() is not None else None
+        self._stored_answers = answers_in(path, name) if path else {}
 
     @cached_property
     def exercises(self) -> dict[str, Exercise]:
@@ -162,8 +166,7 @@ class Lesson:
         """Displays a question of any kind, with the answer that was committed when its cell ran before."""
         before = self._answers.get(answer.name)
         self._answers[answer.name] = answer
-        if before is not None:
-            answer.go_on(before.data())
+        answer.go_on(before.data() if before is not None else self._stored_answers.get(answer.name, {}))
         return answer.show()
 
     def file(self, name: str) -> Path:
@@ -218,7 +221,9 @@ def lesson(name: str) -> Lesson:
     Raises:
         FileNotFoundError: If there is no such lesson.
     """
-    return Lesson(name, course.folder_of(name))
+    found = Lesson(name, course.folder_of(name))
+    order.install(name)
+    return found
 
 
 def _check_kind(name: str, options: Sequence[Any] | None, number: bool, text: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -9,8 +10,6 @@ import ipywidgets
 
 from rfnb.viz.visible import safe
 from rfnb.viz.widget import view_data
-
-_WIDE = {"description_width": "0"}
 
 
 class Form:
@@ -21,22 +20,17 @@ class Form:
     """
 
     def __init__(self, asked: Any):
-        self._asked = asked
-        self._field = _field(asked)
+        self._asked, self._said = asked, ipywidgets.HTML()
+        options = getattr(asked, "options", None)
+        self._field: Any = Line(asked, self._commit) if options is None else Radios(options, asked.answer)
         self._button = ipywidgets.Button(description="Commit", button_style="primary", tooltip="Commit this answer")
-        self._said = ipywidgets.HTML()
         self._button.on_click(lambda button: self._commit())
-        self._field.on_msg(lambda field, content, buffers: self._hear(content))
-        self._box = ipywidgets.VBox([self._field, ipywidgets.HBox([self._button, self._said])])
+        self._box = ipywidgets.VBox([self._field.box, ipywidgets.HBox([self._button, self._said])])
         self._box.add_class("rfnb-predict")
 
     def data(self) -> dict[str, Any]:
         """The data that a display message needs to refer to it."""
         return view_data(self._box)
-
-    def _hear(self, content: dict[str, Any]) -> None:
-        if content.get("event") == "submit":  # Enter in a line of text
-            self._commit()
 
     def _commit(self) -> None:
         try:
@@ -52,12 +46,47 @@ class Form:
         self._said.value = f'<div role="{role}">{escape(safe(words))}</div>'
 
 
-def _field(asked: Any) -> Any:
-    layout = ipywidgets.Layout(width="auto")
-    answer = asked.answer
-    if hasattr(asked, "options"):
-        return ipywidgets.RadioButtons(options=asked.options, value=answer, layout=layout, style=_WIDE)
-    text = "" if answer is None else asked.words(answer)
-    if asked.kind == "explain":
-        return ipywidgets.Textarea(text, rows=3, placeholder=asked.asked(), layout=ipywidgets.Layout(width="90%"))
-    return ipywidgets.Text(text, placeholder=asked.asked())
+class Radios:
+    """Options to choose one of. Each is a field of its own: JupyterLab takes the arrow keys, Tab and Space are left."""
+
+    def __init__(self, options: Sequence[str], chosen: str | None):
+        style = {"description_width": "0"}
+        layout = ipywidgets.Layout(width="auto", height="auto", margin="0")
+        self._each = [
+            ipywidgets.RadioButtons(
+                options=[option], value=option if option == chosen else None, layout=layout, style=style
+            )
+            for option in options
+        ]
+        for one in self._each:
+            one.observe(self._choose, "value")
+        self.box = ipywidgets.VBox(self._each)
+
+    @property
+    def value(self) -> str | None:
+        """The option that is chosen."""
+        return next((one.value for one in self._each if one.value is not None), None)
+
+    def _choose(self, change: Any) -> None:
+        if change["new"] is not None:
+            for other in self._each:
+                if other is not change["owner"]:
+                    other.value = None
+
+
+class Line:
+    """A line of text, which Enter commits; of an explanation several lines."""
+
+    def __init__(self, asked: Any, commit: Callable[[], None]):
+        text = "" if asked.answer is None else asked.words(asked.answer)
+        if asked.kind == "explain":
+            layout = ipywidgets.Layout(width="90%")
+            self.box = ipywidgets.Textarea(text, rows=3, placeholder=asked.asked(), layout=layout)
+        else:
+            self.box = ipywidgets.Text(text, placeholder=asked.asked())
+            self.box.on_msg(lambda box, content, buffers: commit() if content.get("event") == "submit" else None)
+
+    @property
+    def value(self) -> str:
+        """The text."""
+        return str(self.box.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,16 +70,25 @@ class Number(_Asked):
             raise ValueError(f"{value} is no number.") from None
         if number != number:
             raise ValueError("nan is no number.")
-        return int(number) if number == int(number) else number
+        return int(number) if number.is_integer() else number
+
+    def as_data(self, answer: Any) -> Any:
+        return str(answer) if answer is not None and math.isinf(answer) else answer
 
     def words(self, answer: Any) -> str:
         return f"{answer:.6g}" if isinstance(answer, float) else str(answer)
 
     def judge(self, answer: Any, truth: Any) -> tuple[bool | None, str]:
         truth = float(truth)
-        within = self.within if self.within is not None else 0 if truth == int(truth) else _SHARE * abs(truth)
+        within = (
+            self.within
+            if self.within is not None
+            else 0
+            if truth.is_integer() or math.isinf(truth)
+            else _SHARE * abs(truth)
+        )
         apart = abs(answer - truth)
-        if apart <= within * (1 + 1e-9):
+        if answer == truth or apart <= within * (1 + 1e-9):
             return True, ""
         return False, f"That is {'too large' if answer > truth else 'too small'} by {apart:.4g}."
 

@@ -1,28 +1,13 @@
-"""Every notebook runs top to bottom offline, without an error, and leaves readable static forms of its views."""
+"""The runner of notebooks finds what it has to. Each notebook has a test of its own that runs it (tests/contracts/test_course.py)."""
 
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
-from notebooks.runner import TOUR_LIMITS, WIDGET, execute, problems
+from notebooks.runner import WIDGET, execute, problems
 
 pytestmark = pytest.mark.notebook
-
-ROOT = Path(__file__).parents[2]
-# A lesson is run, and asserted on, by its own test in tests/course.
-LESSONS = {path.stem.removeprefix("test_") for path in (ROOT / "tests/course").glob("test_[0-9]*.py")}
-NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem not in LESSONS)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs_top_to_bottom(path, tmp_path, monkeypatch):
-    monkeypatch.setenv("RFNB_TOUR_LIMITS", TOUR_LIMITS)
-    assert problems(execute(path, home=tmp_path)) == []
-
-
-def test_there_is_a_notebook():
-    assert NOTEBOOKS
 
 
 def write(folder: Path, *cells: str) -> Path:

@@ -2,6 +2,7 @@
 
 import nbformat
 import pytest
+from teaching.kernels import kernel_in
 
 import rfnb as rf
 
@@ -36,18 +37,35 @@ CELLS = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
+def write_course(folder, further=()):
+    """The checks, solutions and notebook of a lesson; the notebook has further cells before its last one."""
     for name, text in (("checks", CHECKS), ("solutions", SOLUTIONS)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "99_small.py").write_text(text)
-    cells = [nbformat.v4.new_code_cell(cell, id=f"99-{number}") for number, cell in enumerate(CELLS)]
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "99_small.py").write_text(text)
+    sources = [*CELLS[:-1], *further, CELLS[-1]]
+    cells = [nbformat.v4.new_code_cell(cell, id=f"99-{number}") for number, cell in enumerate(sources)]
     cells.insert(1, nbformat.v4.new_markdown_cell("## Build: a sum\n\nTwo numbers.", id="99-build"))
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), tmp_path / "99_small.ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / "99_small.ipynb")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    write_course(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RFNB_LESSON", raising=False)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    """A kernel for all tests of a file, in a folder with the course."""
+    folder = tmp_path_factory.mktemp("course")
+    write_course(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RFNB_LESSON", raising=False)
+        with kernel_in(folder) as kernel:
+            yield kernel
 
 
 @pytest.fixture
