@@ -1,0 +1,49 @@
+"""Solutions of 11_transformer."""
+
+import numpy as np
+import torch
+
+import rfnb as rf
+
+
+def positions(count, size):
+    rates = 10000.0 ** (-np.arange(0, size, 2) / size)
+    angles = np.arange(count)[:, None] * rates
+    encoding = np.zeros((count, size))
+    encoding[:, 0::2], encoding[:, 1::2] = np.sin(angles), np.cos(angles)
+    return encoding
+
+
+def self_attention(query, key, value, *, key_dim, time):
+    keys, earlier = rf.replace_dim(key, in_dim=time)
+    values, _ = rf.replace_dim(value, in_dim=time, out_dim=earlier)
+    energy = rf.matmul(query, keys, reduce=key_dim) / key_dim.size**0.5
+    seen = rf.compare_bc(rf.range_over_dim(earlier), "<=", rf.range_over_dim(time))
+    energy = rf.where(seen, energy, -1e30, allow_broadcast_all_sources=True)
+    return rf.matmul(rf.softmax(energy, axis=earlier), values, reduce=earlier)
+
+
+def cached_step(query, key, value, cache):
+    keys, values = (torch.zeros(0, *part.shape) for part in (key, value)) if cache is None else cache
+    keys, values = torch.cat([keys, key[None]]), torch.cat([values, value[None]])
+    energy = torch.einsum("hd,phd->hp", query, keys) / query.shape[-1] ** 0.5
+    return torch.einsum("hp,phd->hd", energy.softmax(-1), values), (keys, values)
+
+
+def previous_score(weights):
+    return np.diagonal(np.asarray(weights), offset=-1, axis1=1, axis2=2).mean(-1)
+
+
+def looks_ahead(weights):
+    return bool((np.triu(np.asarray(weights), 1) > 0).any())
+
+
+PREDICTIONS = {
+    "where": "where this letter was read",
+    "weakest": "layer 0 head 0",
+    "better_loss": "without the mask",
+    "better_writing": "with the mask",
+    "first": 1,
+    "two_layers": "One brings each letter its neighbour, the other finds the letter that was written and takes that.",
+    "mask": "The answer is in the input; it has to be seen writing on its own.",
+}
