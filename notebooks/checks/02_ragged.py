@@ -333,7 +333,7 @@ def _pairs(batches: list[list[int]]) -> set[tuple[int, int]]:
     hints=[
         "Between at_random and sorted_once there is something: sort, but not all words at once.",
         "Shuffle the words, cut them into windows of some hundred, sort inside of each window, cut it into batches.",
-        "A window of 16 batches has about 6 % padding. In the end shuffle the batches, with the same generator random.Random(seed).",
+        "A window of 16 batches has 5 to 6 % padding. In the end shuffle the batches, with the same generator random.Random(seed).",
     ],
     points=2,
 )

@@ -1,0 +1,58 @@
+"""The answers to 03_loops.ipynb."""
+
+import torch
+
+import rfnb as rf
+
+PREDICTIONS = {
+    "steps": 9,
+    "edited": 9,
+    "forget_one": "6 or 7",
+    "forget_half": 2,
+    "carried": 7,
+    "stops": "cat and knight",
+    "bound": "only in the LSTM",
+    "explain": (
+        "With forget and input gates at 1 the memory of an LSTM is a sum, which grows without bound by the same amount in each step. "
+        "The states of the others lie between -1 and 1, so each further count has to fit into what is left."
+    ),
+}
+
+
+def rnn_step(add, x, h):
+    return rf.tanh(add(x, h))
+
+
+def lstm_step(gate, x, h, c):
+    keep, take, show = (rf.sigmoid(gate[name](x, h)) for name in ("forget", "input", "output"))
+    c = keep * c + take * rf.tanh(gate["new"](x, h))
+    return show * rf.tanh(c), c
+
+
+def gru_step(gate, new_of_x, new_of_h, x, h):
+    reset, update = rf.sigmoid(gate["reset"](x, h)), rf.sigmoid(gate["update"](x, h))
+    new = rf.tanh(new_of_x(x) + reset * new_of_h(h))
+    return (1 - update) * new + update * h
+
+
+def read(step, x, time, start):
+    loop = rf.Loop(axis=time, name="read")
+    loop.state.h = start
+    for _ in loop:
+        loop.state.h = step(loop.unstack(x), loop.state.h)
+        states = loop.stack(loop.state.h)
+    return states, loop.state.h
+
+
+counting_unit = 2
+
+
+def results_of(follow, start, words):
+    return [follow(word, start)[0] for word in words]
+
+
+def final_state(step, x, lengths, start):
+    h = start
+    for position, frame in enumerate(x.unbind(1)):
+        h = torch.where((position < lengths)[:, None], step(frame, h), h)
+    return h
