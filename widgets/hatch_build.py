@@ -1,6 +1,7 @@
-"""Packaging hook: puts the front-end bundle into wheels, source distributions and editable installs.
+"""Packaging hook: puts the front-end bundle into wheels, source distributions and editable installs, and the course into wheels.
 
-The bundle is committed, so this normally finds its stamp in order and Node.js is not needed.
+The bundle is committed, so this normally finds its stamp in order and Node.js is not needed. The course is `notebooks/` and the guides
+of `docs/`: they become `rfnb/course` and `rfnb/docs`, where `rfnb/cli/course.py` looks for them. An editable install has the checkout.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ class BundleHook(BuildHookInterface):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        self.put_bundle(version)
+        if self.target_name == "wheel" and version != "editable":
+            build_data["force_include"].update(course(Path(self.root)))
+
+    def put_bundle(self, version: str) -> None:
+        """Build the bundle if it does not fit its sources; without Node.js it goes as it is, if it is there."""
         found = bundle.problem()
         if found is None:
             return
@@ -35,3 +42,12 @@ class BundleHook(BuildHookInterface):
                 self.app.display_warning(f"rfnb: {found} Using it as it is: {e}")
                 return
             raise RuntimeError(f"rfnb: {found} {e}") from e
+
+
+def course(root: Path) -> dict[str, str]:
+    """The files of the course, to their places in a wheel. One by one: a folder would bring what an editor or Python left in it."""
+    notebooks, docs = root / "notebooks", root / "docs"
+    left = {".ipynb_checkpoints", "__pycache__"}
+    files = {path: f"rfnb/course/{path.relative_to(notebooks).as_posix()}" for path in notebooks.rglob("*")}
+    files |= {path: f"rfnb/docs/{path.relative_to(docs).as_posix()}" for path in docs.rglob("*.md")}
+    return {str(path): place for path, place in sorted(files.items()) if path.is_file() and not left & set(path.parts)}

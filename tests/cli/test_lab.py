@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
 from cli.command import ROOT, rfnb
-from waiting import LONG, wait_until
+from cli.serving import get, serving
 
 from rfnb.cli import course, lab
 
@@ -147,47 +142,12 @@ def test_settings_of_the_user_come_before_ours(monkeypatch):
     assert lab.surroundings()["JUPYTER_CONFIG_PATH"] == str(lab.SETTINGS)
 
 
-@contextlib.contextmanager
-def running(folder: Path, home: Path, *words: str):
-    """`rfnb lab` until the end of the block; gives its address when it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(home), "JUPYTER_PLATFORM_DIRS": "1"}
-    for name in ("config", "data", "runtime"):
-        env[f"JUPYTER_{name.upper()}_DIR"] = str(home / name)
-    command = [
-        sys.executable, "-m", "rfnb", "lab", *words, "--no-browser", "--", "--ip=127.0.0.1", f"--port={port}",
-        "--ServerApp.port_retries=0", "--IdentityProvider.token=",
-    ]  # fmt: skip
-    log = home / "log.txt"
-    with open(log, "wb") as out:
-        process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=out, start_new_session=True)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_until(lambda: process.poll() is not None or get(f"{address}/api/status") is not None)
-        assert process.poll() is None, log.read_text()
-        yield address, log
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(LONG)
-
-
-def get(address: str) -> str | None:
-    """The text at an address; None: nobody answers."""
-    try:
-        with urllib.request.urlopen(address, timeout=LONG) as answer:
-            return answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return f"{error.code}"
-    except OSError:
-        return None
-
-
 def test_jupyterlab_serves_the_contents_of_the_copy_with_our_settings(copied, tmp_path):
     folder, _ = copied
-    with running(folder, tmp_path, "seq2seq") as (address, log):
+    with serving([sys.executable, "-m", "rfnb", "lab", "seq2seq"], folder, tmp_path, PYTHONPATH=str(ROOT)) as (
+        address,
+        log,
+    ):
         page = json.loads(get(f"{address}/api/contents/notebooks/README.md"))
         assert page["content"] == (folder / "seq2seq/notebooks/README.md").read_text()
         assert "<title>JupyterLab</title>" in get(f"{address}/lab/tree/notebooks/README.md")
