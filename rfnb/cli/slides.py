@@ -1,0 +1,44 @@
+"""`rfnb slides`: a notebook as slides."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rfnb.cli.failed import Failed
+
+NAME = "slides"
+HELP = "make slides of a notebook"
+ABOUT = """
+Make slides of a notebook: one page, offline, with its views alive, led by keys and mouse, printed one slide a page.
+
+The notebook is run, unless it was before and has not changed. A slide begins at a heading and at each picture. Checks and solutions
+are left out; what a prediction should have been waits behind a button.
+"""
+EXAMPLES = """
+examples:
+  rfnb slides notebooks/07_search.ipynb                      writes 07_search.slides.html
+  rfnb slides notebooks/07_search.ipynb -o search.html
+
+exit status: 0 if the slides are there, 1 if the notebook fails, 2 for wrong usage.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words behind `rfnb slides`."""
+    parser.add_argument("notebook", metavar="NOTEBOOK", type=Path, help="a notebook of the course, or any other")
+    parser.add_argument(
+        "-o", "--output", metavar="PAGE", type=Path, help="the page to write (default: NAME.slides.html here)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the slides."""
+    if not options.notebook.is_file():
+        raise Failed(f"there is no notebook {options.notebook}.")
+    from rfnb.site.slides import slides
+
+    page = slides(options.notebook, options.output or Path(options.notebook.with_suffix(".slides.html").name))
+    print(f"rfnb slides: wrote {page}. Open it in a browser.", file=sys.stderr)
+    return 0
