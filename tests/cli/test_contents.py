@@ -26,10 +26,20 @@ def markdown(page: Path) -> str:
 
 
 def title(notebook: Path) -> str:
-    """The first heading, without a number before it."""
-    heading = re.search(r"^# (?:\d+[.:]? )?(.+)$", markdown(notebook), re.MULTILINE)
+    """The first heading."""
+    heading = re.search(r"^# (.+)$", markdown(notebook), re.MULTILINE)
     assert heading, f"{notebook.name} has no title"
     return heading[1].strip()
+
+
+def minutes(lesson: str) -> int:
+    """The sum of the column "minutes" of the teacher's page."""
+    lines = (ROOT / "docs/teaching" / f"{lesson}.md").read_text().splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    column = next(row.index("minutes") for row in table if "minutes" in row)
+    found = [row[column] for row in table if len(row) > column and row[column].isdecimal()]
+    assert found, f"docs/teaching/{lesson}.md has a table with a column of minutes"
+    return sum(map(int, found))
 
 
 def rows(text: str) -> list[tuple[str, str]]:
@@ -50,10 +60,11 @@ def test_a_lesson_has_its_title_in_the_table():
     assert lessons == [(title(NOTEBOOKS / target), target) for _, target in lessons]
 
 
-def test_a_lesson_has_its_minutes_in_the_table():
-    for line in CONTENTS.read_text().splitlines():
-        if re.search(r"\((?!00)\d\d_\w+\.ipynb\)", line):
-            assert re.search(r"\| \d+ \|$", line), line
+def test_a_lesson_takes_the_minutes_that_its_teacher_counts():
+    text = CONTENTS.read_text()
+    said = dict(re.findall(r"\(((?!00)\d\d_\w+)\.ipynb\).*\| (\d+) \|$", text, re.MULTILINE))
+    lessons = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb") if not path.name.startswith("00"))
+    assert {lesson: int(number) for lesson, number in said.items()} == {lesson: minutes(lesson) for lesson in lessons}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
