@@ -16,22 +16,25 @@ from waiting import LONG, wait_until
 
 
 @contextlib.contextmanager
-def serving(start: Sequence[str], folder: Path, home: Path, **env: str) -> Iterator[tuple[str, Path]]:
+def serving(
+    start: Sequence[str], folder: Path, home: Path, *, separator: str | None = "--", **env: str
+) -> Iterator[tuple[str, Path]]:
     """`rfnb lab` until the end of the block: its address, when it answers, and the file of what it prints.
 
     Args:
         start: The words of the command, up to its options.
         folder: Where it is typed.
         home: An empty folder for what Jupyter remembers.
+        separator: Between the words of `rfnb lab` and those of JupyterLab; None: the command is JupyterLab itself.
         env: Further variables.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     own = {f"JUPYTER_{name.upper()}_DIR": str(home / name) for name in ("config", "data", "runtime")}
-    env = {**os.environ, "HOME": str(home), "JUPYTER_PLATFORM_DIRS": "1", **own, **env}
+    env = {**os.environ, "JUPYTER_PLATFORM_DIRS": "1", **own, **env, "HOME": str(home)}
     command = [
-        *start, "--no-browser", "--", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0",
+        *start, "--no-browser", *([separator] if separator else []), "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0",
         "--IdentityProvider.token=",
     ]  # fmt: skip
     log, address = home / "log.txt", f"http://127.0.0.1:{port}"

@@ -37,31 +37,25 @@ def build(tree: Path, target: str, out: Path) -> Path:
     return made
 
 
-def environment(folder: Path, wheel: Path) -> Path:
-    """An environment with rfnb from a wheel, and the other packages of the present one; gives its folder of programs."""
+def environment(folder: Path, wheel: Path | None = None) -> Path:
+    """An environment with the packages of the present one, without its rfnb, and with a wheel of it; gives its folder of programs."""
     venv.EnvBuilder(symlinks=True).create(folder)
     [packages] = (folder / "lib").glob("*/site-packages")
     # A folder that a .pth names is only searched: editable installs in it do not count.
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(folder / "bin/python"),
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-index",
-    ]
-    done = subprocess.run(
-        [*pip, "--force-reinstall", "--ignore-installed", str(wheel)],
-        env=surroundings(),
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    if wheel is not None:
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            folder / "bin/python",
+            "install",
+            "-q",
+            "--no-deps",
+            "--no-index",
+        ]
+        run(*pip, "--ignore-installed", wheel, cwd=folder)
     return folder / "bin"
 
 
