@@ -19,6 +19,7 @@ from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_compiled import compile_function
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
+from rfnb.backends.torch_devices import refuse_device
 from rfnb.backends.torch_dtypes import DTYPES, HALF, NAMES
 from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.torch_gradient import scaled_gradient
@@ -80,7 +81,11 @@ class TorchBackend(Backend):
         raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
         wanted = raw.dtype if dtype is None else DTYPES[dtype]
         if raw.dtype is not wanted or device not in (None, "cpu"):
-            raw = raw.to(device, wanted)
+            try:
+                raw = raw.to(device, wanted)
+            except Exception as error:
+                refuse_device(error, device)
+                raise
         return note_made(raw)
 
     @classmethod
@@ -89,11 +94,19 @@ class TorchBackend(Backend):
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
-        return torch.full(tuple(shape), value, dtype=DTYPES[dtype], device=device)
+        try:
+            return torch.full(tuple(shape), value, dtype=DTYPES[dtype], device=device)
+        except Exception as error:
+            refuse_device(error, device)
+            raise
 
     @classmethod
     def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
-        return torch.arange(size, dtype=DTYPES[dtype], device=device)
+        try:
+            return torch.arange(size, dtype=DTYPES[dtype], device=device)
+        except Exception as error:
+            refuse_device(error, device)
+            raise
 
     random_raw = staticmethod(random)
     generator_raw = staticmethod(generator)
@@ -108,9 +121,16 @@ class TorchBackend(Backend):
     def cast_raw(cls, raw: Any, dtype: str) -> Any:
         return raw.to(DTYPES[dtype])
 
+    @classmethod
+    def to_device_raw(cls, raw: Any, device: str) -> Any:
+        try:
+            return raw.to(device)
+        except Exception as error:
+            refuse_device(error, device)
+            raise
+
     # The functions of torch themselves, where the arguments are the same: a wrapper would be a tenth of a small op.
     copy_raw: Any = staticmethod(torch.clone)
-    to_device_raw: Any = staticmethod(torch.Tensor.to)
     transpose_raw: Any = staticmethod(torch.permute)
     reshape_raw: Any = staticmethod(torch.reshape)
     expand_dims_raw: Any = staticmethod(torch.unsqueeze)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rfnb.backends.torch_devices import refuse_device
 from rfnb.backends.torch_dtypes import DTYPES
 
 
@@ -50,7 +51,11 @@ def convert_parameter(param: Any, dtype: str | None, device: str | None) -> Any:
     # As torch.nn.Module.to: the object stays, so that optimizers and other holders of it go on.
     for tensor in (param, param.grad):
         if tensor is not None:
-            tensor.data = tensor.data.to(device=device, dtype=None if dtype is None else DTYPES[dtype])
+            try:
+                tensor.data = tensor.data.to(device=device, dtype=None if dtype is None else DTYPES[dtype])
+            except Exception as error:
+                refuse_device(error, device)
+                raise
     return param
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from rfnb.backends.torch_devices import refuse_device
+
 
 def random(
     shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float,
@@ -16,7 +18,7 @@ def random(
     """See `Backend.random_raw`."""
     if distribution == "truncated_normal":
         return _truncated_normal(shape, device, low, high, generator).to(getattr(torch, dtype))
-    raw = torch.empty(tuple(shape), dtype=getattr(torch, dtype), device=device)
+    raw = _empty(shape, getattr(torch, dtype), device)
     if distribution == "normal":
         return raw.normal_(low, high, generator=generator)
     if raw.is_floating_point():
@@ -24,11 +26,19 @@ def random(
     return raw.random_(int(low), int(high), generator=generator)
 
 
+def _empty(shape: Sequence[int], dtype: torch.dtype, device: str | None) -> Any:
+    try:
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+    except Exception as error:
+        refuse_device(error, device)
+        raise
+
+
 def _truncated_normal(shape: Sequence[int], device: str | None, low: float, high: float, generator: Any | None) -> Any:
     """Draw by the inverse of the distribution function, so that nobody has to look whether numbers are outside."""
     mirrored = low + high > 0  # probabilities near 0 are precise, those near 1 are not
     low, high = (-high, -low) if mirrored else (low, high)
-    raw = torch.empty(tuple(shape), dtype=torch.float64, device=device)
+    raw = _empty(shape, torch.float64, device)
     raw.uniform_(math.erfc(-low / math.sqrt(2)) / 2, math.erfc(-high / math.sqrt(2)) / 2, generator=generator)
     out = torch.special.ndtri(raw.clamp_(min=1e-300)).clamp_(low, high)
     return -out if mirrored else out
