@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTEST_ARGS :=
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser site bench g2p format gallery build try-wheel try-binder versions clean
+.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser site bench g2p format gallery build try-wheel try-readme try-binder versions clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -83,6 +83,10 @@ build: setup ## build the front-end bundle, then the wheel and the source distri
 
 try-wheel: setup ## a wheel from an sdist without Node.js, in an environment of its own: import, rfnb, the course
 	@pytest tests/installed/test_wheel.py $(PYTEST_ARGS)
+
+try-readme: ## the README to the letter, in a clone where `make lab` sets everything up (downloads)
+	@.ci/setup dev
+	@RFNB_FRESH=1 RFNB_TEST_SLOWNESS=10 pytest tests/installed/test_readme.py $(PYTEST_ARGS)
 
 try-binder: setup ## the steps of Binder in an empty environment (downloads)
 	@RFNB_FRESH=1 pytest tests/installed/test_binder.py $(PYTEST_ARGS)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from waiting import LONG, wait_until
@@ -17,15 +17,14 @@ from waiting import LONG, wait_until
 
 @contextlib.contextmanager
 def serving(
-    start: Sequence[str], folder: Path, home: Path, *, separator: str | None = "--", **env: str
+    command: Callable[[list[str]], list[str]], folder: Path, home: Path, **env: str
 ) -> Iterator[tuple[str, Path]]:
-    """`rfnb lab` until the end of the block: its address, when it answers, and the file of what it prints.
+    """A JupyterLab until the end of the block: its address, when it answers, and the file of what it prints.
 
     Args:
-        start: The words of the command, up to its options.
+        command: The words that start it, made of the words for JupyterLab.
         folder: Where it is typed.
         home: An empty folder for what Jupyter remembers.
-        separator: Between the words of `rfnb lab` and those of JupyterLab; None: the command is JupyterLab itself.
         env: Further variables.
     """
     with socket.socket() as free:
@@ -33,13 +32,16 @@ def serving(
         port = free.getsockname()[1]
     own = {f"JUPYTER_{name.upper()}_DIR": str(home / name) for name in ("config", "data", "runtime")}
     env = {**os.environ, "JUPYTER_PLATFORM_DIRS": "1", **own, **env, "HOME": str(home)}
-    command = [
-        *start, "--no-browser", *([separator] if separator else []), "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0",
+    words = [
+        "--no-browser",
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
         "--IdentityProvider.token=",
-    ]  # fmt: skip
+    ]
     log, address = home / "log.txt", f"http://127.0.0.1:{port}"
     with open(log, "wb") as out:
-        process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(command(words), cwd=folder, env=env, stdout=out, stderr=out, start_new_session=True)
     try:
         wait_until(lambda: process.poll() is not None or get(f"{address}/api/status") is not None)
         assert process.poll() is None, log.read_text()

@@ -144,7 +144,8 @@ def test_settings_of_the_user_come_before_ours(monkeypatch):
 
 def test_jupyterlab_serves_the_contents_of_the_copy_with_our_settings(copied, tmp_path):
     folder, _ = copied
-    with serving([sys.executable, "-m", "rfnb", "lab", "seq2seq"], folder, tmp_path, PYTHONPATH=str(ROOT)) as (
+    start = [sys.executable, "-m", "rfnb", "lab", "seq2seq", "--"]
+    with serving(lambda words: [*start, *words], folder, tmp_path, PYTHONPATH=str(ROOT)) as (
         address,
         log,
     ):

@@ -87,7 +87,7 @@ def test_start_takes_one_thread_and_runs_what_follows(binder):
 def test_the_course_and_the_tour_open(binder, tmp_path):
     tree, programs, env = binder
     lab = ["bash", "binder/start", str(programs / "python"), "-m", "jupyterlab", "--allow-root"]
-    with serving(lab, tree, tmp_path, separator=None, PYTHONPATH="", **env) as (address, _):
+    with serving(lambda words: [*lab, *words], tree, tmp_path, PYTHONPATH="", **env) as (address, _):
         contents = json.loads(get(f"{address}/api/contents/notebooks/README.md"))
         assert contents["content"] == (ROOT / "notebooks/README.md").read_text()
         assert "<title>JupyterLab</title>" in get(f"{address}/lab/tree/notebooks/README.md")

@@ -87,7 +87,8 @@ def test_the_course_is_copied_and_opened_in_jupyterlab(programs, tmp_path):
     home.mkdir()
     env = surroundings()
     env["PYTHONPATH"] = ""
-    with serving([str(programs / "rfnb"), "lab"], work, home, **env) as (address, log):
+    start = [str(programs / "rfnb"), "lab", "--"]
+    with serving(lambda words: [*start, *words], work, home, **env) as (address, log):
         assert log.read_text().startswith("Copied the course into rfnb-course: ")
         page = json.loads(get(f"{address}/api/contents/notebooks/README.md"))
         assert page["content"] == (ROOT / "notebooks/README.md").read_text()
