@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ImportError,
         RuntimeError,
         ValueError,
-    ) as error:  # CellExecutionError of nbclient is a RuntimeError too
+    ) as error:  #
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rfnb.site.executed import executed, is_kept
+from rfnb.site.executed import SiteError, executed, is_kept
 from rfnb.site.tree import Tree, root
 
 _STATIC = Path(__file__).parent / "static"
@@ -41,8 +41,7 @@ def build(
     Raises:
         ModuleNotFoundError: Without Sphinx, MyST-NB and Furo.
         FileExistsError: The folder has files, and is no site.
-        RuntimeError: What Sphinx complains about: a link that leads nowhere, a formula that cannot be shown.
-        CellExecutionError: A notebook fails.
+        SiteError: A notebook fails, a link leads nowhere, a formula cannot be shown.
     """
     need("site")
     folder = Path(folder).resolve()
@@ -64,12 +63,12 @@ def build(
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
         (work / "tree").mkdir()
-        tree = Tree(source or root(), work / "tree", ran)
+        tree = Tree(source or root(work / "course"), work / "tree", ran)
         tree.make()
         say("making pages ...")
         warnings = _sphinx(work)
         if warnings:
-            raise RuntimeError("site: pages have faults, and nothing was written.\n" + warnings)
+            raise SiteError("site: pages have faults, and nothing was written.\n" + warnings)
         for notebook in tree.folder.rglob("*.ipynb"):  # as students get it: without outputs
             shutil.copyfile(
                 tree.source / notebook.relative_to(tree.folder), work / "html" / notebook.relative_to(tree.folder)

@@ -35,6 +35,10 @@ FOR_A_PAGE = {"RFNB_LESSON": "reveal", "RFNB_TOUR_LIMITS": '{"steps": 200, "seco
 _KEPT = 3  # runs of a notebook, the newest
 
 
+class SiteError(ValueError):
+    """Pages or slides that cannot be made: a notebook fails, a link leads nowhere."""
+
+
 def executed(
     path: Path, *, env: Mapping[str, str] = FOR_A_PAGE, seconds: float = 300, cache: Path | None = None
 ) -> Any:
@@ -50,7 +54,7 @@ def executed(
         A notebook of `nbformat`, with outputs.
 
     Raises:
-        CellExecutionError: A cell raised. CellTimeoutError: A cell took longer than its limit.
+        SiteError: A cell raised, or took longer than its limit.
     """
     import nbformat
 
@@ -111,6 +115,7 @@ def _threads() -> str:
 def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
     import nbformat
     from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
@@ -119,9 +124,19 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
     # The kernel finds the rfnb that runs here, and not one that is installed beside it.
     python_path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
     with tempfile.TemporaryDirectory() as home:
-        folders = {"IPYTHONDIR": f"{home}/ipython", "MPLCONFIGDIR": f"{home}/matplotlib", "PYTHONPATH": python_path}
+        folders = {
+            "HOME": home,
+            "IPYTHONDIR": f"{home}/ipython",
+            "MPLCONFIGDIR": f"{home}/matplotlib",
+            "PYTHONPATH": python_path,
+        }
         client = NotebookClient(notebook, timeout=int(seconds), resources={"metadata": {"path": str(path.parent)}})
-        client.execute(env={**inherited, "OMP_NUM_THREADS": _threads(), **folders, **env}, stderr=subprocess.DEVNULL)
+        try:
+            client.execute(
+                env={**inherited, "OMP_NUM_THREADS": _threads(), **folders, **env}, stderr=subprocess.DEVNULL
+            )
+        except (CellExecutionError, CellTimeoutError) as error:
+            raise SiteError(f"{path.name} does not run through.\n{str(error).strip()}") from error
     del notebook.cells[0]
     return notebook
 

@@ -64,7 +64,7 @@ def slides(
 
     Raises:
         FileNotFoundError: There is no such notebook.
-        CellExecutionError: A cell of it raised.
+        SiteError: A cell of it raised.
     """
     path, output = Path(notebook), Path(output)
     if not path.is_file():

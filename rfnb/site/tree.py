@@ -21,6 +21,9 @@ _SOURCE = re.compile(r"""\b(?:src|href)=["']([^"'#:]+)["']""")
 _CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
+_FRONT = "# rfnb\n\nSee inside sequence models while they run: a course in notebooks, guides, and all public names."  # of a wheel
+
+
 @dataclass(frozen=True)
 class Group:
     """Pages that stand together in the bar at the side: a caption, and which files; the first that match come first."""
@@ -37,19 +40,26 @@ GROUPS = (
 )
 
 
-def root() -> Path:
-    """The folder in which notebooks and guides lie: the checkout, else the course that is installed with the package.
+def root(place: Path) -> Path:
+    """The folder in which notebooks and guides lie: the checkout; else they are copied from where a wheel has them.
+
+    Args:
+        place: A folder for the copy; not there yet.
 
     Raises:
         FileNotFoundError: Neither is there.
     """
-    for folder in (PACKAGE.parent, PACKAGE / "course"):
-        if (folder / "notebooks").is_dir():
-            return folder
+    if (PACKAGE.parent / "notebooks").is_dir():
+        return PACKAGE.parent
+    if (PACKAGE / "course").is_dir():
+        shutil.copytree(PACKAGE / "course", place / "notebooks")
+        if (PACKAGE / "docs").is_dir():
+            shutil.copytree(PACKAGE / "docs", place / "docs")
+        return place
     raise FileNotFoundError(
         "site: the course was not found.\n"
         f"  in a checkout  {PACKAGE.parent / 'notebooks'}\n"
-        f"  installed      {PACKAGE / 'course/notebooks'}\n"
+        f"  installed      {PACKAGE / 'course'}\n"
         "The site is made of the notebooks and guides, which a checkout has, and a wheel that ships the course.\n"
         "Run it in a checkout:\n    make site"
     )
@@ -100,7 +110,7 @@ class Tree:
     def _front(self) -> None:
         """The README as first page; behind it what stands in the bar at the side."""
         readme = self.source / "README.md"
-        text = self._with_links(readme.read_text(encoding="utf-8"), readme) if readme.is_file() else "# rfnb"
+        text = self._with_links(readme.read_text(encoding="utf-8"), readme) if readme.is_file() else _FRONT
         bars = [
             _toctree(group.caption, [file.relative_to(self.source).as_posix() for file in self.groups[group.caption]])
             for group in GROUPS
@@ -142,6 +152,9 @@ class Tree:
 
         notebook = without_kernel(self._ran(file))
         for cell in notebook.cells:
+            for output in cell.get("outputs", []):  # what only programs read, as answers for a grader
+                for kind in [kind for kind in output.get("data", {}) if kind.startswith("application/vnd.")]:
+                    del output["data"][kind]
             if cell.cell_type == "markdown":
                 cell.source = self._with_links(cell.source, file)
         about = (

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import ast
 import functools
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
-from notebooks.runner import execute, problems
+from notebooks.runner import problems
+from waiting import SLOWNESS
 
 import rfnb as rf
+from rfnb.site.executed import FOR_A_PAGE, executed
 from rfnb.teaching.card import MIME
 from rfnb.teaching.course import load
 from rfnb.teaching.judge import judge
@@ -124,7 +124,7 @@ class Course:
             assert result.passed, f"{exercise}: {name} does not pass: {result}"
 
     def executed(self, **environment: str) -> Executed:
-        """The notebook after a run from top to bottom with everything revealed; run once, however often it is asked for."""
+        """The notebook after a run from top to bottom with everything revealed; run once, also for the site and other tests."""
         return _executed(self.path, tuple(sorted(environment.items())))
 
 
@@ -190,8 +190,4 @@ def _checks(cell: nbformat.NotebookNode, exercise: str) -> bool:
 
 @functools.cache
 def _executed(path: Path, environment: tuple[tuple[str, str], ...]) -> Executed:
-    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RFNB_LESSON", "reveal")
-        for name, value in environment:
-            patch.setenv(name, value)
-        return Executed(execute(path, home=Path(home)))
+    return Executed(executed(path, env={**FOR_A_PAGE, **dict(environment)}, seconds=300 * SLOWNESS))

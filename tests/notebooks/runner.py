@@ -10,21 +10,12 @@ import nbformat
 from nbclient import NotebookClient
 from waiting import SLOWNESS
 
+from rfnb.site.executed import FOR_A_PAGE, OFFLINE
+
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 # Of the training in the tour, for tests: not three minutes, but a number of steps, however long they take.
-TOUR_LIMITS = '{"steps": 200, "seconds": 1e9}'
-
-# Runs first in the kernel: a notebook that asks for a host other than this one fails with a sentence.
-OFFLINE = """
-import socket as _socket
-_connect = _socket.socket.connect
-def _offline(self, address):
-    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
-        raise OSError(f"notebooks run offline, and this one asks for {address[0]}")
-    return _connect(self, address)
-_socket.socket.connect = _offline
-"""
+TOUR_LIMITS = FOR_A_PAGE["RFNB_TOUR_LIMITS"]
 
 
 def execute(path: Path, *, seconds: float = 300, home: Path | None = None) -> nbformat.NotebookNode:

@@ -118,14 +118,28 @@ def test_no_output_asks_for_a_kernel():
     assert "widgets" not in shown.metadata and WIDGET in notebook.cells[0].outputs[0].data
 
 
+def test_the_course_of_a_wheel_is_laid_out_as_a_checkout(source, tmp_path_factory, monkeypatch):
+    package = tmp_path_factory.mktemp("installed") / "rfnb"
+    (source / "README.md").unlink()
+    (source / "notebooks").rename(source / "course")
+    source.rename(package)
+    monkeypatch.setattr(module, "PACKAGE", package)
+    place = package.parent / "copy"
+    assert module.root(place) == place
+    tree = Tree(place, tmp_path_factory.mktemp("tree"), read)
+    tree.make()
+    assert (tree.folder / "notebooks/01_dims.ipynb").is_file() and (tree.folder / "docs/guide.md").is_file()
+    assert (tree.folder / "index.md").read_text().startswith("# rfnb\n\n"), "a wheel has no README beside the course"
+
+
 def test_without_a_course_it_says_where_it_looked(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PACKAGE", tmp_path / "rfnb")
     with pytest.raises(FileNotFoundError) as error:
-        module.root()
+        module.root(tmp_path / "copy")
     assert str(error.value) == (
         "site: the course was not found.\n"
         f"  in a checkout  {tmp_path / 'notebooks'}\n"
-        f"  installed      {tmp_path / 'rfnb/course/notebooks'}\n"
+        f"  installed      {tmp_path / 'rfnb/course'}\n"
         "The site is made of the notebooks and guides, which a checkout has, and a wheel that ships the course.\n"
         "Run it in a checkout:\n    make site"
     )
