@@ -1,0 +1,223 @@
+"""Checks of 05_attention: scores, mask, dot and additive attention, and what is wrong with three others."""
+
+import torch
+
+from rfnb.teaching import call, check_gradient, check_same, exercise, wrong
+
+_LENGTHS = torch.tensor([5, 3])
+
+
+def _random(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+_QUERY, _KEYS, _VALUES, _V = _random(2, 4, 16), _random(2, 5, 16, seed=2), _random(2, 5, 6, seed=3), _random(16, seed=4)
+_REAL = (torch.arange(5) < _LENGTHS[:, None])[:, None]  # (batch, 1, source)
+
+
+def _reference(scores):
+    weights = scores.masked_fill(~_REAL, -torch.inf).softmax(-1)
+    return weights @ _VALUES, weights
+
+
+@exercise(
+    "Scores: dot products, scaled",
+    hints=[
+        "Of each sequence: every row of the queries times every row of the keys, a product of matrices, one of them turned.",
+        "query @ keys.transpose(1, 2) is (batch, target, source).",
+        "Divide by keys.shape[-1] ** 0.5.",
+    ],
+)
+def scaled_scores(answer):
+    got = call(answer, _QUERY.clone(), _KEYS.clone())
+    plain = _QUERY @ _KEYS.transpose(1, 2)
+    expected = plain / 4
+    if isinstance(got, torch.Tensor):
+        if got.shape == (2, 5, 4):
+            wrong(
+                "It is turned: (batch, source, target).",
+                [("got", tuple(got.shape)), ("expected", (2, 4, 5))],
+                "A row is of a target position, which asks.",
+            )
+        for mistake, what, rule in (
+            (plain, "These are the dot products, without the scale.", "Divide by the square root of the size of a key."),
+            (plain / 16, "It is divided by the size of a key.", "By its square root: that is how the spread of a dot product grows."),
+            (plain * 4, "It is multiplied by the square root of the size.", "Divide by it."),
+            (plain / 5**0.5, "It is divided by the root of the number of source positions.",
+                "By that of the size of a key, the dim that is summed over."),
+            (expected.softmax(-1), "These are weights already.", "The softmax comes later, after the mask."),
+        ):  # fmt: skip
+            if got.shape == mistake.shape and torch.allclose(got, mistake, atol=1e-5):
+                wrong(what, [("size of a key", 16)], rule)
+    check_same(got, expected, what="The result")
+    other = call(answer, _QUERY[..., :4], _KEYS[..., :4])
+    check_same(other, _QUERY[..., :4] @ _KEYS[..., :4].transpose(1, 2) / 2, what="With keys of size 4, the result")
+
+
+@exercise(
+    "The mask: no weight on padding",
+    hints=[
+        "Which source positions are padding? torch.arange(source) >= length, for each sequence.",
+        "lengths is (batch,), scores are (batch, target, source): lengths[:, None, None] fits.",
+        "scores.masked_fill(padding, -torch.inf)",
+    ],
+)
+def masked_scores(answer):
+    scores = _random(2, 4, 5, seed=5)
+    got = call(answer, scores.clone(), _LENGTHS.clone())
+    expected = scores.masked_fill(~_REAL, -torch.inf)
+    if isinstance(got, torch.Tensor) and got.shape == expected.shape:
+        padding = (~_REAL).expand_as(scores)
+        if torch.equal(got, scores):
+            wrong("Nothing is masked.", [("lengths", _LENGTHS.tolist())])
+        if bool((got[padding] == 0).all()):
+            wrong(
+                "The scores of the padding are 0.",
+                rule="A score of 0 gets weight too: e to the power of 0 is 1. Only minus infinity gets none.",
+            )
+        if torch.equal(got, scores.masked_fill(_REAL, -torch.inf)):
+            wrong("It is the wrong way round: what is real is masked.", [("lengths", _LENGTHS.tolist())])
+        if torch.equal(got, scores.masked_fill(torch.arange(5) > _LENGTHS[:, None, None], -torch.inf)):
+            wrong(
+                "One position of padding is left: position 3 of the sequence of length 3.",
+                rule="Positions count from 0, so those from length on are padding.",
+            )
+        if bool(torch.isnan(got).any()):
+            wrong(
+                "There is NaN in the result.",
+                rule="0 times infinity is NaN. Choose by the mask instead of multiplying by it.",
+            )
+        if bool((got[padding] < -1e4).all()):
+            got = got.masked_fill(padding, -torch.inf)  # a large negative number gets weight 0 in float32 too
+    check_same(got, expected, what="The result", given=[("lengths", _LENGTHS.tolist())])
+
+
+@exercise(
+    "Dot attention",
+    hints=[
+        "Three steps, and you have two of them: scaled scores, the mask, softmax.",
+        "softmax(-1) is over the source, the last axis.",
+        "weights @ values is the weighted mean: (batch, target, source) times (batch, source, value).",
+    ],
+    points=2,
+)
+def dot_attention(answer):
+    scores = _QUERY @ _KEYS.transpose(1, 2) / 4
+    _check_attention(answer, scores, (_QUERY, _KEYS, _VALUES), "scale", scores * 4)
+
+
+@exercise(
+    "Additive attention",
+    hints=[
+        "query is (batch, target, key) and keys are (batch, source, key): for all pairs you need (batch, target, source, key).",
+        "query[:, :, None] + keys[:, None] has all pairs.",
+        "torch.tanh(...) @ v sums over the key: (batch, target, source). From there it is as before.",
+    ],
+    points=2,
+)
+def additive_attention(answer):
+    pairs = _QUERY[:, :, None] + _KEYS[:, None]
+    scores = torch.tanh(pairs) @ _V
+    without = pairs @ _V
+    _check_attention(answer, scores, (_QUERY, _KEYS, _VALUES, _V), "tanh", without)
+    got = _pair(call(answer, _QUERY.clone(), _KEYS.clone(), _VALUES.clone(), _V.clone(), _LENGTHS.clone()))
+    check_same(got[0], _reference(scores)[0], what="The context")
+
+
+def _check_attention(answer, scores, given, missing, without):
+    """Compare with the weights of these scores; `without` are the scores of who forgot what is `missing`."""
+    context, weights = _reference(scores)
+    inputs = [one.clone().requires_grad_() for one in given]
+    got_context, got = _pair(call(answer, *inputs, _LENGTHS.clone()))
+    if (
+        isinstance(got, torch.Tensor)
+        and got.shape == context.shape
+        and isinstance(got_context, torch.Tensor)
+        and got_context.shape == weights.shape
+    ):
+        wrong("They are in the wrong order.", rule="Return (context, weights).")
+    if isinstance(got, torch.Tensor) and got.shape == weights.shape:
+        seen = got.detach()
+        if bool(torch.isnan(seen).any()):
+            wrong("There is NaN in the weights.", rule="A row with nothing but minus infinity, or 0 times infinity.")
+        after = scores.softmax(-1).masked_fill(~_REAL, 0)
+        for mistake, what, rule in (
+            (scores.softmax(-1), "There is no mask: padding gets weight.", "Sequence 1 has 3 of 5 positions."),
+            (after, "The mask comes after the softmax: the rows of sequence 1 do not sum to 1.", "Mask the scores, then take the softmax."),
+            (scores.masked_fill(~_REAL, 0).softmax(-1), "The scores of the padding are 0, which gets weight too.", "Only -inf gets none."),
+            (scores.masked_fill(~_REAL, -torch.inf).softmax(1), "The softmax is over the target: the columns sum to 1, not the rows.",
+                "Each target position has shares of the source: softmax(-1)."),
+            (_reference(without)[1], f"The {missing} is missing.", ""),
+        ):  # fmt: skip
+            same = torch.allclose(torch.nan_to_num(seen), torch.nan_to_num(mistake), atol=1e-5)
+            if same:
+                wrong(what, [("sums of rows", [round(x, 2) for x in seen[1].sum(-1).tolist()])], rule)
+    check_same(got, weights, what="The tensor of weights")
+    check_same(got_context, context, what="The context")
+    dirty = [one.detach().clone() for one in given]
+    for index in (1, 2):
+        dirty[index][~_REAL[:, 0]] = 777.0
+    again, _ = _pair(call(answer, *dirty, _LENGTHS.clone()))
+    if not torch.allclose(torch.as_tensor(again), context, atol=1e-4):
+        wrong(
+            "The context changes with what is in the padding.",
+            rule="Its weights are exactly 0, and its scores take no part in the softmax: mask before it.",
+        )
+    names = ("the queries", "the keys", "the values", "v")
+    check_gradient(got_context, dict(zip(names, inputs)))
+
+
+def _pair(got):
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
+        wrong("It returns one thing.", [("got", type(got).__name__)], "Return two: context and weights.")
+    return got
+
+
+_KINDS = ("no scale", "mask after the softmax", "softmax over the target", "no mask")
+_CLUES = {
+    "A": (
+        "softmax over the target",
+        {
+            "no scale": "Its weights are not sharp: that is not what a missing scale looks like.",
+            "mask after the softmax": "Then each row would sum to 1 or less. Sum the columns too.",
+            "no mask": "There is one: a column that is minus infinity all over gives NaN in a softmax along it.",
+        },
+    ),
+    "B": (
+        "no scale",
+        {
+            "mask after the softmax": "Its rows sum to 1, so no weight was taken away after the softmax.",
+            "softmax over the target": "Its rows sum to 1, as they should.",
+            "no mask": "Nothing of its weight is on padding.",
+        },
+    ),
+    "C": (
+        "mask after the softmax",
+        {
+            "no scale": "Its rows do not sum to 1; without the scale they would.",
+            "softmax over the target": "Neither its rows nor its columns sum to 1.",
+            "no mask": "There is a mask: nothing of its weight is on padding. When did it come?",
+        },
+    ),
+}
+
+
+@exercise(
+    "Which line is wrong",
+    hints=[
+        "Of the three real letters, sum the rows of each, weights_of(version)[:, :3].sum(1), and the columns, .sum(0).",
+        "Two of the three have rows that do not sum to 1. In one of these the columns do.",
+        "The one whose rows sum to 1 is only too sharp.",
+    ],
+)
+def diagnosis(answer):
+    if not isinstance(answer, dict) or set(answer) != set("ABC"):
+        wrong("It needs an entry for each of A, B and C.", [("got", answer)], '{"A": "no scale", "B": ..., "C": ...}')
+    if any(value is Ellipsis for value in answer.values()):
+        raise NotImplementedError
+    for version, (truth, clues) in _CLUES.items():
+        said = " ".join(str(answer[version]).casefold().split())
+        if said not in _KINDS:
+            wrong(f'{version}: "{answer[version]}" is none of the four.', [("one of", ", ".join(_KINDS))])
+        if said != truth:
+            wrong(f"{version} is something else. {clues[said]}")
