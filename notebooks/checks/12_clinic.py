@@ -1,0 +1,138 @@
+"""Checks of 12_clinic: a student's check is tried on healthy models, on the patient, and on models that are broken in another way."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import torch
+
+from rfnb.teaching import call, exercise, wrong
+
+clinic = runpy.run_path(str(Path(__file__).parents[1] / "data/clinic.py"))
+
+
+def tried(number, cases, ask):
+    """Says which model a student's check judges wrongly.
+
+    Args:
+        number: Of the patient.
+        cases: (what it is about, data) for each try; the check has to be right in each.
+        ask: Of a model and data, what the check says; data None: a try that has to find every disease.
+    """
+    ill = {"the patient": clinic["PATIENTS"][number], **clinic["VARIANTS"][number]}
+    accused, found = [], {name: [] for name in ill}
+    for about, data in cases:
+        if not bool(ask(clinic["HEALTHY"][number], data)):
+            accused.append(about)
+        for name, model in ill.items():
+            if not bool(ask(model, data)):
+                found[name].append(about)
+    missed = [(name, about) for name in ill for about, _ in cases if about not in found[name]]
+    if not accused and len(missed) == len(ill) * len(cases):
+        wrong(
+            "Your check passes every model, the patient too.",
+            [("tried on", cases[0][0])],
+            "It is to be False where something is wrong.",
+        )
+    if len(accused) == len(cases) and not missed:
+        wrong(
+            "Your check fails every model, the healthy one too.",
+            [("tried on", cases[0][0])],
+            "It is to be True where nothing is wrong.",
+        )
+    if accused:
+        wrong(
+            "Your check fails a healthy model.",
+            [("tried on", accused[0])],
+            "Compare only what has to be the same, up to rounding.",
+        )
+    for name, about in missed:
+        if name == "the patient":
+            wrong(
+                "Your check passes the patient.",
+                [("tried on", about)],
+                "Look again at where it differs: is that place compared?",
+            )
+    for name, about in missed:
+        wrong(
+            "Your check finds the patient, but passes another model with the same disease.",
+            [("what is wrong with it", name), ("tried on", about)],
+            "A check is for the rule that is broken, not for one way of breaking it.",
+        )
+
+
+@exercise(
+    "Alone or in a batch",
+    hints=[
+        "together = model(x, lengths), and for each seq: alone = model(x[seq : seq + 1, : lengths[seq]], lengths[seq : seq + 1]).",
+        "Compare alone[0] with together[seq, : lengths[seq]], for every seq: the first one may be right by luck.",
+    ],
+    points=2,
+)
+def alone_or_together(answer):
+    cases = [
+        (f"sequences of {', '.join(map(str, lengths))} frames", clinic["batch"](lengths, seed))
+        for seed, lengths in enumerate(((6, 4, 3), (5, 5), (2, 7, 1)))
+    ]
+    tried(1, cases, lambda model, data: call(answer, model, *(part.clone() for part in data)))
+
+
+@exercise(
+    "Blind to padding",
+    hints=[
+        "padding = torch.arange(x.shape[1]) >= lengths[:, None]; other = x.clone(); other[padding] = 100.0",
+        "Compare model(x, lengths)[~padding] with model(other, lengths)[~padding]: only real frames, of all sequences.",
+    ],
+    points=2,
+)
+def blind_to_padding(answer):
+    cases = [
+        (f"sequences of {', '.join(map(str, lengths))} frames", clinic["batch"](lengths, seed))
+        for seed, lengths in enumerate(((6, 4, 3), (2, 7), (3, 5, 5)))
+    ]
+    tried(2, cases, lambda model, data: call(answer, model, *(part.clone() for part in data)))
+
+
+@exercise(
+    "Whole and step by step",
+    hints=[
+        "Go through the tokens with model.step, hand the cache on, and compare each row with that of model.whole(tokens).",
+        "Logits are compared, not the best labels: these may be the same by luck. torch.allclose(logits, whole[place], atol=1e-5)",
+    ],
+    points=2,
+)
+def steps_agree(answer):
+    texts = ([1, 4, 2, 5, 3, 1, 2], [0, 0, 0, 0, 0, 0], [5, 1, 5, 1, 5, 1, 5, 1])
+    cases = [(f"the text {' '.join(map(str, text))}", torch.tensor(text)) for text in texts]
+    tried(3, cases, lambda model, data: call(answer, model, data.clone()))
+
+
+@exercise(
+    "Nothing is left of the last call",
+    hints=[
+        "Two models: used = make(), which has heard `first`; and a new one, make().",
+        "used(first), and then used(second) has to be make()(second).",
+    ],
+    points=2,
+)
+def forgets(answer):
+    made = clinic["made"]
+    cases = [
+        (f"two sequences of {size} frames", (made((size, 3), 2 * size), made((size, 3), 2 * size + 1)))
+        for size in (5, 1)
+    ]
+    tried(4, cases, lambda make, data: call(answer, make, *(part.clone() for part in data)))
+
+
+@exercise(
+    "Scores are true",
+    hints=[
+        "For each pair (labels, score) of search(model, 4, 6) compare the score with model.score(labels).",
+        "Each hypothesis counts, not only the best one, and up to rounding: abs(score - model.score(labels)) < 1e-6.",
+    ],
+    points=2,
+)
+def scores_are_true(answer):
+    cases = [(f"the model clinic.Speller({seed})", clinic["Speller"](seed)) for seed in (0, 1, 5)]
+    tried(5, cases, lambda search, model: call(answer, search, model))

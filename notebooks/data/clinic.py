@@ -1,0 +1,278 @@
+"""The models of 12_clinic, healthy and broken. Whoever reads this file before the notebook knows all diagnoses.
+
+Each function or class has the same weights as its healthy twin, and one thing that is wrong with it. `PATIENTS` has what the
+notebook examines, `HEALTHY` how it should be, and `VARIANTS` further forms of each disease, on which a check is tried.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+import rfnb as rf
+
+FEATURES, SIZE, LABELS = 3, 4, 6
+
+
+def made(shape, seed):
+    """Random numbers of a seed, without touching the generator of torch."""
+    return torch.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=torch.float32)
+
+
+def batch(lengths=(6, 4, 3), seed=0):
+    """Features (batch, time, feature) and lengths; what lies behind the lengths is padding, and not 0."""
+    return made((len(lengths), max(lengths), FEATURES), seed), torch.tensor(lengths)
+
+
+# 1: encoders, (batch, time, feature) -> (batch, time, size)
+
+
+def recurrent(steps):
+    """A recurrent layer over the first axis: (time, ..., feature) -> (time, ..., size)."""
+    to, back = made((FEATURES, SIZE), 1), 0.5 * made((SIZE, SIZE), 2)
+    state, out = torch.zeros(*steps.shape[1:-1], SIZE), []
+    for step in steps:
+        state = torch.tanh(step @ to + state @ back)
+        out.append(state)
+    return torch.stack(out)
+
+
+def encoder(x, lengths):
+    return recurrent(x.transpose(0, 1)).transpose(0, 1)
+
+
+def encoder_over_batch(x, lengths):
+    return recurrent(x)
+
+
+def encoder_of_reshaped(x, lengths):
+    count, frames, size = x.shape
+    return recurrent(x.reshape(frames, count, size)).reshape(count, frames, SIZE)
+
+
+def encoder_with_batch_mean(x, lengths):
+    return encoder(x - x.mean(0), lengths)
+
+
+# 2: self-attention over frames, (batch, time, feature) -> (batch, time, feature)
+
+
+def attended(x, lengths, rule=None, centred=False):
+    """Each frame is a mean of the frames for which `rule(place, length)` holds; without a rule of the real ones, as dims know them."""
+    named = rf.named(x, "batch time feature", lengths=lengths)
+    over, time, feature = named.dims
+    if centred:
+        named = named - rf.reduce_mean(named, axis=time, use_mask=False)
+    keys, source = rf.replace_dim(named, in_dim=time)
+    energy = rf.matmul(named, keys, reduce=feature)
+    if rule is not None:
+        seen = rule(rf.range_over_dim(source), rf.convert_to_tensor(torch.as_tensor(lengths), dims=[over]))
+        energy = rf.where(seen, energy, -1e30, allow_broadcast_all_sources=True)
+    weights = rf.softmax(energy, axis=source, use_mask=rule is None)
+    rf.probe("attention", weights=weights, source=source, target=time)
+    mixed = rf.matmul(weights, keys, reduce=source, use_mask=rule is None)
+    return mixed.copy_compatible_to_dims_raw([over, time, feature])
+
+
+def attention(x, lengths):
+    return attended(x, lengths)
+
+
+def attention_inverted(x, lengths):
+    return attended(x, lengths, lambda place, length: rf.compare_bc(place, ">=", length))
+
+
+def attention_one_more(x, lengths):
+    return attended(x, lengths, lambda place, length: rf.compare_bc(place, "<=", length))
+
+
+def attention_centred(x, lengths):
+    return attended(x, lengths, centred=True)
+
+
+# 3: language models, a whole text at once, or letter by letter with a cache
+
+
+class Language:
+    """One layer of attention over letters and their positions."""
+
+    letters, positions, out = made((LABELS, SIZE), 3), made((40, SIZE), 4), made((SIZE, LABELS), 5)
+
+    def whole(self, tokens):
+        """Logits (time, labels) after each token of a text (time,)."""
+        x = self.letters[tokens] + self.positions[: len(tokens)]
+        energy = (x @ x.T).masked_fill(torch.ones(len(x), len(x)).triu(1) > 0, -torch.inf)
+        return (energy.softmax(-1) @ x) @ self.out
+
+    def start(self):
+        """The cache before the first token."""
+        return torch.zeros(0, SIZE)
+
+    def position(self, cache):
+        return len(cache)
+
+    def kept(self, cache):
+        return cache
+
+    def step(self, token, cache):
+        """Logits (labels,) after one more token, and the next cache."""
+        x = self.letters[token] + self.positions[self.position(cache)]
+        cache = self.kept(torch.cat([cache, x[None]]))
+        return ((cache @ x).softmax(0) @ cache) @ self.out, cache
+
+
+class LanguageOneLate(Language):
+    def position(self, cache):
+        return len(cache) + 1
+
+
+class LanguageStuck(Language):
+    def position(self, cache):
+        return min(len(cache), 3)
+
+
+class LanguageForgets(Language):
+    def kept(self, cache):
+        return cache[-4:]
+
+
+# 4: recognisers of one sequence, made anew by calling the class: (time, feature) -> (time, size)
+
+
+class Recogniser:
+    """A recurrent layer whose state begins with zeros in each call."""
+
+    def __init__(self):
+        self.state = torch.zeros(SIZE)
+
+    def begin(self, x):
+        return torch.zeros(SIZE)
+
+    def __call__(self, x):
+        to, back = made((FEATURES, SIZE), 6), 0.8 * made((SIZE, SIZE), 7)
+        state, out = self.begin(x), []
+        for frame in x:
+            state = torch.tanh(frame @ to + state @ back)
+            out.append(state)
+        self.state = state
+        return torch.stack(out)
+
+
+class RecogniserGoesOn(Recogniser):
+    def begin(self, x):
+        return self.state
+
+
+class RecogniserOfShapes(Recogniser):
+    """Keeps results by the shape of the input."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = {}
+
+    def __call__(self, x):
+        if x.shape not in self.kept:
+            self.kept[x.shape] = super().__call__(x)
+        return self.kept[x.shape]
+
+
+class RecogniserAdapts(Recogniser):
+    """Takes away a mean of all that it has ever heard."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.count = torch.zeros(FEATURES), 0
+
+    def __call__(self, x):
+        self.count += 1
+        self.mean = self.mean + (x.mean(0) - self.mean) / (self.count + 1)
+        return super().__call__(x - self.mean)
+
+
+# 5: beam searches, (model, beam size, steps) -> [(labels, log probability)], the best first
+
+
+class Speller:
+    """A model of label sequences with a state; label 0 ends one."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.to, self.back, self.out = (
+            rng.standard_normal(shape) * 1.5 for shape in ((LABELS, 4), (4, 4), (4, LABELS))
+        )
+
+    def start(self):
+        """The state before the first label (size,)."""
+        return np.full(4, 0.1)
+
+    def log_probs(self, state):
+        """Of the next label, (..., labels)."""
+        energy = state @ self.out
+        return energy - np.log(np.exp(energy).sum(-1, keepdims=True))
+
+    def advance(self, state, label):
+        """The state after a label."""
+        return np.tanh(state @ self.back + self.to[label])
+
+    def score(self, labels):
+        """The log probability of a whole sequence of labels."""
+        state, total = self.start(), 0.0
+        for label in labels:
+            total += self.log_probs(state)[label]
+            state = self.advance(state, label)
+        return float(total)
+
+
+def beam(model, beam_size, steps, *, states_follow=True, labels_follow=True, scores_follow=True):
+    states, scores = np.repeat(model.start()[None], beam_size, 0), np.array([0.0] + [-np.inf] * (beam_size - 1))
+    texts = [()] * beam_size
+    for _ in range(steps):
+        ended = np.array([bool(text) and text[-1] == 0 for text in texts])
+        more = model.log_probs(states)
+        more[ended] = [0.0] + [-np.inf] * (LABELS - 1)  # what has ended goes on at no cost
+        best = (scores[:, None] + more).ravel().argsort(kind="stable")[::-1][:beam_size]
+        parents, labels = best // LABELS, best % LABELS
+        came = parents if scores_follow or not np.isfinite(scores).all() else np.arange(beam_size)
+        scores = scores[came] + more.ravel()[best]
+        if states_follow:
+            states = states[parents]
+        came = parents if labels_follow else range(beam_size)
+        texts = [
+            texts[place] if ended[parent] else (*texts[place], int(label))
+            for place, parent, label in zip(came, parents, labels)
+        ]
+        states = np.where(ended[parents][:, None], states, model.advance(states, labels))
+    return [(text, float(score)) for text, score in zip(texts, scores)]
+
+
+def beam_without_states(model, beam_size, steps):
+    return beam(model, beam_size, steps, states_follow=False)
+
+
+def beam_without_labels(model, beam_size, steps):
+    return beam(model, beam_size, steps, labels_follow=False)
+
+
+def beam_without_scores(model, beam_size, steps):
+    return beam(model, beam_size, steps, scores_follow=False)
+
+
+DIAGNOSES = {
+    1: "the loop goes over the batch, not over time",
+    2: "the padding mask is upside down",
+    3: "positions are counted wrong in steps",
+    4: "a state of the last call is still there",
+    5: "states do not follow their hypotheses",
+}
+
+HEALTHY = {1: encoder, 2: attention, 3: Language(), 4: Recogniser, 5: beam}
+PATIENTS = {
+    1: encoder_over_batch, 2: attention_inverted, 3: LanguageOneLate(), 4: RecogniserGoesOn, 5: beam_without_states,
+}  # fmt: skip
+VARIANTS = {
+    1: {"a reshape where a transpose was meant": encoder_of_reshaped, "minus the mean over the batch": encoder_with_batch_mean},
+    2: {"one frame of padding is seen": attention_one_more, "the mean is over padding, too": attention_centred},
+    3: {"the position stays at 3": LanguageStuck(), "the cache keeps four letters": LanguageForgets()},
+    4: {"results are kept by the shape of the input": RecogniserOfShapes, "a mean over all calls": RecogniserAdapts},
+    5: {"labels do not follow their parents": beam_without_labels, "scores do not follow their parents": beam_without_scores},
+}  # fmt: skip

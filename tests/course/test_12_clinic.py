@@ -1,0 +1,214 @@
+"""The clinic: a student's check is judged by what it finds, and the notebook computes what its text says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from types import SimpleNamespace
+
+import pytest
+import torch
+from course.harness import Course
+
+course = Course("12_clinic")
+solution = course.solutions
+clinic = SimpleNamespace(**runpy.run_path(str(course.folder / "data/clinic.py")))
+
+
+def of_sequence(which):
+    """A check of one sequence of the batch alone."""
+
+    def check(model, x, lengths):
+        length = int(lengths[which])
+        alone = model(x[which : which + 1, :length] if which else x[:1, :length], lengths[which : which + 1 or None])
+        return torch.allclose(alone[0], model(x, lengths)[which, :length], atol=1e-5)
+
+    return check
+
+
+def shuffled(model, x, lengths):
+    """Another order of the sequences: it misses what is the same for every order, as a mean of the batch."""
+    order = torch.arange(len(x)).flip(0)
+    there, here = model(x[order], lengths[order])[order], model(x, lengths)
+    real = torch.arange(x.shape[1]) < lengths[:, None]
+    return torch.allclose(there[real], here[real], atol=1e-5)
+
+
+def alone_by_padding(model, x, lengths):
+    """Alone, in the same batch: all others are 0, and their frames are padding."""
+    together = model(x, lengths)
+    for seq, length in enumerate(lengths.tolist()):
+        alone = model(x[seq, :length][None], torch.tensor([length]))[0]
+        if (alone - together[seq, :length]).abs().max() > 1e-4:
+            return False
+    return True
+
+
+def padding_changed_everywhere(model, x, lengths):
+    return torch.allclose(model(x, lengths), model(x + 1.0, lengths))
+
+
+def padding_shape_only(model, x, lengths):
+    return model(x, lengths).shape == x.shape
+
+
+def far_padding_only(model, x, lengths):
+    """Leaves the first frame of padding as it is."""
+    other, far = x.clone(), torch.arange(x.shape[1]) > lengths[:, None]
+    other[far] = 100.0
+    real = torch.arange(x.shape[1]) < lengths[:, None]
+    return torch.allclose(model(x, lengths)[real], model(other, lengths)[real], atol=1e-5)
+
+
+def last_sequence_only(model, x, lengths):
+    other, length = x.clone(), int(lengths[-1])
+    other[-1, length:] = 100.0
+    return torch.allclose(model(x, lengths)[-1, :length], model(other, lengths)[-1, :length], atol=1e-5)
+
+
+def by_nan(model, x, lengths):
+    padding = torch.arange(x.shape[1]) >= lengths[:, None]
+    dirty = x.masked_fill(padding[..., None], torch.nan)
+    return torch.allclose(model(dirty, lengths)[~padding], model(x, lengths)[~padding], atol=1e-5)
+
+
+def steps_of(model, tokens):
+    state, rows = model.start(), []
+    for token in tokens:
+        row, state = model.step(token, state)
+        rows.append(row)
+    return torch.stack(rows)
+
+
+def without_cache(model, tokens):
+    rows = torch.stack([model.step(token, model.start())[0] for token in tokens])
+    return torch.allclose(rows, model.whole(tokens), atol=1e-5)
+
+
+def one_object(make, first, second):
+    model = make()
+    return torch.allclose(model(second), model(second), atol=1e-5)
+
+
+WRONG = {
+    "alone_or_together": {
+        "passes every model": lambda model, x, lengths: model(x, lengths).shape[:2] == x.shape[:2],
+        "fails every model": lambda model, x, lengths: torch.equal(model(x, lengths), torch.zeros(1)),
+        "passes the patient": of_sequence(0),
+        "Your check fails a healthy model": lambda model, x, lengths: (
+            solution.alone_or_together(model, x, lengths) and len(x) > 2
+        ),
+    },
+    "blind_to_padding": {
+        "passes every model": padding_shape_only,
+        "fails every model": lambda model, x, lengths: torch.equal(model(x, lengths), x[:0]),
+        "Your check fails a healthy model": padding_changed_everywhere,
+        "passes another model with the same disease": far_padding_only,
+        "passes the patient": last_sequence_only,
+    },
+    "steps_agree": {
+        "passes every model": lambda model, tokens: len(steps_of(model, tokens)) == len(tokens),
+        "fails every model": without_cache,
+        "passes another model with the same disease": lambda model, tokens: torch.allclose(
+            steps_of(model, tokens)[:2], model.whole(tokens)[:2], atol=1e-5
+        ),
+        "passes the patient": lambda model, tokens: torch.equal(
+            steps_of(model, tokens)[-1:].argmax(-1), model.whole(tokens)[-1:].argmax(-1)
+        ),
+    },
+    "forgets": {
+        "passes every model": lambda make, first, second: torch.equal(make()(second), make()(second)),
+        "fails every model": lambda make, first, second: torch.allclose(make()(first), make()(second)),
+        "passes another model with the same disease": one_object,
+        "Your check fails a healthy model": lambda make, first, second: (
+            solution.forgets(make, first, second) and len(first) > 1
+        ),
+    },
+    "scores_are_true": {
+        "passes every model": lambda search, model: (
+            sorted(search(model, 4, 6), key=lambda one: -one[1]) == search(model, 4, 6)
+        ),
+        "fails every model": lambda search, model: all(score == 0 for _, score in search(model, 4, 6)),
+        "passes the patient": lambda search, model: (
+            abs(search(model, 4, 6)[0][1] - model.score(search(model, 4, 6)[0][0])) < 1e-6
+        ),
+        "passes another model with the same disease": lambda search, model: (
+            search(model, 4, 6) != clinic.PATIENTS[5](model, 4, 6)
+        ),
+    },
+}
+
+RIGHT = {
+    "alone_or_together": {"one by one": alone_by_padding},
+    "blind_to_padding": {"with NaN": by_nan},
+    "steps_agree": {
+        "all at once": lambda model, tokens: torch.allclose(steps_of(model, tokens), model.whole(tokens), atol=1e-4)
+    },
+}
+
+
+@pytest.mark.parametrize("exercise", course.exercises)
+def test_the_check_tells_right_from_wrong(exercise):
+    course.assert_judges(exercise, WRONG[exercise], right=RIGHT.get(exercise))
+
+
+def test_a_check_that_is_right_for_one_patient_only_is_told_what_it_misses():
+    said = course.judged("alone_or_together", shuffled).message
+    assert "passes another model with the same disease" in said and "minus the mean over the batch" in said
+
+
+def test_each_disease_has_two_variants_and_no_model_changes_its_shape():
+    assert set(clinic.HEALTHY) == set(clinic.PATIENTS) == set(clinic.VARIANTS) == set(clinic.DIAGNOSES)
+    assert all(len(variants) >= 2 for variants in clinic.VARIANTS.values())
+    x, lengths = clinic.batch()
+    for number, size in ((1, clinic.SIZE), (2, clinic.FEATURES)):
+        for model in (clinic.HEALTHY[number], clinic.PATIENTS[number], *clinic.VARIANTS[number].values()):
+            assert model(x, lengths).shape == (3, 6, size)
+
+
+@pytest.fixture(scope="module")
+def ran():
+    return course.executed()
+
+
+@pytest.mark.notebook
+def test_it_has_no_problems(ran):
+    assert ran.problems() == []
+
+
+@pytest.mark.notebook
+def test_the_diagnoses_are_those_of_the_solutions(ran):
+    names = [f"diagnosis_{number}" for number in range(1, 6)]
+    assert [ran.truth(name) for name in names] == [solution.PREDICTIONS[name] for name in names]
+
+
+@pytest.mark.notebook
+def test_patient_1_is_right_for_the_first_sequence_alone(ran):
+    said = re.findall(r"sequence (\d) alone and in the batch: (the same|different)", ran.printed("12-patient-1-see"))
+    assert said == [("0", "the same"), ("1", "different"), ("2", "different")]
+
+
+@pytest.mark.notebook
+def test_padding_that_is_nan_finds_the_op(ran):
+    said = ran.printed("12-patient-2-see")
+    assert "healthy: padding stays padding" in said
+    assert "patient: softmax, called in clinic.py" in said and "the first NaN that is not in padding" in said
+    assert any("1.00 of its weight on padding" in text for text in ran.shown("12-diagnosis-2-reveal"))
+
+
+@pytest.mark.notebook
+def test_patient_3_differs_from_the_first_letter_on(ran):
+    assert "a text of one letter: different" in ran.printed("12-patient-3-see")
+
+
+@pytest.mark.notebook
+def test_patient_4_forgets_from_frame_to_frame(ran):
+    apart = [float(number) for number in re.findall(r"\d\.\d+", ran.printed("12-patient-4-see"))]
+    assert len(apart) == 5 and apart[0] == max(apart) > 0.1 and apart[-1] < 0.01
+
+
+@pytest.mark.notebook
+def test_the_patient_of_the_search_says_other_scores_than_the_model(ran):
+    rows = re.findall(r"says +(-[\d.]+) +is +(-[\d.]+)", ran.printed("12-patient-5-see"))
+    assert len(rows) == 8
+    assert all(said == true for said, true in rows[:5]) and all(said != true for said, true in rows[5:])
