@@ -239,7 +239,7 @@ def test_the_word_is_another_one_in_a_batch_and_the_op_is_named(ran):
 
 @pytest.mark.notebook
 def test_the_diff_names_the_convolution_and_its_last_letter(ran):
-    view = ran.shown("02-trap-reveal")[0]
+    view = ran.shown("02-trap-view")[0]
     assert "First difference: conv, output" in view and "They differ only in time 2." in view
 
 

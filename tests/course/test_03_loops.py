@@ -240,7 +240,7 @@ def test_the_counter_writes_as_many_and_its_unit_goes_up_and_down(ran):
 
 @pytest.mark.notebook
 def test_three_more_in_the_counting_unit_are_three_more_bs_and_in_others_none(ran):
-    assert ran.printed("03-edit-reveal").endswith("b's with 3 more in unit 0, 1, 2, 3: [6, 6, 9, 6]\n")
+    assert ran.printed("03-edit-all").endswith("b's with 3 more in unit 0, 1, 2, 3: [6, 6, 9, 6]\n")
 
 
 @pytest.mark.notebook
