@@ -9,7 +9,6 @@ winner.reveal("B")                                       # in a later cell
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Sequence
 from functools import cached_property
@@ -26,6 +25,7 @@ from rfnb.teaching.notebook import answers_in, notebook_file
 from rfnb.teaching.predict import Explanation, Number, Options, Words
 from rfnb.teaching.result import Result
 from rfnb.teaching.said import Said
+from rfnb.teaching.sources import source_in
 from rfnb.viz import display
 
 
@@ -117,7 +117,7 @@ class Lesson:
         """
         self._exercise(name)
         path = self._solutions_file
-        source = _source_in(path.read_text("utf-8"), name) if path.is_file() else ""
+        source = source_in(path.read_text("utf-8"), name) if path.is_file() else ""
         if not source:
             return self._said("solution", name, f"{name}: the solution is not here.", "Ask who gave you this notebook.")
         return self._said("solution", name, f"Solution: {name}", "\n".join("  " + line for line in source.splitlines()))
@@ -236,21 +236,3 @@ def _check_kind(name: str, options: Sequence[Any] | None, number: bool, text: bo
                 f'lesson.predict("{name}", "Which one?", options=["this", "that"])',
             )
         )
-
-
-def _source_in(text: str, name: str) -> str:
-    """The source of what a file defines by this name, with comments right above it."""
-    lines = text.splitlines()
-    for node in ast.parse(text).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names, begin = [node.name], min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names, begin = [each.id for each in targets if isinstance(each, ast.Name)], node.lineno
-        else:
-            continue
-        if name in names:
-            while begin > 1 and lines[begin - 2].startswith("#"):
-                begin -= 1
-            return "\n".join(lines[begin - 1 : node.end_lineno])
-    return ""

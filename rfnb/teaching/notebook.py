@@ -81,7 +81,7 @@ def cells_of(path: Path) -> list[Cell]:
                 titles = [line.lstrip("# ").strip() for line in source.splitlines() if line.startswith("#")]
                 heading = titles[-1] if titles else heading
             elif cell["cell_type"] == "code":
-                outputs = cell.get("outputs", [])
+                outputs = list(cell.get("outputs", []))
                 found.append(Cell(len(found) + 1, str(cell.get("id", "")), source, heading, outputs))
     except (OSError, ValueError, KeyError, TypeError):
         return []
@@ -90,15 +90,21 @@ def cells_of(path: Path) -> list[Cell]:
 
 def answers_in(path: Path, lesson: str) -> dict[str, dict[str, Any]]:
     """The committed answers that a notebook's file has of a lesson, by question."""
-    records = [output.get("data", {}).get(MIME) for cell in cells_of(path) for output in cell.outputs]
+    found = records_in(path)
     return {
         each["exercise"]: each
-        for each in records
-        if isinstance(each, dict)
-        and each.get("lesson") == lesson
-        and each.get("committed")
-        and each.get("kind") != "reveal"
+        for each in found
+        if each["lesson"] == lesson and each.get("committed") and each["kind"] != "reveal"
     }
+
+
+def records_in(path: Path) -> list[dict[str, Any]]:
+    """The data that lessons have left in the outputs of a notebook's file, in its order; whatever else is there is passed over."""
+    outputs = [output for cell in cells_of(path) for output in cell.outputs if isinstance(output, dict)]
+    data = [output["data"] for output in outputs if isinstance(output.get("data"), dict)]
+    found = [each.get(MIME) for each in data]
+    names = ("kind", "lesson", "exercise")
+    return [each for each in found if isinstance(each, dict) and all(isinstance(each.get(name), str) for name in names)]
 
 
 def _bound(statement: ast.stmt) -> set[str]:

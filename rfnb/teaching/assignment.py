@@ -1,0 +1,132 @@
+"""Assignments for nbgrader, made of a notebook of the course, its checks and its solutions.
+
+python -m rfnb.teaching.assignment 07_search COURSE     # writes COURSE/source/07_search/ and COURSE/nbgrader_config.py
+
+In the source of an assignment each exercise has its solution, between marks that nbgrader takes out for students, and a locked
+cell below it that runs the check and gives the points. nbgrader itself is not needed to make it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rfnb.core.errors import value_error
+from rfnb.teaching import course
+from rfnb.teaching.lesson import Lesson
+from rfnb.teaching.sources import source_with_needs
+
+# What nbgrader puts in the place of a solution: the dots above it stay, and are what is unsolved.
+_STUB = "# Write your answer in the place of the dots."
+_CONFIG = f"""c = get_config()
+c.CourseDirectory.course_id = "rfnb"
+c.ClearSolutions.code_stub = {{"python": {_STUB!r}}}
+"""
+_SCHEMA = 3  # of the metadata of cells
+
+
+def assignment(lesson: str, folder: Path) -> Path:
+    """Writes the source of an assignment; gives its folder.
+
+    Args:
+        lesson: As "07_search".
+        folder: Of the nbgrader course. Its nbgrader_config.py is written if there is none.
+
+    Raises:
+        FileNotFoundError: If there is no such lesson.
+        ValueError: If an exercise has no cell or no solution.
+    """
+    found = Lesson(lesson, course.folder_of(lesson))
+    target = folder / "source" / lesson
+    (target / "checks").mkdir(parents=True, exist_ok=True)
+    notebook = json.loads((found.folder / f"{lesson}.ipynb").read_text("utf-8"))
+    notebook["cells"] = _with_marks(notebook["cells"], found)
+    (target / f"{lesson}.ipynb").write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    shutil.copy(found.folder / "checks" / f"{lesson}.py", target / "checks")
+    if (found.folder / "data").is_dir():
+        shutil.copytree(found.folder / "data", target / "data", dirs_exist_ok=True)
+    if not (folder / "nbgrader_config.py").exists():
+        (folder / "nbgrader_config.py").write_text(_CONFIG, "utf-8")
+    return target
+
+
+def _with_marks(cells: Sequence[dict[str, Any]], lesson: Lesson) -> list[dict[str, Any]]:
+    """The cells with solutions in those of exercises, and a locked cell below each."""
+    solutions = (lesson.folder / "solutions" / f"{lesson.name}.py").read_text("utf-8")
+    left, made = dict(lesson.exercises), list[dict[str, Any]]()
+    for cell in cells:
+        made.append(cell)
+        text = "".join(cell["source"])
+        name = next((each for each in left if cell["cell_type"] == "code" and f'lesson.check("{each}"' in text), None)
+        if name is None:
+            continue
+        exercise, solution = left.pop(name), source_with_needs(solutions, name)
+        if not solution:
+            raise _lacking(lesson, name, "solution")
+        cell["source"] = _solved(text, name, solution)
+        cell["metadata"]["nbgrader"] = _metadata(name, solution=True)
+        test = f'result = lesson.check("{name}", {_asked(text, name)})\nassert result.passed, result.message'
+        metadata = _metadata(f"{name}-check", grade=True, locked=True) | {"points": exercise.points}
+        made.append(_cell(f"{cell['id']}-check"[:64], test, {"nbgrader": metadata}))
+    if left:
+        raise _lacking(lesson, next(iter(left)), "cell with its check")
+    return made
+
+
+def _cell(name: str, source: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    empty: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
+    return empty | {"id": name, "metadata": metadata, "source": source}
+
+
+def _asked(text: str, name: str) -> str:
+    """The source of what an exercise's cell gives to its check."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and len(node.args) == 2]
+    for node in calls:
+        first = node.args[0]
+        if ast.unparse(node.func) == "lesson.check" and isinstance(first, ast.Constant) and first.value == name:
+            return ast.unparse(node.args[1])
+    return name
+
+
+def _solved(text: str, name: str, solution: str) -> str:
+    """The source of an exercise's cell with the solution above its check."""
+    before, check, after = text.partition(f'lesson.check("{name}"')
+    start = before.rfind("\n") + 1  # of the line with the check
+    marked = f"### BEGIN SOLUTION\n{solution}\n### END SOLUTION\n"
+    return before[:start] + marked + before[start:] + check + after
+
+
+def _metadata(grade_id: str, *, solution: bool = False, grade: bool = False, locked: bool = False) -> dict[str, Any]:
+    return {
+        "schema_version": _SCHEMA, "grade_id": grade_id, "solution": solution, "grade": grade, "locked": locked, "task": False,
+    } | ({"cell_type": "code"} if locked else {})  # fmt: skip
+
+
+def _lacking(lesson: Lesson, name: str, what: str) -> ValueError:
+    return value_error(
+        f'assignment: the exercise "{name}" has no {what}.',
+        [("lesson", lesson.name), ("exercises", ", ".join(lesson.exercises))],
+        "Each exercise of an assignment is asked in the notebook and solved in solutions/.",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the sources of assignments, as the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rfnb.teaching.assignment", description="Write sources of nbgrader assignments."
+    )
+    parser.add_argument("lesson", nargs="+", help="as 07_search")
+    parser.add_argument("course", type=Path, help="the folder of the nbgrader course")
+    given = parser.parse_args(arguments)
+    for lesson in given.lesson:
+        print(assignment(lesson, given.course))
+    print(f"Next, in {given.course}:  nbgrader generate_assignment {given.lesson[0]}")
+
+
+if __name__ == "__main__":
+    main()
