@@ -18,7 +18,8 @@ from rfnb.core.errors import value_error
 from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.ops.const import convert_to_tensor
-from rfnb.teaching.difference import Difference, brief, difference
+from rfnb.teaching.brief import brief
+from rfnb.teaching.difference import Difference, difference
 from rfnb.teaching.exercises import Unsolved, wrong
 
 # Past the ends of sequences: far from all values of exercises, and gone after a multiplication by 0, as padding of real data is.

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.foreign import host_array, is_array
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
+from rfnb.teaching.brief import are_numbers, array_in, brief
 from rfnb.teaching.exercises import Unsolved
 
 _KINDS = {
@@ -56,12 +56,12 @@ def difference(got: Any, expected: Any, tolerance: float = 1e-4, place: str = ""
         return Difference(f"{place} is None".strip(), rule="A function ends with `return` and its result.")
     if isinstance(expected, Tensor):
         return _of_tensor(got, expected, tolerance, place)
-    if isinstance(expected, (list, tuple, Mapping)) and not _are_numbers(expected):
+    if isinstance(expected, (list, tuple, Mapping)) and not are_numbers(expected):
         return _of_structure(got, expected, tolerance, place)
     if isinstance(expected, (str, set, frozenset, Dim)) or expected is None:
         same = (got is expected or got == expected) if type(got) is not np.ndarray else False
         return None if same is True else Difference(f"{place} is another one".strip(), _both(got, expected))
-    return _of_array(got, expected, tolerance, place)
+    return _ofarray_in(got, expected, tolerance, place)
 
 
 def is_answered(value: Any) -> bool:
@@ -73,13 +73,6 @@ def _has_dots(value: Any) -> bool:
     if isinstance(value, (list, tuple, Mapping)):
         return any(map(_has_dots, value.values() if isinstance(value, Mapping) else value))
     return value is Ellipsis
-
-
-def _are_numbers(value: Any) -> bool:
-    """Whether it is a (nested) list of numbers, which an array may stand for."""
-    if isinstance(value, (list, tuple)):
-        return bool(value) and all(_are_numbers(item) for item in value)
-    return isinstance(value, (bool, int, float, complex, np.generic))
 
 
 def _of_structure(got: Any, expected: Any, tolerance: float, place: str) -> Difference | None:
@@ -102,7 +95,7 @@ def _of_structure(got: Any, expected: Any, tolerance: float, place: str) -> Diff
 
 def _of_tensor(got: Any, expected: Tensor, tolerance: float, place: str) -> Difference | None:
     if not isinstance(got, Tensor):
-        plain = _array(got)
+        plain = array_in(got)
         if plain is None:
             return Difference(f"{place} is no Tensor".strip(), [("got", type(got).__name__), ("expected", expected)])
         shape = tuple(dim.extent for dim in expected.dims)
@@ -136,12 +129,12 @@ def _of_tensor(got: Any, expected: Tensor, tolerance: float, place: str) -> Diff
     )
 
 
-def _of_array(got: Any, expected: Any, tolerance: float, place: str) -> Difference | None:
-    wanted = _array(expected)
+def _ofarray_in(got: Any, expected: Any, tolerance: float, place: str) -> Difference | None:
+    wanted = array_in(expected)
     if wanted is None:
         same = got == expected
         return None if same is True else Difference(f"{place} is another one".strip(), _both(got, expected))
-    values = _array(got)
+    values = array_in(got)
     if values is None:
         what = "no number" if wanted.ndim == 0 else "no array of numbers"
         return Difference(f"{place} is {what}".strip(), [("got", brief(got)), ("expected", brief(expected))])
@@ -209,17 +202,6 @@ def _close(got: np.ndarray, expected: np.ndarray, tolerance: float, real: np.nda
     return np.asarray(same) | ~real
 
 
-def _array(value: Any) -> np.ndarray | None:
-    if isinstance(value, Tensor):
-        return value.numpy()
-    if not (is_array(value) or _are_numbers(value)):
-        return None
-    try:
-        return host_array(value, "compare")
-    except (TypeError, ValueError):
-        return None
-
-
 def _labelled(label: str, tensor: Tensor) -> list[tuple[str, object]]:
     return list(operand_rows([(label, tensor)]))
 
@@ -230,23 +212,3 @@ def _both(got: Any, expected: Any) -> list[tuple[str, object]]:
 
 def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
-
-
-def brief(value: Any, most: int = 120) -> str:
-    """A value on one line: of a tensor its dims, and its values if they are few."""
-    if isinstance(value, Tensor):
-        (row,) = operand_rows([("", value)])
-        few = value._raw is not None and value.numpy().size <= 12
-        text = f"{row[1]} {_rounded(value.numpy())}" if few else f"{row[1]} {value.dtype}"
-    elif is_array(value):
-        array = _array(value)
-        few = array is not None and array.size <= 12
-        text = _rounded(array) if array is not None and few else f"{tuple(value.shape)} {value.dtype}"
-    else:
-        text = repr(value)
-    text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _rounded(array: np.ndarray) -> str:
-    return str(array.round(4).tolist() if array.dtype.kind == "f" else array.tolist())

@@ -14,6 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from rfnb.core.errors import message, type_error, value_error
+from rfnb.teaching.brief import brief
+
+_MANY, _MOST = 30, 1000  # entries, and letters, of a value in a message
 
 
 class Wrong(Exception):
@@ -85,4 +88,10 @@ def wrong(what: str, values: Sequence[tuple[str, object]] = (), rule: str = "") 
         values: (label, value) that show it, one a line: the input, what came out, what should have.
         rule: What helps to see why.
     """
-    raise Wrong(message(what, values, rule).rstrip("\n"))
+    rows = [(label, _text(value)) for label, value in values]
+    raise Wrong(message(what, rows, rule).rstrip("\n"))
+
+
+def _text(value: object) -> str:
+    huge = isinstance(value, (list, tuple, dict, set)) and len(value) > _MANY
+    return brief(value) if huge else str(value)[:_MOST]

@@ -23,12 +23,14 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.errors import message
 from rfnb.core.place import in_package
+from rfnb.teaching.brief import brief
 from rfnb.teaching.compare import inputs_of
-from rfnb.teaching.difference import brief, is_answered
+from rfnb.teaching.difference import is_answered
 from rfnb.teaching.exercises import Exercise, Unsolved, Wrong
 from rfnb.teaching.result import Result
 
 _SEED = 1
+_MOST = 2000  # letters of what an exception says
 
 
 def judge(lesson: str, exercise: Exercise, answer: Any) -> Result:
@@ -62,7 +64,7 @@ def _outcome(exercise: Exercise, answer: Any) -> tuple[str, str]:
         return ("unsolved", gap) if gap else ("wrong", str(found))
     except (Exception, SystemExit) as error:
         return (
-            ("unsolved", gap) if gap or "ellipsis" in str(error) else ("error", _crash(exercise, answer, error, last))
+            ("unsolved", gap) if gap or "ellipsis" in _said(error) else ("error", _crash(exercise, answer, error, last))
         )
     return "passed", exercise.title
 
@@ -138,9 +140,16 @@ def _is_open(node: ast.AST) -> bool:
     )
 
 
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)[:_MOST]
+    except Exception:  # of an exception that cannot say what it is
+        return ""
+
+
 def _crash(exercise: Exercise, answer: Any, error: BaseException, last: Sequence[list[tuple[str, object]]]) -> str:
     """The error of an answer in words: the line of the answer, and the input."""
-    kind, said = type(error).__name__, str(error)
+    kind, said = type(error).__name__, _said(error)
     own = list(_own_lines(error.__traceback__, answer, exercise))
     rows: list[tuple[str, object]] = []
     if own:

@@ -64,6 +64,8 @@ class Number(_Asked):
         self.within = within
 
     def read(self, value: Any) -> float:
+        if value == "":
+            raise ValueError("There is nothing written yet.")
         try:
             number = float(value.replace(",", ".") if isinstance(value, str) else value)
         except (TypeError, ValueError):

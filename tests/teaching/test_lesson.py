@@ -136,6 +136,40 @@ def test_no_answer_lets_a_check_raise(lesson, answer, said):
     assert not result.passed and said in result.message
 
 
+class Odd:
+    def __repr__(self):
+        raise RuntimeError("no words")
+
+    def __eq__(self, other):
+        raise RuntimeError("not to be compared")
+
+
+class OddError(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def raises_odd(a, b):
+    raise OddError
+
+
+def endless(a, b):
+    return endless(a, b)
+
+
+@pytest.mark.parametrize(
+    "answer", [Odd(), Odd, lambda a, b: Odd(), raises_odd, endless, [Odd()], np.zeros(3), {1: ...}]
+)
+@pytest.mark.parametrize("name", ["add", "prime"])
+def test_whatever_is_answered_something_is_said(lesson, name, answer):
+    result = lesson.check(name, answer)
+    assert not result.passed and result.message and repr(result)
+
+
+def test_a_huge_answer_is_shown_in_part(lesson):
+    assert len(lesson.check("prime", list(range(100_000))).message) < 300
+
+
 def test_an_unknown_exercise_is_said(lesson):
     result = lesson.check("ad", 3)
     assert not result.passed and 'there is no exercise "ad"' in result.message and "add, prime" in result.message

@@ -1,0 +1,56 @@
+"""Values on one line, as a check shows them: of a tensor its dims, and its values if they are few."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.foreign import host_array, is_array
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import operand_rows
+
+# Of huge lists the beginning; and what raises in its own repr is named by its class.
+_shown = reprlib.Repr()
+_shown.maxlist = _shown.maxtuple = _shown.maxdict = _shown.maxset = _shown.maxfrozenset = 30
+_shown.maxstring, _shown.maxother = 200, 2000
+
+
+def brief(value: Any, most: int = 120) -> str:
+    """A value on one line: of a tensor its dims, and its values if they are few."""
+    if isinstance(value, Tensor):
+        (row,) = operand_rows([("", value)])
+        few = value._raw is not None and value.numpy().size <= 12
+        text = f"{row[1]} {_rounded(value.numpy())}" if few else f"{row[1]} {value.dtype}"
+    elif is_array(value):
+        array = array_in(value)
+        few = array is not None and array.size <= 12
+        text = _rounded(array) if array is not None and few else f"{tuple(value.shape)} {value.dtype}"
+    else:
+        text = _shown.repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _rounded(array: np.ndarray) -> str:
+    return str(array.round(4).tolist() if array.dtype.kind == "f" else array.tolist())
+
+
+def array_in(value: Any) -> np.ndarray | None:
+    """The array that a value is or stands for, axes in the order of its dims; None if it is none of numbers."""
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if not (is_array(value) or are_numbers(value)):
+        return None
+    try:
+        return host_array(value, "compare")
+    except (TypeError, ValueError):
+        return None
+
+
+def are_numbers(value: Any) -> bool:
+    """Whether it is a (nested) list of numbers, which an array may stand for."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(are_numbers(item) for item in value)
+    return isinstance(value, (bool, int, float, complex, np.generic))
