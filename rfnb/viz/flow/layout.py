@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
+from rfnb.core.errors import file_not_found_error
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.theme import HUES
@@ -25,6 +27,13 @@ def layouts(
     boxes = [[_box(station) for station in level["stations"]] for level in levels]
     _widen(levels, boxes)
     placed = None
+    if dot and shutil.which("dot") is None:
+        raise file_not_found_error(
+            "flow: dot of Graphviz is not installed.",
+            [("dot", "True")],
+            "Without it the boxes are placed too, in layers, with more crossing lines.",
+            "rf.viz.flow(trace)    # or: apt-get install graphviz",
+        )
     if dot is not False:
         placed = placed_by_dot(
             [

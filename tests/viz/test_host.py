@@ -1,0 +1,50 @@
+"""What the toolbar of a run says of a kernel that hears buttons late or not at all, and what works there."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from rfnb.viz.control import host
+
+OLD = (
+    "This ipykernel hears buttons when no cell runs: end the cell with `run`, or wait with run.wait(poll=True). "
+    "From ipykernel 7.1 on it always does."
+)
+BROKEN = "ipykernel 7.0 ends a thread that shows something. Install 7.1 or newer, and restart the kernel."
+COLAB = (
+    "Colab hears buttons and shows what changes only while no other cell runs, or in a cell with run.wait(poll=True)."
+)
+
+
+@pytest.fixture(autouse=True)
+def looked_at_anew():
+    host.note.cache_clear()
+    yield
+    host.note.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("6.29.5", OLD), ("6.31.0", OLD), ("7.0.0", BROKEN), ("7.0.1", BROKEN), ("7.1.0", ""), ("7.4.0", ""), ("8.0", "")],
+)
+def test_an_old_ipykernel_is_said_with_what_works(monkeypatch, version, said):
+    package = ModuleType("ipykernel")
+    package.__version__ = version
+    monkeypatch.setitem(sys.modules, "ipykernel", package)
+    monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", ModuleType("ipykernel.kernelapp"))
+    monkeypatch.delitem(sys.modules, "google.colab", raising=False)
+    assert host.note() == said
+
+
+def test_colab_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    assert host.note() == COLAB
+
+
+def test_without_a_kernel_nothing_is_said(monkeypatch):
+    monkeypatch.delitem(sys.modules, "ipykernel.kernelapp", raising=False)
+    monkeypatch.delitem(sys.modules, "google.colab", raising=False)
+    assert host.note() == ""
