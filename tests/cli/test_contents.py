@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,27 @@ def test_a_lesson_takes_the_minutes_that_its_teacher_counts():
     said = dict(re.findall(r"\(((?!00)\d\d_\w+)\.ipynb\).*\| (\d+) \|$", text, re.MULTILINE))
     lessons = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb") if not path.name.startswith("00"))
     assert {lesson: int(number) for lesson, number in said.items()} == {lesson: minutes(lesson) for lesson in lessons}
+
+
+def imported(page: Path) -> set[str]:
+    """The packages that the code of a notebook imports, without those of Python."""
+    cells = json.loads(page.read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".ipynb"], ids=lambda page: page.name)
+def test_a_package_that_rfnb_does_not_bring_is_named_before_it_is_imported(page):
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    brought = {"rfnb", "IPython", *(re.match(r"[\w-]+", line)[0] for line in asked)}
+    lacking = imported(page) - brought
+    assert [name for name in sorted(lacking) if f"`pip install {name}`" not in markdown(page)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
