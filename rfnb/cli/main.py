@@ -12,11 +12,11 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from rfnb.cli import doctor, g2p, lab, site, slides, view
+from rfnb.cli import doctor, g2p, grades, lab, site, slides, view
 from rfnb.cli.failed import Failed
 from rfnb.cli.version import version
 
-COMMANDS = (lab, g2p, view, site, slides, doctor)
+COMMANDS = (lab, g2p, view, site, slides, grades, doctor)
 ABOUT = "See inside sequence models while they run: a course in notebooks, pronunciations, pages of recordings."
 EXAMPLES = """
 examples:
@@ -25,6 +25,7 @@ examples:
   rfnb g2p phonetics --view page.html  the same, with the search and the attention as a page
   rfnb view run.rfnb -o page.html      a recording (trace.save) as a page that needs no kernel and no network
   rfnb site -o pages                   course, guides and reference as pages
+  rfnb grades submitted/*.ipynb        who has solved what
   rfnb doctor                          what is installed, what is missing, what works without it
 
 rfnb COMMAND --help has more of each.

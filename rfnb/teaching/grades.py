@@ -13,7 +13,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,21 +178,3 @@ def _text(value: Any) -> str:
 def _harmless(value: Any) -> Any:
     """A text that no spreadsheet takes for a formula."""
     return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the results of submitted notebooks, as the command line says."""
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        prog="python -m rfnb.teaching.grades", description="Results that submitted notebooks hold."
-    )
-    parser.add_argument("notebook", nargs="+", type=Path, help="as submitted/*/07_search/07_search.ipynb")
-    parser.add_argument("--csv", action="store_true", help="one line for each answer")
-    given = parser.parse_args(arguments)
-    grades = read_grades(given.notebook)
-    print(grades.csv() if given.csv else grades)
-
-
-if __name__ == "__main__":
-    main()

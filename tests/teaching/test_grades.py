@@ -9,7 +9,7 @@ import pytest
 from notebooks.runner import execute
 
 from rfnb.teaching.card import MIME
-from rfnb.teaching.grades import main, read_grades
+from rfnb.teaching.grades import read_grades
 
 CHECK = {
     "kind": "check", "lesson": "99_small", "exercise": "add", "title": "The sum", "passed": False, "status": "wrong",
@@ -85,12 +85,7 @@ def test_what_was_edited_by_hand_does_not_stop_the_reading(folder):
     ]  # fmt: skip
 
 
-def test_the_command_prints_a_table_or_csv(folder, capsys):
-    ada = str(submit(folder / "ada.ipynb", PASSED))
-    main([ada])
-    assert "✓add" in capsys.readouterr().out
-    main([ada, "--csv"])
-    assert capsys.readouterr().out.startswith("student,lesson,kind,")
+def test_without_notebooks_that_is_said():
     assert str(read_grades([])) == "No notebooks."
 
 
