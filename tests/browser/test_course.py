@@ -1,0 +1,150 @@
+"""Notebooks of the course in a real JupyterLab, as a student goes through them: wrong answers, right ones, predictions by keyboard."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+from playwright.sync_api import expect
+from waiting import ms
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+_GO = """async id => { const notebook = window.jupyterapp.shell.currentWidget.content;
+    const at = notebook.widgets.findIndex(cell => cell.model.id === id);
+    notebook.deselectAll(); notebook.activeCellIndex = at; await notebook.scrollToItem(at); return at; }"""
+_COUNT = """id => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+    .find(cell => cell.id === id).executionCount"""
+_HAS_RUN = """([id, before]) => { const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells];
+    const cell = cells.find(cell => cell.id === id);
+    return cell.executionState === 'idle' && cell.executionCount && cell.executionCount !== before; }"""
+
+
+class Student:
+    """Somebody at the keyboard, with a notebook of the course."""
+
+    def __init__(self, lab, name: str):
+        self.lab, self.page = lab, lab.page
+        folder = lab.server.root / "course"
+        if not folder.exists():
+            shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+        cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", 4).cells
+        self.sources = {cell.id: cell.source for cell in cells}
+        self.code = {cell.id for cell in cells if cell.cell_type == "code"}
+        lab.open(f"course/{name}.ipynb")
+
+    def go(self, cell: str):
+        """Brings a cell onto the screen."""
+        at = self.page.evaluate(_GO, cell)
+        found = self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{at}"]')
+        expect(found).to_be_visible(timeout=ms(60))
+        return found
+
+    def run_above(self, cell: str) -> None:
+        """Runs all cells above one: what comes before it in the notebook."""
+        self.go(cell)
+        above = list(self.sources)[: list(self.sources).index(cell)]
+        last = next(name for name in reversed(above) if name in self.code)
+        self.lab.start("notebook:run-all-above")
+        self._wait(last, None)
+        self.go(cell)
+
+    def run(self, cell: str):
+        """Runs one cell; gives it."""
+        found, before = self.go(cell), self.page.evaluate(_COUNT, cell)
+        self.lab.start("notebook:run-cell")
+        self._wait(cell, before)
+        return found
+
+    def write(self, cell: str, source: str):
+        """Writes a cell anew by keyboard and runs it by Ctrl+Enter; gives its card."""
+        found, before = self.go(cell), self.page.evaluate(_COUNT, cell)
+        found.locator(".cm-content").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(source)
+        self.page.keyboard.press("Control+Enter")
+        self._wait(cell, before)
+        return self.card(cell)
+
+    def card(self, cell: str):
+        return self.go(cell).locator(".rfnb-lesson-card").first
+
+    def commit(self, cell: str, option: str, at: int) -> None:
+        """Goes to an option by Tab, takes it by Space, and commits it by Enter."""
+        form = self.go(cell).locator(".rfnb-predict").first
+        form.get_by_role("radio").first.focus()
+        for _ in range(at):
+            self.page.keyboard.press("Tab")
+        self.page.keyboard.press("Space")
+        expect(form.get_by_role("radio").nth(at)).to_be_checked()
+        expect(form.locator("label").filter(has=self.page.locator(":checked"))).to_have_text(option)
+        for _ in range(form.get_by_role("radio").count() - at):
+            self.page.keyboard.press("Tab")
+        expect(form.get_by_role("button", name="Commit")).to_be_focused()
+        self.page.keyboard.press("Enter")
+        expect(self.card(cell)).to_contain_text(f"Your answer: {option}", timeout=ms(60))
+
+    def _wait(self, cell: str, before: int | None) -> None:
+        self.page.wait_for_function(_HAS_RUN, arg=[cell, before], timeout=ms(300))
+
+
+def test_dims_an_error_is_mended_and_a_puzzle_predicted(lab):
+    student = Student(lab, "01_dims")
+    student.run_above("01-puzzles-1-reveal")
+    early = student.run("01-puzzles-1-reveal")
+    expect(early).to_contain_text("no answer yet")
+    expect(early).not_to_contain_text("It is:")
+    questions = student.go("01-puzzles-1-ask").locator(".rfnb-predict")
+    expect(questions).to_have_count(3)
+    student.commit("01-puzzles-1-ask", "{batch, letters}", 1)
+    told = student.run("01-puzzles-1-reveal")
+    expect(told).to_contain_text("✗ puzzle_1: not as you said")
+    expect(told).to_contain_text("It is: {batch, feature}")
+
+    student.run_above("01-mend-project")
+    card = student.write("01-mend-project", student.sources["01-mend-project"])
+    expect(card).to_contain_text("model")
+    expect(card).not_to_contain_text("✓")
+    wrong = "def project(x, weight, feature, model_dim):\n    return x\n\nlesson.check('project', project)"
+    expect(student.write("01-mend-project", wrong)).to_contain_text("✗")
+    right = student.sources["01-mend-project"].replace("reduce=model_dim", "reduce=feature")
+    expect(student.write("01-mend-project", right)).to_contain_text("✓")
+    assert lab.errors == []
+
+
+def test_search_a_step_is_written_wrong_then_right(lab):
+    student = Student(lab, "07_search")
+    student.run_above("07-greedy-reveal")
+    student.commit("07-greedy-predict", "P EH R AH CH UW T", 1)
+    expect(student.run("07-greedy-reveal")).to_contain_text("greedy:", timeout=ms(60))
+    student.run("07-beam-step")
+    expect(student.card("07-beam-step")).to_contain_text(re.compile("not solved|unsolved"))
+    head = student.sources["07-beam-step"].split("    ...")[0]
+    tail = "\n\nlesson.check('beam_step', beam_step)"
+    each_alone = """    best = log_probs.max(-1)
+    total = scores + best.values
+    order = total.argsort(descending=True)[:beam_size]
+    return total[order], order, best.indices[order]
+"""
+    card = student.write("07-beam-step", head + each_alone + tail)
+    expect(card).to_contain_text("✗")
+    right = """    total, vocab = scores[:, None] + log_probs, log_probs.shape[-1]
+    best, place = total.flatten().topk(beam_size)
+    return best, place // vocab, place % vocab
+"""
+    expect(student.write("07-beam-step", head + right + tail)).to_contain_text("✓")
+    used = student.run("07-search")
+    expect(used).to_contain_text("Going on with your beam_step.")
+    expect(used.locator('.rfnb-root[data-kind="beams"]').first).to_be_visible(timeout=ms(60))
+    assert lab.errors == []
+
+
+def test_cells_that_run_out_of_order_say_what_to_run(lab):
+    student = Student(lab, "01_dims")
+    student.run("01-begin")
+    early = student.run("01-puzzles-1-ask")
+    expect(early).to_contain_text("Run All Above Selected Cell", timeout=ms(60))
+    expect(early).to_contain_text("ask")
+    assert lab.errors == []
