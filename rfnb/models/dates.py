@@ -11,6 +11,7 @@ scaled dot attention; both together give the next character.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -30,6 +31,7 @@ from rfnb.ops.const import convert_to_tensor, zeros, zeros_like
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.loss import cross_entropy
 from rfnb.ops.math import tanh
+from rfnb.ops.random_state import get_random_state, put_back, set_random_seed
 from rfnb.ops.reduce import reduce_mean
 from rfnb.ops.shift import shift_right
 from rfnb.ops.softmax import log_softmax
@@ -118,6 +120,23 @@ def train(
         mean.raw_tensor.backward()
         optimizer.step()
         yield mean.raw_tensor.item()
+
+
+@functools.cache
+def trained(start: str = "zeros") -> DateModel:
+    """The model after 300 steps from seed 1: trained once in a process, in some seconds, then the same object.
+
+    The generators are left as they were.
+    """
+    before = get_random_state()
+    try:
+        set_random_seed(1)
+        model = DateModel(start)
+        for _ in train(model):
+            pass
+    finally:
+        put_back(before)
+    return model
 
 
 def loss(model: DateModel, dates: Sequence[Date]) -> Tensor:

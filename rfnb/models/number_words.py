@@ -24,6 +24,8 @@ from rfnb.nn.attention.functions import dot_attention
 from rfnb.nn.linear import Embedding, Linear
 from rfnb.nn.module.module import Module
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
+from rfnb.nn.transformer.decoder import TransformerDecoder
+from rfnb.nn.transformer.encoder import TransformerEncoder
 from rfnb.ops.cast import cast
 from rfnb.ops.concat import concat_features
 from rfnb.ops.const import convert_to_tensor, zeros, zeros_like
@@ -50,6 +52,7 @@ class Encoded(State):
     Items, also as attributes:
         start: LstmState of the decoder before the first label.
         source_dim, states, att_keys: What is attended over, {batch, source, ...}; only of a model with attention.
+        source: Of a Transformer instead: keys and values of each layer.
     """
 
 
@@ -142,8 +145,31 @@ class NumberModel(Module):
         return self.output(h), state
 
 
+class NumberTransformer(Module):
+    """The same task for a Transformer: encoder and decoder of two layers with four heads each, by default."""
+
+    def __init__(self, *, units: int = 64, layers: int = 2, heads: int = 4):
+        model_dim = Dim(units, name="model")
+        self.encoder = TransformerEncoder(
+            digit_dim, model_dim, num_layers=layers, num_heads=heads, dropout=0.0, att_dropout=0.0
+        )
+        self.decoder = TransformerDecoder(
+            model_dim, word_dim, model_dim, num_layers=layers, num_heads=heads, dropout=0.0, att_dropout=0.0
+        )
+
+    def encode(self, digits: Tensor, *, spatial_dim: Dim) -> Encoded:
+        """Digits {batch, spatial_dim}, encoded."""
+        states = self.encoder(digits, spatial_dim=spatial_dim)
+        start = self.decoder.default_initial_state(batch_dims=digits.remaining_dims([spatial_dim]))
+        return Encoded(start=start, source=self.decoder.transform_encoder(states, axis=spatial_dim))
+
+    def __call__(self, words: Tensor, encoded: Encoded, *, state: State, spatial_dim: Dim) -> tuple[Tensor, State]:
+        """Logits {..., word_dim} of what follows `words` {..., spatial_dim}, and the state after them."""
+        return self.decoder(words, spatial_dim=spatial_dim, encoder=encoded.source, state=state)
+
+
 def train(
-    model: NumberModel,
+    model: NumberModel | NumberTransformer,
     numbers: np.ndarray,
     *,
     steps: int = 300,
@@ -174,7 +200,7 @@ def train(
         yield mean.raw_tensor.item()
 
 
-def loss(model: NumberModel, part: Batch, *, ratio: float = 1.0) -> Tensor:
+def loss(model: NumberModel | NumberTransformer, part: Batch, *, ratio: float = 1.0) -> Tensor:
     """The cross-entropy of the words, a scalar: nats per word. With a ratio of 1 given the reference words before them."""
     encoded = model.encode(part.digits, spatial_dim=part.digits_dim)
     if ratio == 1.0:
@@ -227,7 +253,11 @@ def say(model: NumberModel, numbers: Sequence[int] | np.ndarray, *, beam_size: i
 
 
 def right_words(
-    model: NumberModel, numbers: Sequence[int] | np.ndarray, *, teacher: bool = False, wrong_at: int | None = None
+    model: NumberModel | NumberTransformer,
+    numbers: Sequence[int] | np.ndarray,
+    *,
+    teacher: bool = False,
+    wrong_at: int | None = None,
 ) -> float:
     """The share of words that are right, 0 to 1.
 

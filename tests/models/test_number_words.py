@@ -7,7 +7,7 @@ import rfnb as rf
 from rfnb.data.dates import random_dates
 from rfnb.data.number_words import split, words_of
 from rfnb.models import dates
-from rfnb.models.number_words import NumberModel, batch_of, loss, right_words, say, train
+from rfnb.models.number_words import NumberModel, NumberTransformer, batch_of, loss, right_words, say, train
 
 NUMBERS, OTHERS = split(limit=100, test=20)
 
@@ -68,6 +68,27 @@ def test_zeros_without_attention_are_refused():
         'The decoder starts from the "encoder", or from "zeros" if it has attention.\n'
         '    NumberModel(attention=True, start="zeros")'
     )
+
+
+def test_a_transformer_learns_the_task_and_gives_the_same_loss_step_by_step():
+    rf.set_random_seed(1)
+    model = NumberTransformer(units=32, layers=1, heads=2)
+    losses = list(train(model, NUMBERS, steps=60, learning_rate=5e-3))
+    assert losses[-1] < 0.5 * losses[0]
+    part = batch_of([42, 7, 90])
+    with rf.stop_gradient_scope():
+        at_once, stepwise = (loss(model, part, ratio=ratio).raw_tensor for ratio in (1.0, 1 - 1e-12))
+    assert torch.allclose(at_once, stepwise, atol=1e-5)
+
+
+def test_the_trained_model_of_dates_is_made_once_and_draws_from_no_generator():
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    model = dates.trained()
+    assert torch.equal(torch.rand(2), expected)
+    assert dates.trained() is model
+    assert dates.write(model, ["3 march not 5 may 2021"]) == ["2021-03-03"]
 
 
 @pytest.mark.parametrize("start", ["zeros", "encoder"])
