@@ -26,6 +26,9 @@ _RULE = {
     "": "The results are the same. To run it so without this warning:\n    with rf.compile_loops(None):",
 }
 
+# Older versions of torch (2.6, 2.7) do not tell whether somebody wants what is kept for gradients; without gradients nothing is kept.
+_TOP_HOOKS = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+
 
 class _Compiled:
     """A function that is compiled when it is first called, for these dtypes and shapes, and again where others need it."""
@@ -67,5 +70,5 @@ def _somebody_watches() -> bool:
         bool(modes())
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+        or (torch.is_grad_enabled() if _TOP_HOOKS is None else _TOP_HOOKS(True) is not None)
     )

@@ -149,5 +149,5 @@ def _as_number(seed: Any) -> int:
     """One seed of several."""
     numbers = [int(number) % 2**63 for number in np.ravel(seed)]
     return (
-        numbers[0] if len(numbers) == 1 else int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+        numbers[0] if len(numbers) == 1 else int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
     )

@@ -217,7 +217,8 @@ def test_without_a_compiler_for_cpp_the_loop_runs_as_before(monkeypatch):
 def test_past_the_limit_of_recompilations_the_loop_runs_as_before(compiled):
     how, graphs = compiled
     (time, body, h), double = world(), world(dtype="float64")
-    with torch._dynamo.config.patch(recompile_limit=1), torch.no_grad():
+    limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # torch 2.6
+    with torch._dynamo.config.patch({limit: 1}), torch.no_grad():
         check(how, time, body, h)
         with pytest.warns(UserWarning) as warned:
             check(how, *double)
