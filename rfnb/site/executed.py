@@ -126,6 +126,7 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
     with tempfile.TemporaryDirectory() as home:
         folders = {
             "HOME": home,
+            "TMPDIR": home,
             "IPYTHONDIR": f"{home}/ipython",
             "MPLCONFIGDIR": f"{home}/matplotlib",
             "PYTHONPATH": python_path,

@@ -22,6 +22,7 @@ from rfnb.site.tree import without_kernel
 _STATIC = Path(__file__).parent / "deck"
 _LESSON = "application/vnd.rfnb.lesson+json"
 _HEADING = re.compile(r"#{1,3} +(.+)")
+_VIEW = "rfnb-output"  # in the HTML of a view, also of one that asks
 _PICTURES = ("text/html", "image/png", "image/svg+xml", "image/jpeg")
 
 
@@ -100,7 +101,7 @@ def cut(notebook: Any) -> list[Slide]:
         heading = _heading(cell)
         if heading or not found:
             found.append(Slide(heading, begins=bool(heading)))
-        elif _draws(cell) and any(_draws(other) for other, _ in found[-1].cells) or _is_full(found[-1], cell):
+        elif _is_picture(cell) and any(_is_picture(other) for other, _ in found[-1].cells) or _is_full(found[-1], cell):
             found.append(Slide(found[-1].title))
         found[-1].cells.append((cell, False))
     return found
@@ -146,6 +147,14 @@ def _kind(cell: Any) -> str:
     return str(cell.metadata.get("slideshow", {}).get("slide_type", "")).replace("-", "")
 
 
+def _is_picture(cell: Any) -> bool:
+    """Whether a cell has a picture; cards of a lesson are text."""
+    data = [output.get("data", {}) for output in cell.get("outputs", [])]
+    return any(
+        kind in part and (_LESSON not in part or _VIEW in str(part[kind])) for part in data for kind in _PICTURES
+    )
+
+
 def _draws(cell: Any) -> bool:
     return any(kind in output.get("data", {}) for output in cell.get("outputs", []) for kind in _PICTURES)
 
@@ -153,13 +162,18 @@ def _draws(cell: Any) -> bool:
 def _is_full(slide: Slide, cell: Any) -> bool:
     """Whether a cell would be too much for a screen; a short word about a picture stays with it."""
     lines = sum(_lines(other) for other, _ in slide.cells)
-    return lines > 0 and lines + _lines(cell) > 22 and not (_draws(slide.cells[-1][0]) and _lines(cell) < 4)
+    return lines > 0 and lines + _lines(cell) > 22 and not (_is_picture(slide.cells[-1][0]) and _lines(cell) < 4)
 
 
 def _lines(cell: Any) -> int:
     if cell.cell_type == "markdown":
         return sum(1 + len(line) // 80 for line in cell.source.splitlines() if line)
-    return 12 if _draws(cell) else int(cell.source.count("\n")) + 1  # the code of a picture is folded
+    if _is_picture(cell):
+        return 12
+    said = [str(output["data"].get("text/plain", "")) for output in cell.get("outputs", []) if _said(output)]
+    return (
+        sum(text.count("\n") + 1 for text in said) or int(cell.source.count("\n")) + 1
+    )  # the code beside it is folded
 
 
 def _without_answers(cell: Any) -> Any:

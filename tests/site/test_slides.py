@@ -1,0 +1,82 @@
+"""A notebook is cut into slides at headings, pictures and where a screen is full, or by its slideshow metadata."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+
+from rfnb.site.executed import SiteError
+from rfnb.site.slides import cut, slides
+
+MIME = "application/vnd.rfnb.lesson+json"
+new = nbformat.v4
+
+
+def prose(text: str, kind: str = ""):
+    return new.new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}} if kind else {})
+
+
+def code(text: str, *outputs: dict):
+    return new.new_code_cell(text, outputs=[new.new_output("display_data", data=data) for data in outputs])
+
+
+def outline(*cells) -> list[tuple[str, list[str]]]:
+    found = cut(new.new_notebook(cells=list(cells)))
+    return [(slide.title, [cell.source.split("\n")[0] for cell, _ in slide.cells]) for slide in found]
+
+
+PICTURE = {"image/png": "x"}
+
+
+def test_a_slide_begins_at_each_heading_also_in_the_middle_of_a_cell():
+    assert outline(prose("# One\n\nWords\n\n```text\n# no heading\n```\n\n## Two\n\nMore"), code("a = 1")) == [
+        ("One", ["# One"]), ("Two", ["## Two", "a = 1"]),
+    ]  # fmt: skip
+
+
+def test_two_pictures_are_two_slides_and_a_word_about_the_first_stays_with_it():
+    assert outline(prose("# One"), code("draw(1)", PICTURE), prose("Look."), code("draw(2)", PICTURE)) == [
+        ("One", ["# One", "draw(1)", "Look."]), ("One", ["draw(2)"]),
+    ]  # fmt: skip
+
+
+def test_what_does_not_fit_on_a_screen_goes_to_the_next_slide():
+    long = "def f():\n" + "    pass\n" * 19
+    assert outline(prose("# One\n\nWords"), code(long), code("b = 2")) == [
+        ("One", ["# One"]),
+        ("One", ["def f():", "b = 2"]),
+    ]
+
+
+def test_a_question_and_its_answer_stay_together_checks_and_solutions_go():
+    card = {"text/html": "<p>Which?</p>", "text/plain": "Which?\n  A\n  B"}
+    asked = code("lesson.predict()", {**card, MIME: {"kind": "predict"}})
+    told = code("p.reveal()", {**card, MIME: {"kind": "reveal"}})
+    check = code("f = ...\nlesson.check('f', f)", {**card, MIME: {"kind": "check"}})
+    cells = [prose("# One"), asked, told, check, code('lesson.solution("f")'), code('lesson.hint("f")')]
+    assert outline(*cells) == [("One", ["# One", "lesson.predict()", "p.reveal()", "f = ..."])]
+    (slide,) = cut(new.new_notebook(cells=cells))
+    assert [len(cell.get("outputs", [])) for cell, _ in slide.cells] == [0, 1, 1, 0]
+
+
+def test_metadata_of_slideshows_decides_where_there_is_some():
+    cells = [prose("# One", "slide"), prose("on it"), prose("later", "fragment"), prose("gone", "skip"), prose("said", "notes"),
+             prose("two", "subslide")]  # fmt: skip
+    assert outline(*cells) == [("One", ["# One", "on it", "later"]), ("One", ["two"])]
+    first = cut(new.new_notebook(cells=cells))[0]
+    assert [waits for _, waits in first.cells] == [False, False, True] and [note.source for note in first.notes] == [
+        "said"
+    ]
+
+
+def test_a_notebook_that_is_not_there_or_fails_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError) as missing:
+        slides(tmp_path / "none.ipynb", tmp_path / "out.html")
+    assert str(missing.value) == (
+        f"slides: there is no notebook {tmp_path / 'none.ipynb'}.\n"
+        "Say where it is:\n    rfnb slides notebooks/07_search.ipynb -o slides.html"
+    )
+    nbformat.write(new.new_notebook(cells=[new.new_code_cell("1 / 0")]), tmp_path / "bad.ipynb")
+    with pytest.raises(SiteError, match=r"^bad.ipynb does not run through\."):
+        slides(tmp_path / "bad.ipynb", tmp_path / "out.html", cache=tmp_path / "cache")
+    assert not (tmp_path / "out.html").exists()
