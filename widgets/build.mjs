@@ -33,7 +33,10 @@ const common = {
 };
 // The folder of each kind; a group has all, branches too.
 const KINDS = Object.fromEntries(
-  ["attention", "beams", "control", "curves", "diff", "dims", "distribution", "states"].map((kind) => [kind, kind]),
+  ["attention", "beams", "control", "curves", "diff", "dims", "distribution", "question", "states"].map((kind) => [
+    kind,
+    kind,
+  ]),
 );
 KINDS["flow"] = KINDS["plan"] = "graph";
 const only = (kind, folder) => ({

@@ -22,7 +22,19 @@ from pathlib import Path
 WIDGETS = Path(__file__).resolve().parent
 STATIC = WIDGETS.parent / "rfnb" / "viz" / "static"
 STAMP = "bundle.json"
-KINDS = ("attention", "beams", "control", "curves", "diff", "dims", "distribution", "flow", "plan", "states")
+KINDS = (
+    "attention",
+    "beams",
+    "control",
+    "curves",
+    "diff",
+    "dims",
+    "distribution",
+    "flow",
+    "plan",
+    "question",
+    "states",
+)
 REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in KINDS), "rfnb.css")
 
 

@@ -10,7 +10,7 @@ winner.reveal("B")                                       # in a later cell
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -161,6 +161,104 @@ class Lesson:
     def explain(self, name: str, question: str) -> Answer:
         """A question to be answered in a sentence or two; `reveal(truth)` shows an answer beside it. Displays it."""
         return self.ask(Explanation(self.name, name, question))
+
+    def draw_mask(
+        self,
+        name: str,
+        expected: Any,
+        *,
+        target: Sequence[Any] | None = None,
+        source: Sequence[Any] | None = None,
+        asked: str | None = None,
+        why: Callable[[int, int], str | None] | None = None,
+        **options: Any,
+    ) -> Answer:
+        """A mask to be drawn in a view, judged at once: which cell is wrong, and why. Displays it.
+
+        Args:
+            name: Of the question.
+            expected: {target, source}: true or 1 where a target may see a source; a Tensor, an array or nested lists.
+            target, source: Labels. Default: numbers.
+            asked: What is to be done, in a sentence.
+            why: Gives the reason of a wrong cell by row and column, or None. Default: that which shows in the mask.
+            **options: `target_dim`, `source_dim` of a Tensor, as of `rf.viz.attention`.
+
+        Returns:
+            As of `predict`; its `reveal()` needs no truth.
+
+        Raises:
+            ValueError: If it is no mask, or has more cells than one draws by hand.
+            ShapeError: If it is of several sequences or heads.
+        """
+        from rfnb.teaching.in_view import InView  # with the views that it needs, by the first question of its kind
+        from rfnb.viz.question.mask import mask_spec
+
+        made = mask_spec(name, expected, target=target, source=source, asked=asked, why=why, **options)
+        return self.ask(InView(self.name, made, options))
+
+    def place_alignment(
+        self,
+        name: str,
+        expected: Any,
+        *,
+        target: Sequence[Any] | None = None,
+        source: Sequence[Any] | None = None,
+        asked: str | None = None,
+        enough: float = 0.7,
+        forward: bool | None = None,
+        **options: Any,
+    ) -> Answer:
+        """An alignment to be drawn in a view, then compared with the real one, row by row. Displays it.
+
+        The agreement of a row is what its drawing, spread evenly over the cells, has in common with the weights (the sum of the
+        smaller ones), of the most that any drawing has: 1 for the best one.
+
+        Args:
+            name: Of the question.
+            expected: {target, source}: weights, or an alignment of labels to frames (`ctc.align(text)`). Rows without weight are not
+                asked about.
+            target, source: Labels. Default: those of the alignment, else numbers.
+            asked: What is to be done, in a sentence.
+            enough: The mean agreement from which on it passes.
+            forward: Whether rows may not go back. Default: for alignments of labels, and for those of 0 and 1 that do not.
+            **options: `target_dim`, `source_dim` of a Tensor, as of `rf.viz.attention`.
+
+        Returns:
+            As of `predict`; its `reveal()` needs no truth.
+
+        Raises:
+            ValueError: If these are no weights, or have more cells than one draws by hand.
+            ShapeError: If it is of several sequences or heads.
+        """
+        from rfnb.teaching.in_view import InView
+        from rfnb.viz.question.alignment import alignment_spec
+
+        made = alignment_spec(
+            name, expected, target=target, source=source, asked=asked, enough=enough, forward=forward, **options
+        )
+        return self.ask(InView(self.name, made, options))
+
+    def be_the_beam(self, name: str, search: Any, *, steps: int = 3, **options: Any) -> Answer:
+        """Steps of a search to be done by hand in a view: which continuations stay? Judged at once. Displays it.
+
+        Args:
+            name: Of the question.
+            search: A trace, what `rf.beam_search` gives, a history, a view of a search, or fields as of `rf.viz.beams` in a dict.
+            steps: How many.
+            **options: `first` (the first step, default 0), `top` (labels that a hypothesis shows at least, default 5), `seq` (of the
+                batch, default 0), `path` (of a trace with several searches), `asked`.
+
+        Returns:
+            As of `predict`; its `reveal()` needs no truth.
+
+        Raises:
+            ValueError: If it does not keep the best sums of log probabilities, or nothing that was cut is recorded.
+            KeyError: If the trace has no such search.
+        """
+        from rfnb.teaching.in_view import InView
+        from rfnb.viz.question.beam import beam_spec
+
+        return self.ask(InView(self.name, beam_spec(name, search, steps=steps, **options)))
 
     def ask(self, answer: Answer) -> Answer:
         """Displays a question of any kind, with the answer that was committed when its cell ran before."""

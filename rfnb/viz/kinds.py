@@ -29,6 +29,7 @@ KINDS = (
     "flow",
     "diff",
     "branches",
+    "question",
     "control",
     "group",
 )

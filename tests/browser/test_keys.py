@@ -53,6 +53,8 @@ for change in (0.0, 0.5):
         rf.Sequential(layer, layer)(keys + change)
     traces.append(other)
 rf.viz.diff(*traces).show()
+from rfnb.viz.question.mask import mask_spec
+rf.show(mask_spec("causal", [[1, 0], [1, 1]]))
 weights = np.full((3, 40, 300), 1 / 300)
 rf.viz.attention(weights, dims=["head", "target", "source"], title="table").show()
 """

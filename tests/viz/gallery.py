@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from viz.held import held
 from viz.odd_views import all_kinds, encoder_flow, loop, search, two_runs, weights
+from viz.questions import causal, lanes, spans
+from viz.questions import weights as placed
 from viz.two_searches import branch_tree
 
 import rfnb as rf
@@ -75,6 +77,10 @@ def specs() -> dict[str, Spec]:
         "beams-small": search(6, 4, WORDS),
         "beams-middle": search(40, 12, WORDS),
         "beams-large": search(500, 64, WORDS),
+        "question-mask": causal(),
+        "question-weights": placed(),
+        "question-labels": spans(),
+        "question-beam": lanes(),
         "distribution": view.distribution(weights(12, 40), range(12), labels=[f"word {n}" for n in range(40)]).spec,
         "distribution-large": view.distribution(weights(60, 8000), [0] * 60).spec,
         "curves": view.curves(

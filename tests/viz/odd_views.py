@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from asserting import ragged, randn
 from viz.held import held
+from viz.questions import all_questions
 from viz.two_searches import branch_tree
 
 import rfnb as rf
@@ -141,6 +142,7 @@ def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
         held(title, labels[0], labels[-1]),
         rf.viz.branches(branch_tree(labels), title=title).spec,
         two_runs(labels, title),
+        *all_questions(labels),
     ]
     from rfnb.viz.group.spec import spec as group
 

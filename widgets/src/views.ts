@@ -11,6 +11,7 @@ import { render as dims } from "./dims/render";
 import { render as distribution } from "./distribution/render";
 import { render as graph } from "./graph/render";
 import { render as group } from "./group/render";
+import { render as question } from "./question/render";
 import { render as states } from "./states/render";
 
 // Which head a frame has is known by its kind alone: it comes as JSON.
@@ -26,5 +27,6 @@ export const views: Record<string, Render<any>> = {
   flow: graph,
   group,
   plan: graph,
+  question,
   states,
 };

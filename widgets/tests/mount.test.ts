@@ -17,6 +17,7 @@ import diff from "../../tests/viz/fixtures/diff_small.json";
 import dims from "../../tests/viz/fixtures/dims_several.json";
 import flow from "../../tests/viz/fixtures/flow_small.json";
 import plan from "../../tests/viz/fixtures/plan_small.json";
+import question from "../../tests/viz/fixtures/question_judged.json";
 import states from "../../tests/viz/fixtures/states_small.json";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
@@ -32,6 +33,7 @@ const FIXTURES: Record<string, unknown> = {
   distribution,
   flow,
   plan,
+  question: question.specs.causal,
   states,
 };
 
@@ -129,7 +131,7 @@ describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
     shown.update(frameOf(kind));
     expect(root.childElementCount, "the view is there").toBeGreaterThan(0);
     expect(running.observers.size, "it follows the theme or its size").toBeGreaterThan(
-      ["control", "dims", "flow", "plan"].includes(kind) ? -1 : 0,
+      ["control", "dims", "flow", "plan", "question"].includes(kind) ? -1 : 0,
     );
     root.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
     vi.runAllTimers(); // jsdom has one for the focus

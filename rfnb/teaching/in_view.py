@@ -1,0 +1,206 @@
+"""Questions that are answered in a view, by hand or by keys, and judged at once: a mask, an alignment, the steps of a search.
+
+lesson.draw_mask("causal", np.tril(np.ones((5, 5))))       # cells that may be seen
+lesson.place_alignment("attention", weights)               # where each row looks
+lesson.be_the_beam("beam", trace)                          # what stays in the beam
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.tensor import Tensor
+from rfnb.teaching.answer import Answer
+from rfnb.teaching.judged import judged
+from rfnb.viz import display
+from rfnb.viz.question.grid import grid_of
+from rfnb.viz.question.spec import Board, answered
+from rfnb.viz.question.text import board_lines
+from rfnb.viz.spec import Spec
+from rfnb.viz.view import Send, View
+
+
+class InView(Answer):
+    """A question whose form is a view.
+
+    Attributes:
+        view: Of kind "question".
+
+    Args:
+        spec: What is asked (`rfnb/viz/question/`).
+        grid_options: Of a mask or weights, by which an answer that is a Tensor is read.
+    """
+
+    def __init__(self, lesson: str, spec: Spec, grid_options: dict[str, Any] | None = None):
+        head = spec.head
+        self.kind = head["form"]
+        self._spec, self._options = spec, grid_options or {}
+        solutions = [step["solution"] for step in head["steps"]]
+        super().__init__(lesson, head["name"], head["asked"], truth=lambda: self._told(solutions))
+        self.view = View(spec, hear=self._hear)
+        self._by_page = False
+
+    def read(self, value: Any) -> Any:
+        return self._told(self._boards(value))
+
+    def words(self, answer: Any) -> str:
+        return "".join(
+            f"\n  {line}"
+            for at, board in enumerate(self._boards(answer))
+            for line in board_lines(self._spec.head, at, board)
+        )
+
+    def judge(self, answer: Any, truth: Any) -> tuple[bool | None, str]:
+        boards, steps = self._boards(answer), self._spec.head["steps"]
+        found = [judged(self._spec, at, board) for at, board in enumerate(boards)]
+        wrong = [at for at, one in enumerate(found) if not one.passed]
+        at = wrong[0] if wrong else len(found) - 1
+        if len(steps) == 1:
+            return found[0].passed, found[0].message
+        if not found:
+            return False, "Nothing is picked yet."
+        message = f"Step {at}: {found[at].message}"
+        if not wrong and len(found) < len(steps):
+            message += f"\n{len(found)} of {len(steps)} steps are right; go on with the next one."
+        return not wrong and len(found) == len(steps), message
+
+    def asked(self) -> str:
+        how = {
+            "mask": "by code: a 0-1 array, its rows what looks: `answer = [[1, 0], [1, 1]]`",
+            "alignment": "by code: the columns of each row: `answer = [0, [1, 2], 2]`",
+            "beam": 'by code: by step what stays, as lane and label: `answer = [[(0, "A"), (0, "B")]]`',
+        }[self.kind]
+        return f"Answer in the view, or {how}."
+
+    def form(self) -> dict[str, Any]:
+        return self.view._repr_mimebundle_()
+
+    def closed_form(self) -> dict[str, Any]:
+        return self.view._repr_mimebundle_()
+
+    def refresh(self) -> None:
+        boards = [] if self._answer is None else self._boards(self._answer)
+        said = "" if self._answer is None else self.judge(self._answer, None)[1]
+        self.view.draw(answered(self._spec, boards, said, revealed=self.revealed))
+        if self._form is not None and not self._by_page and not self.revealed:
+            display.republish(
+                self._form, self.form()
+            )  # what the notebook keeps; a page that has answered has it, and the focus
+        super().refresh()
+
+    def go_on(self, data: dict[str, Any]) -> None:
+        super().go_on(data)
+        self.refresh()
+
+    def _hear(self, content: dict[str, Any], send: Send) -> None:
+        """Take the answer of a page."""
+        if content.get("rfnb") != "do":
+            return
+        said: str | None = None
+        if content.get("do") == "answer":
+            self._by_page = True
+            try:
+                self.commit(self._told(_checked(content.get("boards"), self._spec.head["steps"])))
+            except (ValueError, RuntimeError) as error:
+                said = str(error).splitlines()[0]
+            finally:
+                self._by_page = False
+        send({"rfnb": "did", "id": content.get("id"), "said": said})
+
+    def _told(self, boards: Sequence[Board]) -> Any:
+        """The answer as data: of a search by step the lanes and labels, else the rows."""
+        if self.kind != "beam":
+            return boards[0] if boards else []
+        return [
+            [[lanes[r], labels[r][c]] for r, row in enumerate(board) for c, picked in enumerate(row) if picked]
+            for board, lanes, labels in (
+                (board, step["lanes"], step["labels"]) for board, step in zip(boards, self._spec.head["steps"])
+            )
+        ]
+
+    def _boards(self, answer: Any) -> list[Board]:
+        """The boards of an answer.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        if self.kind == "beam":
+            return _picked(answer, self._spec.head["steps"])
+        solution = self._spec.head["steps"][0]["solution"]
+        shape = len(solution), len(solution[0])
+        if self.kind == "alignment" and not isinstance(answer, Tensor):
+            columns = _columns(answer, shape)
+            if columns is not None:
+                return [columns]
+        dims = self._options if isinstance(answer, Tensor) else {}
+        array, _, _ = grid_of(f"{self.kind} {self.name}", answer, None, None, **dims)
+        if array.shape != shape:
+            turned = " It is turned: rows are what looks." if array.shape == shape[::-1] else ""
+            raise ValueError(f"The answer has the shape {array.shape}, and the question {shape}.{turned}")
+        if not np.isin(array, (0, 1)).all():
+            raise ValueError("The answer has other values than 0 and 1 (or false and true).")
+        return [array.astype(int).tolist()]
+
+
+def _columns(answer: Any, shape: tuple[int, int]) -> Board | None:
+    """The board of a list with a column, or several, for each row; None if it is no such list."""
+    rows = answer.tolist() if hasattr(answer, "tolist") else answer
+    if not isinstance(rows, (list, tuple)):
+        raise ValueError(f"An answer has the columns of each row, and this is {type(answer).__name__}.")
+    listed = [list(row) if isinstance(row, (list, tuple)) else [row] for row in rows]
+    nested = [isinstance(row, (list, tuple)) for row in rows]
+    if all(nested) and all(len(row) == shape[1] and set(row) <= {0, 1} for row in listed):
+        return None  # rows of 0 and 1
+    if len(listed) != shape[0]:
+        raise ValueError(f"The answer has {len(listed)} rows, and the question {shape[0]}.")
+    board = [[0] * shape[1] for _ in listed]
+    for r, row in enumerate(listed):
+        for column in row:
+            if isinstance(column, bool) or not isinstance(column, int) or not 0 <= column < shape[1]:
+                raise ValueError(f"Row {r} has the column {column!r:.20}; there are 0 to {shape[1] - 1}.")
+            board[r][column] = 1
+    return board
+
+
+def _picked(answer: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
+    """The boards of what stays, by step: lane and label, or a label that is there once."""
+    if not isinstance(answer, (list, tuple)) or not all(isinstance(step, (list, tuple)) for step in answer):
+        raise ValueError('An answer is a list of steps, each a list of what stays: [[(0, "A"), (0, "B")], ...].')
+    if len(answer) > len(steps):
+        raise ValueError(f"The answer has {len(answer)} steps, and the question {len(steps)}.")
+    boards = []
+    for at, (picks, step) in enumerate(zip(answer, steps)):
+        board = [[0] * len(row) for row in step["solution"]]
+        for pick in picks:
+            lane, label = pick if isinstance(pick, (list, tuple)) and len(pick) == 2 else (None, pick)
+            found = [
+                (r, c)
+                for r, labels in enumerate(step["labels"])
+                for c, other in enumerate(labels)
+                if other == str(label) and lane in (None, step["lanes"][r])
+            ]
+            if len(found) != 1:
+                count = "no continuation" if not found else f"{len(found)} continuations"
+                where = "" if lane is None else f" of lane {lane}"
+                raise ValueError(f'Step {at} shows {count} "{label}"{where}.')
+            board[found[0][0]][found[0][1]] = 1
+        boards.append(board)
+    return boards
+
+
+def _checked(boards: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
+    """Boards that a page has sent."""
+    good = isinstance(boards, list) and 0 < len(boards) <= len(steps)
+    if good:
+        for board, step in zip(boards, steps):
+            shape = [len(row) for row in step["solution"]]
+            good = good and isinstance(board, list) and all(isinstance(row, list) for row in board)
+            good = (
+                good and [len(row) for row in board] == shape and all(cell in (0, 1) for row in board for cell in row)
+            )
+    if not good:
+        raise ValueError("This is no answer to the question.")
+    return boards

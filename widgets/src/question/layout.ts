@@ -1,0 +1,131 @@
+// A question that is answered in the view: what is wrong with an answer. Pure; the mirror image of rfnb/teaching/judged.py, tested with the same file.
+
+import type { AnyHead, Frame } from "../frame";
+import { fixed } from "../number";
+
+export type Board = number[][]; // by row and column: 1 where something is drawn
+/** What is answered at once: a grid, or one step of a search. */
+export interface Step {
+  rows: string[]; // labels
+  names: string[]; // of rows, in sentences
+  solution: Board;
+  says: string[][]; // what is said of a wrong cell
+  right: string; // what is said where none is wrong
+  known: [board: Board, message: string][]; // usual mistakes
+  // Of a step of a search: texts of cells, before and after it is answered; which are as good as the last that stays; how many stay.
+  texts?: string[][];
+  after?: string[][];
+  ties?: Board;
+  size?: number;
+  most?: number[]; // of an alignment: what a drawing has in common with each row of weights at most; 0: nothing is asked
+}
+export interface QuestionHead extends AnyHead {
+  form: "mask" | "alignment" | "beam";
+  name: string;
+  asked: string;
+  cols: string[];
+  col_names: string[];
+  steps: Step[];
+  answer: Board[]; // of the steps that are answered
+  revealed: boolean;
+  forward?: boolean; // whether columns of an alignment only go forward
+  enough?: number; // the agreement from which on it passes
+}
+export interface Judged {
+  passed: boolean;
+  message: string;
+  marks: Board; // 0 nothing, 1 right, 2 wrong, 3 missed
+  notes: string[]; // by row
+}
+
+const SOME = 3; // wrong cells that are named
+
+export const emptyBoard = ({ solution }: Step): Board => solution.map((row) => row.map(() => 0));
+
+export function judge({ head, blocks }: Frame<QuestionHead>, at: number, board: Board): Judged {
+  const step = head.steps[at]!,
+    { names, solution, says, right, known, ties, size, most } = step;
+  const done = (message: string, marks = emptyBoard(step), passed = false, notes: string[] = []): Judged => ({
+    passed,
+    message,
+    marks,
+    notes,
+  });
+  const count = board.flat().filter(Boolean).length;
+  if (size ? count !== size : !count && solution.flat().some(Boolean))
+    return done(size ? `${size} stay, and ${count} ${count === 1 ? "is" : "are"} picked.` : "Nothing is drawn yet.");
+  const marks = solution.map((row, r) =>
+    row.map((wanted, c) => {
+      const drawn = board[r]![c]!;
+      return wanted === drawn || ties?.[r]![c] ? drawn : 3 - drawn;
+    }),
+  );
+  if (!most) {
+    const wrong = marks.flatMap((row, r) => row.flatMap((mark, c) => (mark > 1 ? [says[r]![c]!] : [])));
+    if (!wrong.length) return done(right, marks, true);
+    const usual = known.find(([other]) => JSON.stringify(other) === JSON.stringify(board));
+    if (usual) return done(usual[1], marks);
+    const rest = wrong.length > SOME ? [`${wrong.length - SOME} more are marked.`] : [];
+    const many = wrong.length === 1 ? "1 place" : `${wrong.length} places`;
+    return done([`Wrong in ${many}:`, ...wrong.slice(0, SOME), ...rest].join("\n"), marks);
+  }
+  const rows = [...most.keys()].filter((r) => most[r]! > 0);
+  for (const [index, r] of rows.entries()) {
+    if (!board[r]!.includes(1)) return done(`${names[r]} has no cell yet: draw at least one in each row.`);
+    const before = rows[index - 1];
+    if (head.forward && index && board[r]!.indexOf(1) < board[before!]!.lastIndexOf(1))
+      return done(`${names[r]} begins before ${names[before!]} ends: this alignment only goes forward.`);
+  }
+  const agreed = most.map((best, r) => (best ? common(board[r]!, (c) => weightAt(head, blocks, r, c)) / best : NaN)),
+    mean = rows.reduce((sum, r) => sum + agreed[r]!, 0) / rows.length,
+    least = rows.reduce((worst, r) => (agreed[r]! < agreed[worst]! ? r : worst), rows[0]!),
+    enough = head.enough!,
+    passed = mean >= enough;
+  const words = `Agreement ${fixed(mean, 2)}, ${passed ? "enough" : "too little"}: it passes from ${fixed(enough, 2)}.`,
+    where = agreed[least]! < 0.995 ? `\nLeast in ${names[least]}, ${fixed(agreed[least]!, 2)}: ${says[least]![0]}` : "";
+  return done(
+    words + where,
+    board.map((row, r) =>
+      row.map((drawn, c) =>
+        !drawn || !(agreed[r]! >= 0) ? 0 : solution[r]![c] ? 1 : weightAt(head, blocks, r, c) ? 0 : 2,
+      ),
+    ),
+    passed,
+    agreed.map((value) => (value >= 0 ? fixed(value, 2) : "")),
+  );
+}
+
+/** The weight of a cell of an alignment. */
+export const weightAt = (head: QuestionHead, blocks: Frame["blocks"], r: number, c: number): number =>
+  blocks["weights"]!.value(r * head.cols.length + c);
+
+/** What a drawn row, spread evenly over its cells, has in common with a row of weights. */
+function common(drawn: number[], weight: (c: number) => number): number {
+  const count = drawn.filter(Boolean).length;
+  return drawn.reduce((sum, is, c) => sum + (is ? Math.min(1 / count, weight(c)) : 0), 0);
+}
+
+/** What a frame lacks, in a sentence. */
+export function problem({ head, blocks }: Frame<QuestionHead>): string | null {
+  const all = Array.isArray,
+    { cols, steps, form } = head,
+    shape = blocks["weights"]?.shape;
+  const good = ({ rows, names, solution, says, known, texts, after, ties, most }: Step) =>
+    [rows, names, known, ...(form === "alignment" ? [most] : [])].every((list) => all(list) && list.length <= 1e4) &&
+    [solution, says, texts ?? says, after ?? says, ties ?? solution].every(
+      (grid) =>
+        all(grid) &&
+        grid.length === rows.length &&
+        grid.every((row, r) => all(row) && row.length === solution[r]!.length),
+    ) &&
+    (form === "beam" ? texts && after : solution.every((row) => row.length === cols.length)) &&
+    (form !== "alignment" || (shape?.[0] === rows.length && shape[1] === cols.length));
+  return all(head.answer) &&
+    all(cols) &&
+    all(head.col_names) &&
+    all(steps) &&
+    steps.length &&
+    steps.every((step) => step && good(step))
+    ? null
+    : "This question lacks what it asks about.";
+}
