@@ -64,6 +64,23 @@ def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     assert shown >= 5 and names["run"].branches == [names["branch"]]
 
 
+def test_the_first_model_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
+    names, shown = run("first-model.md", capsys)
+    assert shown == 5 and names["losses"][-1] < names["losses"][0]
+
+
+def test_the_seq2seq_tutorial_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
+    names, shown = run("from-pytorch-seq2seq.md", capsys)
+    assert shown == 4
+    assert names["filled_loss"] > names["ragged_loss"]  # after as many updates, filling and all
+
+
+def test_coming_from_bertviz_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
+    pytest.importorskip("transformers")
+    names, shown = run("coming-from-bertviz.md", capsys)
+    assert shown == 4 and names["product"].shape == (6, 4)
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")  # what torch says of its fast path
 def test_your_model_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     names, shown = run("your-model.md", capsys)
