@@ -141,6 +141,26 @@ def test_search_a_step_is_written_wrong_then_right(lab):
     assert lab.errors == []
 
 
+def test_clinic_a_check_that_finds_nothing_is_told_so(lab):
+    student = Student(lab, "12_clinic")
+    student.run_above("12-diagnosis-1-reveal")
+    student.commit("12-diagnosis-1", "the padding mask is upside down", 1)
+    expect(student.run("12-diagnosis-1-reveal")).to_contain_text("✗ diagnosis_1: not as you said", timeout=ms(60))
+    head = student.sources["12-check-1"].split("    return ...")[0]
+    tail = "\n\nlesson.check('alone_or_together', alone_or_together)"
+    sleepy = student.write("12-check-1", f"{head}    return True{tail}")
+    expect(sleepy).to_contain_text("✗")
+    expect(sleepy).to_contain_text("patient")
+    wakeful = """    together = model(x, lengths)
+    for seq, length in enumerate(lengths.tolist()):
+        alone = model(x[seq : seq + 1, :length], lengths[seq : seq + 1])
+        if not torch.allclose(alone[0], together[seq, :length], atol=1e-5):
+            return False
+    return True"""
+    expect(student.write("12-check-1", head + wakeful + tail)).to_contain_text("✓")
+    assert lab.errors == []
+
+
 def test_cells_that_run_out_of_order_say_what_to_run(lab):
     student = Student(lab, "01_dims")
     student.run("01-begin")
