@@ -4,6 +4,12 @@ import torch
 
 PREDICTIONS = {
     "greedy": "P EH R AH CH UW T",
+    # by step what stays, as lane and label
+    "be_the_beam": [
+        [[0, "W"], [0, "HH"], [0, "V"]],
+        [[0, "IH"], [1, "W"], [1, "HH"]],
+        [[0, "P"], [1, "IH"], [2, "W"]],
+    ],
     "alpha_0": "W IH P L AE SH",
     "alpha_1": "HH W IH P L AE SH",
     "better": "1 to 20",

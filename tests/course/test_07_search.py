@@ -8,7 +8,8 @@ import pytest
 import torch
 from course.harness import Course
 
-from rfnb.models import beam_search, load_g2p
+import rfnb as rf
+from rfnb.models import beam_search, load_g2p, pronounce
 
 course = Course("07_search")
 
@@ -164,6 +165,18 @@ def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT.get(exercise))
 
 
+def test_the_beam_is_played_by_its_sums_and_not_by_single_labels():
+    model = load_g2p()
+    with rf.record(model=model, kinds="beams") as trace:
+        pronounce(model, "whiplash", beam_size=3)
+    asked = course.lesson.be_the_beam("be_the_beam", trace, steps=3)
+    right = course.solutions.PREDICTIONS["be_the_beam"]
+    asked.answer = right
+    assert asked.passed
+    asked.answer = [right[0], [[0, "IH"], [1, "W"], [2, "IH"]]]  # what each of the three would write
+    assert not asked.passed
+
+
 @pytest.fixture(scope="module")
 def ran():
     return course.executed()
@@ -177,7 +190,7 @@ def test_it_runs_and_every_prediction_has_its_truth(ran):
     assert ran.problems() == []
     truths = {data["exercise"]: data["truth"] for data in ran.records("reveal")}
     for question, answer in course.solutions.PREDICTIONS.items():
-        if not question.startswith("why"):
+        if not question.startswith(("why", "be_the_beam")):
             assert truths[question] == str(answer), question
 
 
@@ -186,6 +199,13 @@ def test_greedy_search_takes_ch_where_the_beam_of_four_ends_with_sh(ran):
     (view,) = ran.shown("beam_view = ")
     assert re.search(r"winner +P EH R AH SH UW T", view)
     assert re.search(r"^4 +0>CH -1\.533 +0>SH -1\.556 \*", view, re.M)  # the fifth step
+
+
+@notebook
+def test_the_beam_by_hand_has_the_survivors_of_the_search(ran):
+    revealed = "".join(ran.shown("by_hand.reveal()"))
+    found = [re.findall(r"■ (\w+)", line) for line in revealed.splitlines() if "lane" in line or "start" in line]
+    assert [label for lane in found for label in lane] == ["W", "HH", "V", "IH", "W", "HH", "P", "IH", "W"]
 
 
 @notebook

@@ -163,10 +163,23 @@ def test_the_slider_goes_through_all_epochs(ran):
 
 
 @notebook
-def test_the_seven_begins_in_its_tone(ran):
-    start = int(ran.truth("seven"))
-    begins, ends = map(int, re.search(r"from frame (\d+) to (\d+)", "".join(ran.shown("seven_guess.reveal("))).groups())
+def test_the_first_five_is_a_peak_in_its_tone(ran):
+    said = "".join(ran.shown("five_guess.reveal("))
+    start, begins, ends = map(
+        int, re.search(r"From frame (\d+) on. Its tone goes from frame (\d+) to (\d+)", said).groups()
+    )
     assert begins - 2 <= start <= ends
+    assert 1 <= int(ran.truth("five")) <= (ends - begins) / 2
+
+
+@notebook
+def test_the_tones_are_painted_where_they_are(ran):
+    (asked,) = [data for data in ran.records() if data.get("exercise") == "by_hand" and data["kind"] != "reveal"]
+    assert "A column is 40 ms" in asked["question"]
+    lines = "".join(ran.shown("by_hand.reveal()")).splitlines()
+    drawn = [re.findall("[■·]", line) for line in lines if "■" in line]
+    painted = [[column for column, cell in enumerate(row) if cell == "■"] for row in drawn]
+    assert painted == course.solutions.PREDICTIONS["by_hand"]
 
 
 @notebook
