@@ -27,7 +27,6 @@ diagnosis = {"A": "softmax over the target", "B": "no scale", "C": "mask after t
 
 PREDICTIONS = {
     "survives": "3",
-    "tea_mask": "9",
     "month": "march",
     "year": "less than half",
     "maps": "about the same in both",

@@ -159,6 +159,12 @@ def test_the_predictions_of_the_solutions_are_what_is_computed(ran):
 
 
 @pytest.mark.notebook
+def test_a_mask_and_an_alignment_are_drawn_in_a_view(ran):
+    assert [data["exercise"] for data in ran.records("mask")] == ["tea_mask"]
+    assert [data["exercise"] for data in ran.records("alignment")] == ["drawn"]
+
+
+@pytest.mark.notebook
 def test_the_padding_has_scores_of_0_before_the_mask_and_no_weight_after_it(ran):
     scores, scaled, hidden, weights = ran.shown("05-panels-cell")
     assert scores.count("+0.0") == scaled.count("+0.0") >= 12 and hidden.count("-inf") == 12
