@@ -76,6 +76,7 @@ def looks_ahead(encode, frames):
 
 
 PREDICTIONS = {
+    "place": [1, 2, 4],
     "count": 56,
     "when": "in a later frame, while it sounds",
     "ahead": "both",

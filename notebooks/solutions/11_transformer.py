@@ -39,6 +39,7 @@ def looks_ahead(weights):
 
 
 PREDICTIONS = {
+    "draw": np.tril(np.ones((5, 5), int)).tolist(),
     "where": "where this letter was read",
     "weakest": "layer 0 head 0",
     "better_loss": "without the mask",

@@ -272,3 +272,9 @@ def test_two_encoders_look_ahead_and_the_difference_says_where(ran):
     assert {name.strip(): where for name, where in found.items()} == {
         "causal_lstm": "nowhere", "with_mean": "in all frames", "with_window": "8 to 9",
     }  # fmt: skip
+
+
+@pytest.mark.notebook
+def test_the_walk_that_is_placed_by_hand_is_the_best_one(ran):
+    rows = [line.split() for line in ran.truth("place").splitlines()[2:]]
+    assert {name: cells.index("■") for name, *cells in rows} == {"C": 1, "E": 2, "G": 4}

@@ -192,3 +192,9 @@ def test_without_the_mask_the_loss_is_lower_and_the_writing_worse(ran):
 @pytest.mark.notebook
 def test_the_broken_cache_differs_from_position_1_on(ran):
     assert "positions that differ: 1 to 16" in ran.printed("11-reveal-first")
+
+
+@pytest.mark.notebook
+def test_the_mask_that_is_drawn_is_the_causal_one(ran):
+    rows = [line.split()[1:] for line in ran.truth("draw").splitlines()[2:]]
+    assert [[cell == "■" for cell in row] for row in rows] == np.tril(np.ones((5, 5), bool)).tolist()
