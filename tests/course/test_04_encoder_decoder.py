@@ -135,8 +135,8 @@ def test_the_predictions_of_the_solutions_are_what_is_computed(ran):
 
 @pytest.mark.notebook
 def test_the_model_with_attention_goes_on_where_it_was(ran):
-    assert "F AH N EH T IH K S" in ran.prose() and "F AH N EH T IH K S" in "".join(ran.shown("04-play-force"))
-    assert "It says F AH N S EH T IH K S" in "".join(ran.shown("04-play-force"))
+    assert "F AH N EH T IH K S" in ran.prose() and "F AH N EH T IH K S" in "".join(ran.shown("04-play-branches"))
+    assert "It says F AH N S EH T IH K S" in "".join(ran.shown("04-play-reveal"))
 
 
 @pytest.mark.notebook
@@ -153,13 +153,13 @@ def test_free_running_says_the_number(ran):
 
 @pytest.mark.notebook
 def test_what_follows_the_wrong_word_is_no_longer_seventeen(ran):
-    said = "".join(ran.shown("04-bias-force"))
+    said = "".join(ran.shown("04-bias-reveal"))
     assert re.search(r"It says four thousand nine hundred (?!seventeen)\w+", said)
 
 
 @pytest.mark.notebook
 def test_the_two_upper_lines_come_together_as_the_ratio_falls(ran):
-    text = ran.shown("04-ratio-measure")[0]
+    text = ran.shown("04-ratio-view")[0]
     lines = {
         label: re.search(rf"{label}.*first (\S+), last (\S+)", text) for label in ("given ref", "free run", "after a w")
     }

@@ -179,13 +179,13 @@ def test_the_students_attention_is_that_of_rf(ran):
 
 @pytest.mark.notebook
 def test_the_model_of_dates_is_right_and_looks_where_the_characters_come_from(ran):
-    assert "2021-03-03" in ran.shown("05-align-train")[-1]
+    assert "2021-03-03" in ran.shown("05-align-view")[-1]
     assert int(re.search(r"(\d+) %", ran.printed("05-align-share-cell"))[1]) >= 90
 
 
 @pytest.mark.notebook
 def test_both_starts_are_as_good_until_the_attention_is_taken_away(ran):
-    text = ran.shown("05-zeros-without")[0]
+    text = ran.shown("05-zeros-without-view")[0]
     ends = {
         start: tuple(map(float, re.search(rf"{start} .*first (\S+), last (\S+)", text).groups()))
         for start in ("encoder", "zeros")
@@ -203,7 +203,7 @@ def test_the_three_versions_have_the_sums_that_the_hints_say(ran):
 
 @pytest.mark.notebook
 def test_without_the_scale_the_gradient_falls_as_keys_grow(ran):
-    text = ran.shown("05-scale-cell")[1]
+    text = ran.shown("05-scale-view")[1]
     (first, last) = map(float, re.search(r"no scale .*first (\S+), last (\S+)", text).groups())
     assert last < first / 5
     (first, last) = map(float, re.search(r"scaled .*first (\S+), last (\S+)", text).groups())

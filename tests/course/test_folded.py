@@ -6,7 +6,7 @@ import pytest
 from course.harness import Course
 
 
-@pytest.mark.parametrize("lesson", ["01_dims", "02_ragged", "03_loops"])
+@pytest.mark.parametrize("lesson", ["01_dims", "02_ragged", "03_loops", "04_encoder_decoder", "05_attention"])
 def test_cells_that_reveal_are_folded_and_others_are_not(lesson):
     cells = [cell for cell in Course(lesson).stored.cells if cell.cell_type == "code"]
     reveal = {cell.id for cell in cells if ".reveal(" in cell.source or cell.source.startswith("reveal(")}
