@@ -311,6 +311,15 @@ def softmax_by_hand(answer):
                 "A softmax does not change if the same number is subtracted from all values. Subtract the largest.",
             )
         check_same(got, rf.softmax(plain + shift, axis=few), what=f"The softmax of values near {shift:.0f}")
+    rows = rf.convert_to_tensor(np.array([[1.0, 2.0], [1001.0, 1002.0]], "float32"), dims=[rf.Dim(2, name="rows"), few])
+    got = call(answer, rows, few)
+    if not bool(np.isfinite(got.numpy()).all()):
+        wrong(
+            "One row is near 0 and the other near 1000: the small one is lost.",
+            [("x", rows.numpy().tolist()), ("got", got.numpy().tolist())],
+            "Each row over the axis has a largest value of its own. Subtract that one, not the largest of all.",
+        )
+    check_same(got, rf.softmax(rows, axis=few), what="The softmax of rows near 0 and near 1000")
 
 
 @exercise(
@@ -358,7 +367,7 @@ def energies(answer):
         answer,
         lambda query, keys, key_dim: rf.matmul(query, keys, reduce=key_dim) / key_dim.size**0.5,
         calls,
-        what="The energies",
+        what="The tensor of energies",
     )
 
 

@@ -360,6 +360,8 @@ def results_of(answer):
 
     for words in ([3], [3, 3], [1, 5, 2], [4, 0, 7, 1]):
         got = call(answer, follow, (10,), list(words))
+        if not isinstance(got, list) and hasattr(got, "__iter__"):
+            got = list(got)
         right = [word + 10 for word in words]
         given = [("words", words), ("start", 10), ("got", got), ("wanted", right)]
         carried, state = [], 10

@@ -5,9 +5,11 @@ import torch
 import rfnb as rf
 from rfnb.models.number_words import NumberModel, batch_of, word_dim
 from rfnb.teaching import call, check_gradient, check_same, exercise, wrong
+from rfnb.teaching.difference import difference
 
-_WORDS = torch.tensor([[4, 28, 2, 27, 17, 0], [21, 2, 0, 9, 9, 9], [6, 0, 9, 9, 9, 9]])
-_LENGTHS = torch.tensor([6, 3, 2])
+# Not by length: an answer that needs the longest first would stop in the notebook.
+_WORDS = torch.tensor([[21, 2, 0, 9, 9, 9], [4, 28, 2, 27, 17, 0], [6, 0, 9, 9, 9, 9]])
+_LENGTHS = torch.tensor([3, 6, 2])
 
 
 @exercise(
@@ -20,9 +22,22 @@ _LENGTHS = torch.tensor([6, 3, 2])
 )
 def decoder_inputs(answer):
     for begin in (5, 0):
-        got = call(answer, _WORDS.clone(), begin)
+        words = _WORDS.clone()
+        got = call(answer, words, begin)
         given = [("words[0]", _WORDS[0].tolist()), ("begin", begin)]
-        if isinstance(got, torch.Tensor) and got.shape == _WORDS.shape:
+        if not isinstance(got, torch.Tensor):
+            wrong(
+                "The result is no torch tensor.",
+                [*given, ("got", type(got).__name__)],
+                "The decoder looks labels up in a table of torch: make them with torch.cat, torch.full_like, slices.",
+            )
+        if got.dtype != _WORDS.dtype:
+            wrong(
+                "The labels have another dtype than the words.",
+                [*given, ("got", got.dtype), ("expected", _WORDS.dtype)],
+                "They are entries of a table, so they stay whole numbers: torch.full_like keeps the dtype.",
+            )
+        if got.shape == _WORDS.shape:
             row = got[0].tolist()
             given.append(("got[0]", row))
             if row == _WORDS[0].tolist():
@@ -37,7 +52,7 @@ def decoder_inputs(answer):
                 wrong("The words are moved, but the first input is not the begin label.", given)
             if row[0] == begin and row[1:] == _WORDS[0, 1:].tolist():
                 wrong("The first word is overwritten, and nothing is moved.", given, "Step 1 is given word 0.")
-        elif isinstance(got, torch.Tensor) and got.shape == (len(_WORDS), _WORDS.shape[1] + 1):
+        elif got.shape == (len(_WORDS), _WORDS.shape[1] + 1):
             wrong(
                 "There is one step too many: the last word is the input of no step.",
                 [("words", tuple(_WORDS.shape)), ("got", tuple(got.shape))],
@@ -48,6 +63,12 @@ def decoder_inputs(answer):
             what="The result",
             given=given[:2],
         )
+        if not torch.equal(words, _WORDS):
+            wrong(
+                "The inputs are right, but the words themselves were changed, too.",
+                [("words[0]", _WORDS[0].tolist()), ("after the call", words[0].tolist())],
+                "The loss compares with them afterwards. Make a new tensor, or begin with words.clone().",
+            )
 
 
 @exercise(
@@ -66,9 +87,10 @@ def decoder_step(answer):
     for step in range(3):
         expected, after = model(label, encoded, state=state, spatial_dim=rf.single_step_dim)
         got = call(answer, model, label, state)
-        if not isinstance(got, tuple) or len(got) != 2:
+        if not isinstance(got, (tuple, list)) or len(got) != 2:
+            many = len(got) if isinstance(got, (tuple, list)) else "one"
             wrong(
-                "It returns one thing.",
+                f"It returns {many} thing{'' if many == 'one' else 's'}.",
                 [("got", type(got).__name__)],
                 "A step returns two: the logits, and the new state.",
             )
@@ -79,7 +101,13 @@ def decoder_step(answer):
                 [("got", type(new).__name__)],
                 "Return (logits, state), the state as model.decoder gives it.",
             )
-        if isinstance(logits, rf.Tensor) and word_dim not in logits.dims:
+        if not isinstance(logits, rf.Tensor):
+            wrong(
+                "The logits are no Tensor of rf.",
+                [("got", type(logits).__name__)],
+                "The search chooses along the dim of words: give what model.output returns.",
+            )
+        if word_dim not in logits.dims:
             wrong(
                 "The result has no dim of words: these are no logits yet.",
                 [("got", list(logits.dims))],
@@ -90,8 +118,9 @@ def decoder_step(answer):
                 f"Step {step}: the state that comes back is the one that went in.",
                 rule="The decoder would be at its first step for ever. model.decoder returns the new state too.",
             )
-        if rf.Tensor is type(logits) and _sums_to_one(logits):
-            wrong("These are probabilities.", rule="The loss and the search take logits, as model.output gives them.")
+        for made, what in ((logits, "probabilities"), (rf.exp(logits), "log probabilities")):
+            if _sums_to_one(made):
+                wrong(f"These are {what}.", rule="The loss and the search take logits, as model.output gives them.")
         check_same(logits, expected, what=f"Step {step}: the tensor of logits")
         check_same(new.h, after.h, what=f"The state h after step {step}")
         check_same(new.c, after.c, what=f"The state c after step {step}")
@@ -125,7 +154,10 @@ def masked_loss(answer):
     true = _reference_loss(logits, _WORDS, _LENGTHS)
     each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), _WORDS, reduction="none")
     real = torch.arange(6) < _LENGTHS[:, None]
-    got = call(answer, logits.clone().requires_grad_(), _WORDS.clone(), _LENGTHS.clone())
+    leaf = logits.clone().requires_grad_()
+    got = call(
+        answer, leaf * 1, _WORDS.clone(), _LENGTHS.clone()
+    )  # no leaf, as those of a model: they may be overwritten
     value = torch.as_tensor(got).detach()
     if value.numel() != 1:
         wrong(
@@ -158,7 +190,7 @@ def masked_loss(answer):
                 [("padding of logits", garbage), ("got", f"{found:.4f}"), ("expected", f"{true:.4f}")],
                 "0 times NaN is NaN: leave the padding out, instead of multiplying it by 0.",
             )
-    check_gradient(got, {}) if isinstance(got, torch.Tensor) else wrong(
+    check_gradient(got, {"the logits": leaf}) if isinstance(got, torch.Tensor) else wrong(
         "The result is no tensor.", [("got", type(got).__name__)], "backward() needs one: no .item(), no float()."
     )
 
@@ -172,26 +204,23 @@ def masked_loss(answer):
     ],
 )
 def last_output(answer):
-    outputs = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1))
-    lengths = torch.tensor([4, 2, 1])
-    expected = torch.stack([outputs[i, n - 1] for i, n in enumerate(lengths)])
-    got = call(answer, outputs.clone(), lengths.clone())
-    if isinstance(got, torch.Tensor) and got.shape == expected.shape:
-        real = torch.arange(4) < lengths[:, None]
+    for sizes in ([2, 4, 1], [1, 6]):
+        lengths = torch.tensor(sizes)
+        outputs = torch.randn(len(sizes), max(sizes), 5, generator=torch.Generator().manual_seed(1))
+        expected = torch.stack([outputs[i, n - 1] for i, n in enumerate(sizes)])
+        rows, shown = torch.arange(len(sizes)), [("lengths", sizes)]
+        got = call(answer, outputs.clone(), lengths.clone())
+        real = torch.arange(max(sizes)) < lengths[:, None]
         for mistake, what, rule in (
             (outputs[:, -1], "This is the output at the last position of the array: for short sequences that is padding.",
-            "Sequence 1 has 2 positions; its last one is position 1."),
-            (outputs[torch.arange(3), lengths.clamp(max=3)], "This is one position too far.", "The last of n is n - 1."),
+            f"Sequence 0 has length {sizes[0]}; its last position is {sizes[0] - 1}."),
+            (outputs[rows, lengths.clamp(max=max(sizes) - 1)], "This is one position too far.", "The last of n is n - 1."),
             (outputs[:, 0], "This is the first output of each sequence.", "The last real one is asked for."),
             ((outputs * real[..., None]).sum(1) / lengths[:, None], "This is the mean over the real positions.",
             "The last real one is asked for."),
+            (outputs[:, lengths - 1], "It takes the positions of all sequences from each of them.",
+            "outputs[:, lengths - 1] pairs every row with every length; give the rows as an index too."),
         ):  # fmt: skip
-            if torch.allclose(got, mistake, atol=1e-5):
-                wrong(what, [("lengths", lengths.tolist())], rule)
-    elif isinstance(got, torch.Tensor) and got.shape == (3, 3, 5):
-        wrong(
-            "It takes all three positions of each sequence.",
-            [("got", tuple(got.shape)), ("expected", (3, 5))],
-            "outputs[:, lengths - 1] pairs every row with every length; give the rows as an index too.",
-        )
-    check_same(got, expected, what="The result", given=[("lengths", lengths.tolist())])
+            if difference(got, mistake) is None:
+                wrong(what, shown, rule)
+        check_same(got, expected, what="The result", given=shown)

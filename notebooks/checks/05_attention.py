@@ -3,8 +3,12 @@
 import torch
 
 from rfnb.teaching import call, check_gradient, check_same, exercise, wrong
+from rfnb.teaching.difference import difference
 
 _LENGTHS = torch.tensor([5, 3])
+_OTHER_LENGTHS = torch.tensor(
+    [2, 4, 1]
+)  # of further inputs, whose sizes all differ from the first, and not the longest first
 
 
 def _random(*shape, seed=1):
@@ -12,12 +16,34 @@ def _random(*shape, seed=1):
 
 
 _QUERY, _KEYS, _VALUES, _V = _random(2, 4, 16), _random(2, 5, 16, seed=2), _random(2, 5, 6, seed=3), _random(16, seed=4)
-_REAL = (torch.arange(5) < _LENGTHS[:, None])[:, None]  # (batch, 1, source)
+_OTHERS = _random(3, 2, 9, seed=6), _random(3, 4, 9, seed=7), _random(3, 4, 7, seed=8), _random(9, seed=9)
 
 
-def _reference(scores):
-    weights = scores.masked_fill(~_REAL, -torch.inf).softmax(-1)
-    return weights @ _VALUES, weights
+def _real(lengths):
+    """(batch, 1, source)"""
+    return (torch.arange(int(lengths.max())) < lengths[:, None])[:, None]
+
+
+_REAL = _real(_LENGTHS)
+
+
+def _reference(scores, values=_VALUES, lengths=_LENGTHS):
+    weights = scores.masked_fill(~_real(lengths), -torch.inf).softmax(-1)
+    return weights @ values, weights
+
+
+def _same(got, other):
+    return difference(got, other, 1e-5) is None
+
+
+def _need_torch(got):
+    """What follows in the notebook goes on with it in torch."""
+    if not isinstance(got, torch.Tensor):
+        wrong(
+            "The result is no torch tensor.",
+            [("got", type(got).__name__)],
+            "Stay with torch: @, transpose, masked_fill, softmax. Gradients come back through them.",
+        )
 
 
 @exercise(
@@ -32,23 +58,23 @@ def scaled_scores(answer):
     got = call(answer, _QUERY.clone(), _KEYS.clone())
     plain = _QUERY @ _KEYS.transpose(1, 2)
     expected = plain / 4
-    if isinstance(got, torch.Tensor):
-        if got.shape == (2, 5, 4):
-            wrong(
-                "It is turned: (batch, source, target).",
-                [("got", tuple(got.shape)), ("expected", (2, 4, 5))],
-                "A row is of a target position, which asks.",
-            )
-        for mistake, what, rule in (
-            (plain, "These are the dot products, without the scale.", "Divide by the square root of the size of a key."),
-            (plain / 16, "It is divided by the size of a key.", "By its square root: that is how the spread of a dot product grows."),
-            (plain * 4, "It is multiplied by the square root of the size.", "Divide by it."),
-            (plain / 5**0.5, "It is divided by the root of the number of source positions.",
-                "By that of the size of a key, the dim that is summed over."),
-            (expected.softmax(-1), "These are weights already.", "The softmax comes later, after the mask."),
-        ):  # fmt: skip
-            if got.shape == mistake.shape and torch.allclose(got, mistake, atol=1e-5):
-                wrong(what, [("size of a key", 16)], rule)
+    _need_torch(got)
+    if got.shape == (2, 5, 4):
+        wrong(
+            "It is turned: (batch, source, target).",
+            [("got", tuple(got.shape)), ("expected", (2, 4, 5))],
+            "A row is of a target position, which asks.",
+        )
+    for mistake, what, rule in (
+        (plain, "These are the dot products, without the scale.", "Divide by the square root of the size of a key."),
+        (plain / 16, "It is divided by the size of a key.", "By its square root: that is how the spread of a dot product grows."),
+        (plain * 4, "It is multiplied by the square root of the size.", "Divide by it."),
+        (plain / 5**0.5, "It is divided by the root of the number of source positions.",
+            "By that of the size of a key, the dim that is summed over."),
+        (expected.softmax(-1), "These are weights already.", "The softmax comes later, after the mask."),
+    ):  # fmt: skip
+        if _same(got, mistake):
+            wrong(what, [("size of a key", 16)], rule)
     check_same(got, expected, what="The result")
     other = call(answer, _QUERY[..., :4], _KEYS[..., :4])
     check_same(other, _QUERY[..., :4] @ _KEYS[..., :4].transpose(1, 2) / 2, what="With keys of size 4, the result")
@@ -63,33 +89,36 @@ def scaled_scores(answer):
     ],
 )
 def masked_scores(answer):
-    scores = _random(2, 4, 5, seed=5)
-    got = call(answer, scores.clone(), _LENGTHS.clone())
-    expected = scores.masked_fill(~_REAL, -torch.inf)
-    if isinstance(got, torch.Tensor) and got.shape == expected.shape:
-        padding = (~_REAL).expand_as(scores)
-        if torch.equal(got, scores):
-            wrong("Nothing is masked.", [("lengths", _LENGTHS.tolist())])
-        if bool((got[padding] == 0).all()):
-            wrong(
-                "The scores of the padding are 0.",
-                rule="A score of 0 gets weight too: e to the power of 0 is 1. Only minus infinity gets none.",
-            )
-        if torch.equal(got, scores.masked_fill(_REAL, -torch.inf)):
-            wrong("It is the wrong way round: what is real is masked.", [("lengths", _LENGTHS.tolist())])
-        if torch.equal(got, scores.masked_fill(torch.arange(5) > _LENGTHS[:, None, None], -torch.inf)):
-            wrong(
-                "One position of padding is left: position 3 of the sequence of length 3.",
-                rule="Positions count from 0, so those from length on are padding.",
-            )
-        if bool(torch.isnan(got).any()):
-            wrong(
-                "There is NaN in the result.",
-                rule="0 times infinity is NaN. Choose by the mask instead of multiplying by it.",
-            )
-        if bool((got[padding] < -1e4).all()):
-            got = got.masked_fill(padding, -torch.inf)  # a large negative number gets weight 0 in float32 too
-    check_same(got, expected, what="The result", given=[("lengths", _LENGTHS.tolist())])
+    for lengths, scores in ((_LENGTHS, _random(2, 4, 5, seed=5)), (_OTHER_LENGTHS, _random(3, 2, 4, seed=6))):
+        given, real = [("lengths", lengths.tolist())], _real(lengths)
+        source = torch.arange(scores.shape[-1])
+        got = call(answer, scores.clone(), lengths.clone())
+        _need_torch(got)
+        expected = scores.masked_fill(~real, -torch.inf)
+        if got.shape == expected.shape:
+            padding = (~real).expand_as(scores)
+            if _same(got, scores):
+                wrong("Nothing is masked.", given)
+            if bool((got[padding] == 0).all()):
+                wrong(
+                    "The scores of the padding are 0.",
+                    rule="A score of 0 gets weight too: e to the power of 0 is 1. Only minus infinity gets none.",
+                )
+            if _same(got, scores.masked_fill(real, -torch.inf)):
+                wrong("It is the wrong way round: what is real is masked.", given)
+            if _same(got, scores.masked_fill(source > lengths[:, None, None], -torch.inf)):
+                wrong(
+                    f"One position of padding is left: position {lengths[-1]} of the sequence of length {lengths[-1]}.",
+                    rule="Positions count from 0, so those from length on are padding.",
+                )
+            if bool(torch.isnan(got).any()):
+                wrong(
+                    "There is NaN in the result.",
+                    rule="0 times infinity is NaN. Choose by the mask instead of multiplying by it.",
+                )
+            if bool((got[padding] < -1e4).all()):
+                got = got.masked_fill(padding, -torch.inf)  # a large negative number gets weight 0 in float32 too
+        check_same(got, expected, what="The result", given=given)
 
 
 @exercise(
@@ -102,8 +131,13 @@ def masked_scores(answer):
     points=2,
 )
 def dot_attention(answer):
-    scores = _QUERY @ _KEYS.transpose(1, 2) / 4
-    _check_attention(answer, scores, (_QUERY, _KEYS, _VALUES), "scale", scores * 4)
+    def scores_of(query, keys):
+        return query @ keys.transpose(1, 2) / keys.shape[-1] ** 0.5
+
+    plain = _QUERY @ _KEYS.transpose(1, 2)
+    _check_attention(
+        answer, scores_of, 3, [(plain, "The scale is missing.", "Divide by the root of the size of a key.")]
+    )
 
 
 @exercise(
@@ -116,55 +150,64 @@ def dot_attention(answer):
     points=2,
 )
 def additive_attention(answer):
-    pairs = _QUERY[:, :, None] + _KEYS[:, None]
-    scores = torch.tanh(pairs) @ _V
-    without = pairs @ _V
-    _check_attention(answer, scores, (_QUERY, _KEYS, _VALUES, _V), "tanh", without)
-    got = _pair(call(answer, _QUERY.clone(), _KEYS.clone(), _VALUES.clone(), _V.clone(), _LENGTHS.clone()))
-    check_same(got[0], _reference(scores)[0], what="The context")
+    def scores_of(query, keys, v):
+        return torch.tanh(query[:, :, None] + keys[:, None]) @ v
+
+    scores, pairs = scores_of(_QUERY, _KEYS, _V), _QUERY[:, :, None] + _KEYS[:, None]
+    mistakes = [
+        (pairs @ _V, "The tanh is missing.", "It stands between the sum of query and key, and the product with v."),
+        (scores / 4, "The scores are scaled.", "Additive attention has no scale: tanh keeps its numbers small."),
+        (torch.tanh(pairs @ _V), "The tanh comes after the product with v.", "v · tanh(q + k)"),
+    ]
+    _check_attention(answer, scores_of, 4, mistakes)
 
 
-def _check_attention(answer, scores, given, missing, without):
-    """Compare with the weights of these scores; `without` are the scores of who forgot what is `missing`."""
+def _check_attention(answer, scores_of, count, mistakes):
+    """Compare with the weights of `scores_of`, which gets all inputs but the values; `mistakes` are other scores."""
+    given = (_QUERY, _KEYS, _VALUES, _V)[:count]
+    scores = scores_of(_QUERY, _KEYS, *given[3:])
     context, weights = _reference(scores)
     inputs = [one.clone().requires_grad_() for one in given]
     got_context, got = _pair(call(answer, *inputs, _LENGTHS.clone()))
-    if (
-        isinstance(got, torch.Tensor)
-        and got.shape == context.shape
-        and isinstance(got_context, torch.Tensor)
-        and got_context.shape == weights.shape
-    ):
+    for each in (got_context, got):
+        _need_torch(each)
+    if got.shape == context.shape and got_context.shape == weights.shape:
         wrong("They are in the wrong order.", rule="Return (context, weights).")
-    if isinstance(got, torch.Tensor) and got.shape == weights.shape:
-        seen = got.detach()
-        if bool(torch.isnan(seen).any()):
-            wrong("There is NaN in the weights.", rule="A row with nothing but minus infinity, or 0 times infinity.")
+    if got.shape == weights.shape:
         after = scores.softmax(-1).masked_fill(~_REAL, 0)
+        over_target = scores.masked_fill(~_REAL, -torch.inf).softmax(1)  # NaN where all of a column is padding
+        sums = [("sums of rows", [round(x, 2) for x in got.detach()[1].sum(-1).tolist()])]
         for mistake, what, rule in (
             (scores.softmax(-1), "There is no mask: padding gets weight.", "Sequence 1 has 3 of 5 positions."),
             (after, "The mask comes after the softmax: the rows of sequence 1 do not sum to 1.", "Mask the scores, then take the softmax."),
             (scores.masked_fill(~_REAL, 0).softmax(-1), "The scores of the padding are 0, which gets weight too.", "Only -inf gets none."),
-            (scores.masked_fill(~_REAL, -torch.inf).softmax(1), "The softmax is over the target: the columns sum to 1, not the rows.",
+            (over_target.nan_to_num(), "The softmax is over the target: the columns sum to 1, not the rows.",
                 "Each target position has shares of the source: softmax(-1)."),
-            (_reference(without)[1], f"The {missing} is missing.", ""),
+            *((_reference(other)[1], what, rule) for other, what, rule in mistakes),
         ):  # fmt: skip
-            same = torch.allclose(torch.nan_to_num(seen), torch.nan_to_num(mistake), atol=1e-5)
-            if same:
-                wrong(what, [("sums of rows", [round(x, 2) for x in seen[1].sum(-1).tolist()])], rule)
+            if _same(got.nan_to_num(), mistake):
+                wrong(what, sums, rule)
+        if bool(torch.isnan(got).any()):
+            wrong("There is NaN in the weights.", rule="A row with nothing but minus infinity, or 0 times infinity.")
     check_same(got, weights, what="The tensor of weights")
     check_same(got_context, context, what="The context")
     dirty = [one.detach().clone() for one in given]
     for index in (1, 2):
         dirty[index][~_REAL[:, 0]] = 777.0
     again, _ = _pair(call(answer, *dirty, _LENGTHS.clone()))
-    if not torch.allclose(torch.as_tensor(again), context, atol=1e-4):
+    if difference(again, context) is not None:
         wrong(
             "The context changes with what is in the padding.",
             rule="Its weights are exactly 0, and its scores take no part in the softmax: mask before it.",
         )
     names = ("the queries", "the keys", "the values", "v")
     check_gradient(got_context, dict(zip(names, inputs)))
+    others = _OTHERS[:count]
+    got_context, got = _pair(call(answer, *(one.clone() for one in others), _OTHER_LENGTHS.clone()))
+    context, weights = _reference(scores_of(*others[:2], *others[3:]), others[2], _OTHER_LENGTHS)
+    sizes = [("query", tuple(others[0].shape)), ("keys", tuple(others[1].shape)), ("lengths", _OTHER_LENGTHS.tolist())]
+    check_same(got, weights, what="With other sizes, the tensor of weights", given=sizes)
+    check_same(got_context, context, what="With other sizes, the context", given=sizes)
 
 
 def _pair(got):

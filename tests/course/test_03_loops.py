@@ -170,6 +170,10 @@ RIGHT = {
         )
     },
     "read": {"a body that is recorded": recorded},
+    "results_of": {
+        "an array": lambda follow, start, words: torch.tensor([follow(one, start)[0] for one in words]).numpy(),
+        "one after the other": lambda follow, start, words: (follow(one, start)[0] for one in words),
+    },
     "counting_unit": {"a number of NumPy": torch.tensor(2).numpy()},
     "final_state": {"row by row": by_rows},
 }

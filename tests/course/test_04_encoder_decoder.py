@@ -51,6 +51,17 @@ def multiplied(logits, words, lengths):
     return (each * real).sum() / lengths.sum()
 
 
+def sorted_only(logits, words, lengths):
+    real = [torch.nn.utils.rnn.pack_padded_sequence(each, lengths, batch_first=True).data for each in (logits, words)]
+    return torch.nn.functional.cross_entropy(*real)
+
+
+def overwritten(logits, words, lengths):
+    padding = torch.arange(words.shape[1]) >= lengths[:, None]
+    logits[padding], words[padding] = 0.0, -100
+    return torch.nn.functional.cross_entropy(logits.transpose(1, 2), words)
+
+
 def by_hand(logits, words, lengths):
     rows = [-logits[i, :n].log_softmax(-1)[torch.arange(n), words[i, :n]] for i, n in enumerate(lengths.tolist())]
     return torch.cat(rows).mean()
@@ -63,6 +74,9 @@ WRONG = {
         "the first input is not the begin label": lambda words, begin: words.roll(1, 1),
         "one step too many": lambda words, begin: torch.cat([torch.full_like(words[:, :1], begin), words], 1),
         "The first word is overwritten": lambda words, begin: words.index_fill(1, torch.tensor([0]), begin),
+        "The result is no torch tensor": lambda words, begin: shifted(words, begin).tolist(),
+        "The labels have another dtype": lambda words, begin: shifted(words, begin).float(),
+        "the words themselves were changed": lambda words, begin: words.copy_(shifted(words, begin)),
         "decoder_inputs raises": lambda words, begin: [begin, *words[:, :-1] + "a"],
     },
     "decoder_step": {
@@ -78,6 +92,15 @@ WRONG = {
             rf.softmax(step(model, label, state)[0], axis=model.output.out_dim),
             step(model, label, state)[1],
         ),
+        "These are log probabilities": lambda model, label, state: (
+            rf.log_softmax(step(model, label, state)[0], axis=model.output.out_dim),
+            step(model, label, state)[1],
+        ),
+        "The logits are no Tensor of rf": lambda model, label, state: (
+            step(model, label, state)[0].raw_tensor,
+            step(model, label, state)[1],
+        ),
+        "It returns 3 things": lambda model, label, state: (*step(model, label, state), label),
         "The second result is no state": lambda model, label, state: step(model, label, state)[::-1],
     },
     "masked_loss": {
@@ -86,14 +109,18 @@ WRONG = {
         "This is the sum over the real words": summed,
         "This is a mean of means": mean_of_means,
         "changes with what is in the padding": multiplied,
+        "must be sorted": sorted_only,
         "The sign is wrong": lambda *given: -by_hand(*given),
         "The result is no tensor": lambda *given: by_hand(*given).item(),
     },
     "last_output": {
         "at the last position of the array": lambda outputs, lengths: outputs[:, -1],
-        "one position too far": lambda outputs, lengths: outputs[torch.arange(3), lengths.clamp(max=3)],
-        "all three positions of each sequence": lambda outputs, lengths: outputs[:, lengths - 1],
+        "one position too far": lambda outputs, lengths: outputs[
+            torch.arange(len(outputs)), lengths.clamp(max=outputs.shape[1] - 1)
+        ],
+        "the positions of all sequences from each of them": lambda outputs, lengths: outputs[:, lengths - 1],
         "This is the first output": lambda outputs, lengths: outputs[:, 0],
+        "shape mismatch": lambda outputs, lengths: outputs[torch.arange(3), lengths - 1],
     },
 }
 
@@ -101,9 +128,14 @@ RIGHT = {
     "decoder_inputs": {"with pad": lambda words, begin: torch.nn.functional.pad(words[:, :-1], (1, 0), value=begin)},
     "decoder_step": {"by the model's own call": lambda model, label, state: model(
         label, None, state=state, spatial_dim=rf.single_step_dim
-    )},
-    "masked_loss": {"by hand": by_hand},
-    "last_output": {"with gather": lambda outputs, lengths: outputs.gather(
+    ), "as a list": lambda *given: list(step(*given))},
+    "masked_loss": {
+        "by hand": by_hand,
+        "in float64": lambda logits, words, lengths: by_hand(logits.double(), words, lengths),
+        "overwritten in place": overwritten,
+    },
+    "last_output": {"in float64": lambda outputs, lengths: outputs.double()[torch.arange(len(outputs)), lengths - 1],
+    "with gather": lambda outputs, lengths: outputs.gather(
         1, (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])
     ).squeeze(1)},
 }  # fmt: skip

@@ -44,6 +44,11 @@ def over_the_target(query, keys, values, lengths):
     return weights @ values, weights
 
 
+def undefined_columns(query, keys, values, lengths):
+    weights = masked(scores_of(query, keys), lengths).softmax(1)
+    return weights @ values, weights
+
+
 def zero_scores(query, keys, values, lengths):
     scores = scores_of(query, keys)
     weights = scores.masked_fill(padding_of(scores, lengths), 0).softmax(-1)
@@ -75,6 +80,7 @@ WRONG = {
         "the number of source positions": lambda query, keys: query @ keys.transpose(1, 2) / keys.shape[1] ** 0.5,
         "These are weights already": lambda query, keys: scores_of(query, keys).softmax(-1),
         "With keys of size 4": lambda query, keys: query @ keys.transpose(1, 2) / 4,
+        "no torch tensor": lambda query, keys: scores_of(query, keys).numpy(),
         "scaled_scores raises": lambda query, keys: query @ keys,
     },
     "masked_scores": {
@@ -82,12 +88,17 @@ WRONG = {
         "The scores of the padding are 0": lambda scores, lengths: scores * ~padding_of(scores, lengths),
         "the wrong way round": lambda scores, lengths: scores.masked_fill(~padding_of(scores, lengths), -torch.inf),
         "One position of padding is left": lambda scores, lengths: masked(scores, lengths + 1),
+        "no torch tensor": lambda scores, lengths: masked(scores, lengths).tolist(),
         "There is NaN": lambda scores, lengths: scores + padding_of(scores, lengths) * -torch.inf,
     },
     "dot_attention": {
         "There is no mask": unmasked,
         "The mask comes after the softmax": masked_after,
         "The softmax is over the target": over_the_target,
+        "the columns sum to 1, not the rows": undefined_columns,
+        "With other sizes": lambda query, keys, values, lengths: attend(
+            query @ keys.transpose(1, 2) / 4, values, lengths
+        ),
         "The scores of the padding are 0": zero_scores,
         "The scale is missing": lambda query, keys, values, lengths: attend(
             query @ keys.transpose(1, 2), values, lengths
@@ -100,6 +111,12 @@ WRONG = {
     "additive_attention": {
         "The tanh is missing": lambda query, keys, values, v, lengths: attend(
             (query[:, :, None] + keys[:, None]) @ v, values, lengths
+        ),
+        "The scores are scaled": lambda query, keys, values, v, lengths: attend(
+            torch.tanh(query[:, :, None] + keys[:, None]) @ v / keys.shape[-1] ** 0.5, values, lengths
+        ),
+        "after the product with v": lambda query, keys, values, v, lengths: attend(
+            torch.tanh((query[:, :, None] + keys[:, None]) @ v), values, lengths
         ),
         "There is no mask": lambda query, keys, values, v, lengths: additive(
             query, keys, values, v, torch.full_like(lengths, keys.shape[1])
@@ -119,12 +136,20 @@ WRONG = {
 }
 
 RIGHT = {
-    "scaled_scores": {"scaled before": lambda query, keys: (query * keys.shape[-1] ** -0.5) @ keys.mT},
+    "scaled_scores": {"in float64": lambda query, keys: scores_of(query.double(), keys.double()),
+    "scaled before": lambda query, keys: (query * keys.shape[-1] ** -0.5) @ keys.mT},
     "masked_scores": {
+        "in place": lambda scores, lengths: scores.masked_fill_(padding_of(scores, lengths), -torch.inf),
+        "in float64": lambda scores, lengths: masked(scores.double(), lengths),
         "a large number": lambda scores, lengths: scores.masked_fill(padding_of(scores, lengths), -1e9),
         "added": lambda scores, lengths: scores + torch.where(padding_of(scores, lengths), -torch.inf, 0.0),
     },
-    "dot_attention": {"by einsum": by_einsum},
+    "dot_attention": {
+        "by einsum": by_einsum,
+        "in float64": lambda query, keys, values, lengths: attend(
+            scores_of(query.double(), keys.double()), values.double(), lengths
+        ),
+    },
     "additive_attention": {"by einsum": lambda query, keys, values, v, lengths: attend(
         torch.einsum("btsk,k->bts", (query.unsqueeze(2) + keys.unsqueeze(1)).tanh(), v), values, lengths
     )},
