@@ -1,6 +1,8 @@
-"""Cells that reveal an answer are folded: their code has the truth and why it is so."""
+"""Cells that reveal an answer, or judge one that is drawn, are folded: their code has the truth and why it is so."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from course.harness import Course
@@ -9,7 +11,8 @@ from course.harness import Course
 @pytest.mark.parametrize("lesson", ["01_dims", "02_ragged", "03_loops", "04_encoder_decoder", "05_attention"])
 def test_cells_that_reveal_are_folded_and_others_are_not(lesson):
     cells = [cell for cell in Course(lesson).stored.cells if cell.cell_type == "code"]
-    reveal = {cell.id for cell in cells if ".reveal(" in cell.source or cell.source.startswith("reveal(")}
+    tells = re.compile(r"\.reveal\(|^reveal\(|lesson\.(draw_mask|place_alignment)\(")
+    reveal = {cell.id for cell in cells if tells.search(cell.source)}
     folded = {cell.id for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")}
     makes_the_puzzles = {"01-puzzle-tools"}
     assert folded == reveal - makes_the_puzzles
