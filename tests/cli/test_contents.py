@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cli.command import ROOT
+from lesson_minutes import minutes
 
 from rfnb.cli import course
 
@@ -35,16 +36,6 @@ def title(notebook: Path) -> str:
     return heading[1].strip()
 
 
-def minutes(lesson: str) -> int:
-    """The sum of the column "minutes" of the teacher's page."""
-    lines = (ROOT / "docs/teaching" / f"{lesson}.md").read_text().splitlines()
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    column = next(row.index("minutes") for row in table if "minutes" in row)
-    found = [row[column] for row in table if len(row) > column and row[column].isdecimal()]
-    assert found, f"docs/teaching/{lesson}.md has a table with a column of minutes"
-    return sum(map(int, found))
-
-
 def rows(text: str) -> list[tuple[str, str]]:
     """The notebooks of a table of contents: (words of the link, name of the file)."""
     return [(words, target) for words, target in LINK.findall(text) if target.endswith(".ipynb")]
@@ -67,7 +58,10 @@ def test_a_lesson_takes_the_minutes_that_its_teacher_counts():
     text = CONTENTS.read_text()
     said = dict(re.findall(r"\(((?!00)\d\d_\w+)\.ipynb\).*\| (\d+) \|$", text, re.MULTILINE))
     lessons = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb") if not path.name.startswith("00"))
-    assert {lesson: int(number) for lesson, number in said.items()} == {lesson: minutes(lesson) for lesson in lessons}
+    pages = {lesson: (ROOT / "docs/teaching" / f"{lesson}.md").read_text() for lesson in lessons}
+    assert {lesson: int(number) for lesson, number in said.items()} == {
+        name: minutes(page) for name, page in pages.items()
+    }
 
 
 def imported(page: Path) -> set[str]:
