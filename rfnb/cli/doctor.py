@@ -29,6 +29,7 @@ examples:
 
 exit status: 0 if all that rfnb needs is there, 1 if something is not.
 """
+_PACKAGE = Path(course.__file__).parents[1]
 
 
 class Found(NamedTuple):
@@ -46,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the report."""
-    found = [Found("ok", "rfnb", version()), Found("ok", "Python", platform.python_version())]
-    found += [*needed(), *inside()]
+    found = [itself(), Found("ok", "Python", platform.python_version()), *needed(), *inside()]
     found += [look() for look in (_cuda, _dot, _kenlm, _cmudict, _transformers, _chromium)]
     width = max(len(one.what) for one in found)
     for one in found:
@@ -59,9 +59,20 @@ def run(options: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
+def itself() -> Found:
+    """The package. Without an installation nothing says what it needs, so nothing of that can be called complete."""
+    if _requirements() is not None:
+        return Found("ok", "rfnb", version())
+    root = _PACKAGE.parent
+    fix = f"pip install -e '{root}'" if (root / "pyproject.toml").is_file() else "pip install rfnb"
+    return Found(
+        "BAD", "rfnb", f"is not installed, only found in {root}; the packages that it needs are not looked for.", fix
+    )
+
+
 def needed() -> Iterator[Found]:
     """The packages that rfnb asks for, with what is installed of them."""
-    for line in _requirements():
+    for line in _requirements() or []:
         name, asked = re.fullmatch(r"([\w.-]+)\s*(.*)", line.partition(";")[0].strip()).groups()  # type: ignore[union-attr]
         try:
             there = metadata.version(name)
@@ -91,7 +102,7 @@ def fits(there: str, asked: str) -> bool:
 
 def inside() -> Iterator[Found]:
     """The parts of the package itself."""
-    static = Path(course.__file__).parents[1] / "viz" / "static"
+    static = _PACKAGE / "viz" / "static"
     bundle = all((static / name).is_file() for name in ("rfnb.js", "rfnb.css", "rfnb-static.js"))
     again = "pip install --force-reinstall --no-deps rfnb"
     yield (
@@ -105,11 +116,12 @@ def inside() -> Iterator[Found]:
         yield Found("BAD", "course", "is not there; everything but rfnb lab works.", again)
 
 
-def _requirements() -> list[str]:
+def _requirements() -> list[str] | None:
+    """The lines of what rfnb needs; None: it is not installed."""
     try:
         return [line for line in metadata.requires("rfnb") or [] if "extra ==" not in line]
     except metadata.PackageNotFoundError:
-        return []
+        return None
 
 
 def _without(name: str) -> str:

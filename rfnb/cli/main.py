@@ -91,6 +91,9 @@ def _sentence(error: Exception) -> str:
     """The error in words."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{Path(os.fsdecode(error.filename))}: {error.strerror}."
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "rfnb":
+        missing = error.name.partition(".")[0]
+        return f"the package {missing} is not installed.\n`rfnb doctor` says what is missing here, and what to type."
     if isinstance(error, (Failed, OSError, ValueError, ImportError)) and str(error):
         return str(error)
     return f"{type(error).__name__}: {error}\nThat is a fault of rfnb. `rfnb --traceback ...` shows where it is."

@@ -118,3 +118,12 @@ def test_the_script_and_the_module_are_the_same_command():
 
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"rfnb": "rfnb.cli.main:main"}
+
+
+def test_a_package_that_is_missing_is_named_with_the_command_that_looks_for_all(tmp_path):
+    run = rfnb("g2p", "cat", cwd=tmp_path, hidden=("safetensors",))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == (
+        "rfnb g2p: the package safetensors is not installed.\n"
+        "`rfnb doctor` says what is missing here, and what to type.\n"
+    )

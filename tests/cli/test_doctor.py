@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from cli.command import rfnb
+from cli.command import ROOT, rfnb
 from waiting import LONG
 
 import rfnb as rf
 from rfnb.cli import doctor
+from rfnb.cli.main import main
 
 WITHOUT = {
     "CUDA": "no GPU here. Everything runs on the CPU, and the whole course is made for it.",
@@ -103,3 +104,18 @@ def test_the_flow_of_dims_is_drawn_without_dot_as_the_report_says(monkeypatch, t
         "Without it the boxes are placed too, in layers, with more crossing lines.\n"
         "    rf.viz.flow(trace)    # or: apt-get install graphviz"
     )
+
+
+def test_an_rfnb_that_was_not_installed_is_bad_since_nobody_knows_what_it_needs(monkeypatch, capsys):
+    def requires(name):
+        raise doctor.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor.metadata, "requires", requires)
+    assert main(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    assert printed.endswith("\n1 of these have to be mended.\n")
+    assert report(printed)["rfnb"] == (
+        "BAD",
+        f"is not installed, only found in {ROOT}; the packages that it needs are not looked for.",
+    )
+    assert f"pip install -e '{ROOT}'" in printed
