@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the pronunciations; 1 if a word has none."""
     if options.best is not None and options.best > options.beam:
-        options.parser.error(f"--best {options.best} is more than the search keeps: --beam {options.best}")
+        options.parser.error(
+            f"--best {options.best} is more than the search keeps, {options.beam}; give --beam {options.best}, too"
+        )
     words = _words(options)
     from rfnb.models.g2p_checkpoint import load_g2p
 

@@ -64,7 +64,7 @@ def test_a_wrong_beam_is_wrong_usage(tmp_path):
     assert none.stderr.endswith("rfnb g2p: error: argument --beam: a number from 1 to 1000, not '0'\n")
     more = rfnb("g2p", "cat", "--beam", 2, "--best", 3, cwd=tmp_path)
     assert more.returncode == 2
-    assert more.stderr.endswith("rfnb g2p: error: --best 3 is more than the search keeps: --beam 3\n")
+    assert more.stderr.endswith("rfnb g2p: error: --best 3 is more than the search keeps, 2; give --beam 3, too\n")
 
 
 def test_the_page_has_the_search_of_each_word_and_asks_for_nothing(tmp_path):
