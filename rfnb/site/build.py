@@ -41,6 +41,7 @@ def build(
     Raises:
         ModuleNotFoundError: Without Sphinx, MyST-NB and Furo.
         FileExistsError: The folder has files, and is no site.
+        NotADirectoryError: It is a file, or below one.
         SiteError: A notebook fails, a link leads nowhere, a formula cannot be shown.
     """
     need("site")
@@ -95,6 +96,11 @@ def need(what: str) -> None:
 
 
 def _check_folder(folder: Path) -> None:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(
+            f"site: {there} is a file, and the pages go into a folder.\nTake another folder:\n    rfnb site -o site"
+        )
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "searchindex.js").is_file():
         raise FileExistsError(
             f"site: {folder} has files and is no site.\nOnly a site that was built before is replaced.\n"

@@ -9,6 +9,7 @@ of rfnb, the versions of Python and of all packages, and the environment that is
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -54,7 +55,8 @@ def executed(
         A notebook of `nbformat`, with outputs.
 
     Raises:
-        SiteError: A cell raised, or took longer than its limit.
+        SiteError: A cell raised, or took longer than its limit; or the file is no notebook.
+        KeyboardInterrupt: Ctrl+C was pressed meanwhile.
     """
     import nbformat
 
@@ -117,8 +119,11 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except (UnicodeDecodeError, nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+        raise SiteError(f"{path} is no notebook that Jupyter could open.") from error
     notebook.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFNB_")}
     # The kernel finds the rfnb that runs here, and not one that is installed beside it.
@@ -138,6 +143,12 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
             )
         except (CellExecutionError, CellTimeoutError) as error:
             raise SiteError(f"{path.name} does not run through.\n{str(error).strip()}") from error
+        except Exception as error:
+            # On Ctrl+C nbclient ends the kernel, and trips over its absence by whatever error comes first.
+            if not hasattr(client, "_async_cleanup_kernel_future"):
+                raise
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # tasks of it, too, when this process ends
+            raise KeyboardInterrupt from error
     del notebook.cells[0]
     return notebook
 

@@ -64,7 +64,8 @@ def slides(
         The file.
 
     Raises:
-        FileNotFoundError: There is no such notebook.
+        FileNotFoundError: There is no such notebook, or no folder for the slides.
+        FileExistsError: The slides would replace the notebook.
         SiteError: A cell of it raised.
     """
     path, output = Path(notebook), Path(output)
@@ -72,6 +73,15 @@ def slides(
         raise FileNotFoundError(
             f"slides: there is no notebook {path}.\n"
             "Say where it is:\n    rfnb slides notebooks/07_search.ipynb -o slides.html"
+        )
+    if output.is_dir() or not output.parent.is_dir():
+        what = "is a folder" if output.is_dir() else "cannot be written: its folder is not there"
+        raise FileNotFoundError(
+            f"slides: {output} {what}.\nSlides are one file:\n    rfnb slides {path} -o slides.html"
+        )
+    if output.exists() and output.samefile(path):
+        raise FileExistsError(
+            f"slides: the slides would replace the notebook {path}.\nTake another name:\n    rfnb slides {path} -o slides.html"
         )
     output.write_text(page(without_kernel(run(path, env=env, cache=cache)), path), encoding="utf-8")
     return output

@@ -41,3 +41,14 @@ def test_the_package_loads_sphinx_only_to_build():
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
     assert run.stdout == "[]\n", run.stderr
+
+
+@pytest.mark.parametrize("below", ["", "pages"])
+def test_a_file_in_the_place_of_the_folder_is_refused_before_a_notebook_is_run(tmp_path, below):
+    (tmp_path / "words.txt").write_text("cat")
+    with pytest.raises(NotADirectoryError) as error:
+        build(tmp_path / "words.txt" / below, run=lambda path: pytest.fail("a notebook is run"))
+    assert str(error.value) == (
+        f"site: {tmp_path / 'words.txt'} is a file, and the pages go into a folder.\n"
+        "Take another folder:\n    rfnb site -o site"
+    )

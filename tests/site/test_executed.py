@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from waiting import LONG, wait_until
 
 from rfnb.site import executed as module
 from rfnb.site.executed import SiteError, executed, is_kept, key_of
@@ -94,3 +99,27 @@ def test_of_the_runs_of_a_notebook_the_newest_are_kept(tmp_path):
     kept = sorted(int(file.stem.rpartition("-")[2], 16) for file in tmp_path.glob("01_small-0*"))
     assert len(kept) == 3 and 4 in kept
     assert len(list(tmp_path.glob("01_small-er-*"))) == 1
+
+
+def test_a_file_that_is_no_notebook_is_named(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("cat\n")
+    with pytest.raises(SiteError) as error:
+        executed(path, cache=tmp_path / "cache")
+    assert str(error.value) == f"{path} is no notebook that Jupyter could open."
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+def test_ctrl_c_ends_the_run_without_a_word_and_keeps_nothing(tmp_path):
+    began = tmp_path / "began"
+    path = write(tmp_path, f"import pathlib, threading\npathlib.Path({str(began)!r}).touch()\nthreading.Event().wait()")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "rfnb", "slides", path.name], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )  # fmt: skip
+    wait_until(lambda: began.exists() or run.poll() is not None)
+    run.send_signal(signal.SIGINT)
+    said = run.communicate(timeout=LONG)[1]
+    assert (run.returncode, said) == (130, "")
+    assert not list(tmp_path.rglob("*.html")) and not list((tmp_path / "cache").rglob("*.ipynb"))

@@ -80,3 +80,20 @@ def test_a_notebook_that_is_not_there_or_fails_is_named(tmp_path):
     with pytest.raises(SiteError, match=r"^bad.ipynb does not run through\."):
         slides(tmp_path / "bad.ipynb", tmp_path / "out.html", cache=tmp_path / "cache")
     assert not (tmp_path / "out.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_notebook_is_run(tmp_path):
+    path = tmp_path / "own.ipynb"
+    nbformat.write(new.new_notebook(cells=[new.new_code_cell("1 / 0")]), path)
+    before = path.read_bytes()
+    said = {
+        path: f"slides: the slides would replace the notebook {path}.\nTake another name:",
+        tmp_path: f"slides: {tmp_path} is a folder.\nSlides are one file:",
+        tmp_path
+        / "no/page.html": f"slides: {tmp_path / 'no/page.html'} cannot be written: its folder is not there.\nSlides are one file:",
+    }
+    for output, words in said.items():
+        with pytest.raises(OSError) as error:
+            slides(path, output, cache=tmp_path / "cache")
+        assert str(error.value) == f"{words}\n    rfnb slides {path} -o slides.html"
+    assert path.read_bytes() == before
