@@ -8,7 +8,9 @@ import pytest
 from course.harness import Course
 
 
-@pytest.mark.parametrize("lesson", ["01_dims", "02_ragged", "03_loops", "04_encoder_decoder", "05_attention"])
+@pytest.mark.parametrize(
+    "lesson", ["01_dims", "02_ragged", "03_loops", "04_encoder_decoder", "05_attention", "06_explanation"]
+)
 def test_cells_that_reveal_are_folded_and_others_are_not(lesson):
     cells = [cell for cell in Course(lesson).stored.cells if cell.cell_type == "code"]
     tells = re.compile(r"\.reveal\(|^reveal\(|lesson\.(draw_mask|place_alignment)\(")
