@@ -18,7 +18,7 @@ from rfnb.teaching.card import MIME, card
 from rfnb.teaching.course import reveals_all
 from rfnb.teaching.said import Said
 from rfnb.viz import display
-from rfnb.viz.view import View
+from rfnb.viz.show import show
 
 _NO_TRUTH: Any = object()
 
@@ -119,7 +119,7 @@ class Answer(ABC):
 
         Args:
             truth: A value, or a function that gives it, as one that reads a recording. Not needed if it is judged at once.
-            why: What explains it: a text, or a view, which is displayed.
+            why: What explains it: a text, what `rf.show` draws, or a tuple of these. It is not to be seen without an answer either.
 
         Raises:
             TypeError: If there is no truth.
@@ -137,8 +137,9 @@ class Answer(ABC):
             if self._answer is not None:  # else somebody may still answer
                 self._given_truth, self.revealed = known, True
             said = self._verdict(known, why)
-            if isinstance(why, View):
-                why.show()
+            for part in _parts(why):
+                if not isinstance(part, str):
+                    show(part)
             self.refresh()
         if display.shell() is None and not hasattr(sys, "ps1"):
             print(said)
@@ -209,8 +210,7 @@ class Answer(ABC):
         passed, wrong = (None, "") if self._answer is None else self.judge(self._answer, truth)
         lines = [] if self._answer is None else [f"Your answer: {self.words(self._answer)}"]
         lines += [f"It is: {self.words(truth)}", wrong]
-        if why is not None and not isinstance(why, View):
-            lines.append(str(why))
+        lines += [part for part in _parts(why) if isinstance(part, str)]
         mark, said, tone = {
             True: ("✓", "as you said", "good"), False: ("✗", "not as you said", "bad"), None: ("●", "revealed", "plain"),
         }[passed]  # fmt: skip
@@ -243,3 +243,8 @@ class Answer(ABC):
 
     def __repr__(self) -> str:
         return self.text()
+
+
+def _parts(why: Any) -> tuple[Any, ...]:
+    """The texts and views of an explanation."""
+    return why if isinstance(why, tuple) else () if why is None else (why,)

@@ -9,6 +9,7 @@ from notebooks.runner import WIDGET
 from teaching.conftest import write_course
 from teaching.kernels import kernel_in
 
+import rfnb as rf
 from rfnb.teaching.answer import Answer
 from rfnb.teaching.card import MIME
 
@@ -33,6 +34,15 @@ def test_without_an_answer_the_truth_is_not_told(winner):
     assert said.data["truth"] is None and not winner.revealed and winner.passed is None
     winner.answer = "A"
     assert winner.passed is None and "It is" not in repr(winner)
+
+
+def test_what_explains_the_truth_is_not_to_be_seen_before_an_answer(winner, capsys):
+    why = (rf.viz.curves({"score of A": [0.0, 1.0]}), "Its score is higher.")
+    assert "score" not in repr(winner.reveal("A", why=why)) + capsys.readouterr().out
+    winner.answer = "A"
+    said = winner.reveal("A", why=why)
+    assert repr(said).endswith("It is: A\nIts score is higher.")
+    assert "score of A" in capsys.readouterr().out
 
 
 def test_the_prediction_stands_beside_the_truth(winner):
