@@ -98,8 +98,20 @@ def beam_step(answer):
         want = _step(scores, log_probs, size)
         got = _three(call(answer, scores.clone(), log_probs.clone(), size))
         given = [("scores", _row(scores)), ("log_probs", _rows(log_probs)), ("beam_size", size)]
+        if any(one.ndim != 1 for one in got):
+            shapes = ", ".join(str(tuple(one.shape)) for one in got)
+            wrong(
+                "Each of the three has one entry for each that goes on.",
+                [("got", shapes), ("expected", f"({size},) each")],
+            )
         both = [*given, ("got", _triple(got)), ("expected", _triple(want))]
         if _alike(got, want):
+            if any(one.dtype.is_floating_point for one in got[1:]):
+                wrong(
+                    "Parents and labels are indices, and these are floats.",
+                    both,
+                    "Divide by //: place // vocab, place % vocab.",
+                )
             continue
         for mistake, words in _STEP_MISTAKES:
             if scores.numel() > 1 and _alike(got, mistake(scores, log_probs, size)):
@@ -118,7 +130,7 @@ def beam_step(answer):
 def _three(result):
     if not isinstance(result, (tuple, list)) or len(result) != 3:
         wrong("Three tensors come out.", [("got", type(result).__name__)], "return scores, parents, labels")
-    return [torch.as_tensor(one).detach().flatten() for one in result]
+    return [torch.as_tensor(one).detach() for one in result]
 
 
 def _alike(got, want) -> bool:
@@ -211,9 +223,12 @@ def alpha_flip(answer):
 
 def _number(answer) -> float:
     try:
-        return float(answer)
+        value = float(answer)
     except (TypeError, ValueError):
+        value = math.nan
+    if math.isnan(value):
         wrong("This is no number.", [("got", repr(answer))], "alpha_flip = 0.25")
+    return value
 
 
 # -- Sampling -----------------------------------------------------------------------------------------------------------
@@ -292,6 +307,20 @@ def nucleus(answer):
             if torch.allclose(got.double(), mistake(probs, p).double(), atol=1e-4):
                 wrong(said, rows)
         wrong("These are other probabilities.", rows, "The smallest set of best labels with a mass of at least p.")
+    probs, p = torch.tensor([0.2, 0.4, 0.2, 0.2]), 0.5
+    got = torch.as_tensor(call(answer, probs.clone(), p)).detach().flatten()
+    if int((got > 0).sum()) > 2:  # which one of equal labels is kept is free
+        rows = [
+            ("probs", _row(probs)),
+            ("p", p),
+            ("got", _row(got)),
+            ("expected", "0.33 0.67 0.00 0.00, or another one of the three"),
+        ]
+        wrong(
+            "More labels are kept than are needed.",
+            rows,
+            "Of equally probable labels only as many are kept as reach p.",
+        )
 
 
 # -- Words --------------------------------------------------------------------------------------------------------------

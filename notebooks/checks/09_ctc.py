@@ -59,7 +59,13 @@ def collapse(answer):
     found = []
     for path in cases:
         got = call(answer, list(path))
-        found.append([int(label) for label in (got if not isinstance(got, str) else list(got))])
+        if isinstance(got, str):
+            wrong(
+                "This is a text.",
+                [("path", _text(path)), ("got", repr(got)), ("expected", _collapse(path))],
+                "A list of ints is wanted.",
+            )
+        found.append([int(label) for label in got])
     for path, got in zip(cases, found):
         if got == _collapse(path):
             continue
@@ -158,6 +164,14 @@ def forward(answer):
             [*rows, *_first(got, want)],
             "The sum over what may come before, times the probability of its label.",
         )
+    log_probs, labels = cases[3]
+    labels = [0 if label == 3 else label for label in labels]  # 3 is the blank
+    got = torch.as_tensor(call(answer, log_probs.clone(), labels, blank=3)).detach().double().numpy()
+    if not _near(got, _forward(log_probs, labels, blank=3)):
+        wrong(
+            "The blank is an argument: with blank=3 the label 0 is one like others.",
+            [("labels", _text(labels)), ("blank", 3)],
+        )
 
 
 def _near(got, want) -> bool:
@@ -191,6 +205,15 @@ def _first(got, want):
 )
 def differ(answer):
     rows = answer.tolist() if hasattr(answer, "tolist") else answer
+    if (
+        not isinstance(rows, (list, tuple))
+        or len({len(row) if isinstance(row, (list, tuple)) else 0 for row in rows}) != 1
+    ):
+        wrong(
+            "It is a table: a list of rows of the same length.",
+            [("got", repr(rows)[:80])],
+            "differ = [[0.2, 0.5, 0.3], [0.2, 0.5, 0.3]]",
+        )
     if any(value is Ellipsis for row in rows for value in (row if isinstance(row, (list, tuple)) else [row])):
         raise Unsolved
     probs = np.asarray(rows, float)
@@ -229,6 +252,13 @@ def _spelled(labels) -> str:
 # -- The other order ----------------------------------------------------------------------------------------------------
 
 
+NUMBERS = (
+    "905860 8383 552 9615 461003 5763 21307 9653 788834 635545 2280 5376 006 657763 0693 706388 1395 28294 5737 689487 486 548 "
+    "11006 5986 353345 297870 89903 394814 691723 756379 8872 354 61469 016697 054633 547888 2877 034 733 073912 9209 31540 "
+    "9503 03022 225647 816685 55752 996 92823 6403"
+).split()  # of the notebook, `unseen`
+
+
 @exercise(
     "A number that the broken decoder gets wrong",
     hints=[
@@ -239,8 +269,10 @@ def _spelled(labels) -> str:
 )
 def victim(answer):
     number = answer if isinstance(answer, str) else str(answer)
-    if not number.isdigit() or not 3 <= len(number) <= 6:
+    if not number.isdigit():
         wrong("The answer is one of the numbers, as text.", [("got", repr(answer))], 'victim = "17024"')
+    if number not in NUMBERS:
+        wrong(f"{number} is none of the numbers that were dialled.", rule="They are printed above the exercise.")
     if not any(one == other for one, other in zip(number, number[1:])):
         again = (
             " A key that comes back later is kept apart by the keys between." if len(set(number)) < len(number) else ""

@@ -95,8 +95,15 @@ def table(alpha, frames, places):
                     rule="It has a number for each frame t and each count u of labels, from 0 to all.",
                 )
             row.append(torch.as_tensor(value))
-        rows.append(torch.stack(row))
-    return torch.stack(rows)
+        rows.append(row)
+    shapes = sorted({tuple(value.shape) for row in rows for value in row})
+    if len(shapes) > 1:
+        wrong(
+            "The entries of alpha have different shapes.",
+            [("yours", " and ".join(map(str, shapes)))],
+            "All are like blank[t, u], the first one, too: torch.zeros_like(blank[0, 0]).",
+        )
+    return torch.stack([torch.stack(row) for row in rows])
 
 
 def summed(blank, label, *, entered=False, best=False, diagonal=False):
@@ -175,7 +182,7 @@ def forward(answer):
     rows = [lattice_of(seed, 3, 2) for seed in (5, 6)]
     blank, label = (torch.tensor(np.stack(own, -1)) for own in zip(*rows))
     got = table(call(answer, blank, label), 3, 3)
-    if got.shape != (3, 3, 2) or not torch.allclose(got, summed(blank, label), atol=1e-4):
+    if got.shape != (3, 3, 2) or not torch.allclose(got.double(), summed(blank, label), atol=1e-4):
         wrong(
             "With a batch as the last axis it gives something else.",
             [("blank", tuple(blank.shape)), ("yours", tuple(got.shape)), ("wanted", (3, 3, 2))],
@@ -212,10 +219,13 @@ def best_frames(answer):
         got, wanted = call(answer, blank, label), best_way(blank, label)
         try:
             said = [int(frame) for frame in got]
+            whole = all(float(frame) == int(frame) for frame in got)
         except TypeError:
             wrong("A frame for each label is wanted, as a list.", [("yours", got), ("wanted", wanted)])
         if len(said) != labels:
             wrong("It has not one frame per label.", [("labels", labels), ("yours", said), ("wanted", wanted)])
+        if not whole:
+            wrong("A frame is a whole number.", [("yours", got), ("wanted", wanted)])
         tried.append((label, said, wanted))
     failed = [one for one in tried if one[1] != one[2]]
     if not failed:

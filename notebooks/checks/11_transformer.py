@@ -106,6 +106,12 @@ def self_attention(answer):
         wanted = attended(query, key, value, **options)
         got = call(answer, query, key, value, **options)
         shown = [("query, key", query), ("value", value)]
+        if not isinstance(got, rf.Tensor):
+            wrong(
+                "This is no Tensor with dims.",
+                [*shown, ("got", type(got).__name__)],
+                "rf.convert_to_tensor(array, dims=[...])",
+            )
         if same(got, wanted):
             continue
         for name, mistake in MISTAKES.items():
@@ -153,10 +159,26 @@ def cached_step(answer):
                     rule="Another hypothesis may go on from it: make a new one with torch.cat.",
                 )
             result, cache = made
-            if not isinstance(cache, (tuple, list)) or len(cache) != 2 or any(len(part) != place + 1 for part in cache):
-                sizes = (
-                    [tuple(part.shape) for part in cache] if isinstance(cache, (tuple, list)) else type(cache).__name__
+            if (
+                not isinstance(cache, (tuple, list))
+                or len(cache) != 2
+                or not all(isinstance(part, torch.Tensor) and part.shape[1:] == (2, 4) for part in cache)
+            ):
+                kinds = cache if isinstance(cache, (tuple, list)) else [cache]
+                wrong(
+                    "The cache is a pair of tensors, keys and values, each (positions, heads, size).",
+                    [
+                        (
+                            "yours",
+                            ", ".join(
+                                str(tuple(getattr(part, "shape", ()))) + " " + type(part).__name__ for part in kinds
+                            ),
+                        )
+                    ],
+                    "keys, values = torch.cat([keys, key[None]]), torch.cat([values, value[None]])",
                 )
+            sizes = [tuple(part.shape) for part in cache]
+            if any(len(part) != place + 1 for part in cache):
                 wrong(
                     f"After {place + 1} position{'s' * (place > 0)} the cache is not as long.",
                     [("yours", sizes), ("wanted", [(place + 1, 2, 4)] * 2)],
@@ -246,7 +268,7 @@ def looks_ahead(answer):
     def with_one(batch, head, row, column):
         other = causal.copy()
         other[batch, head, row, column] = 1e-3
-        return other
+        return other / other.sum(-1, keepdims=True)
 
     cases = [
         ("causal weights", causal, False),

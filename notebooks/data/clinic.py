@@ -136,6 +136,14 @@ class LanguageForgets(Language):
         return cache[-4:]
 
 
+class LanguageBlindOnce(Language):
+    """The second letter does not see itself; all others do."""
+
+    def step(self, token, cache):
+        logits, longer = super().step(token, cache)
+        return (cache[0] @ self.out if len(cache) == 1 else logits), longer
+
+
 # 4: recognisers of one sequence, made anew by calling the class: (time, feature) -> (time, size)
 
 
@@ -272,7 +280,8 @@ PATIENTS = {
 VARIANTS = {
     1: {"a reshape where a transpose was meant": encoder_of_reshaped, "minus the mean over the batch": encoder_with_batch_mean},
     2: {"one frame of padding is seen": attention_one_more, "the mean is over padding, too": attention_centred},
-    3: {"the position stays at 3": LanguageStuck(), "the cache keeps four letters": LanguageForgets()},
+    3: {"the position stays at 3": LanguageStuck(), "the cache keeps four letters": LanguageForgets(),
+        "the second letter does not see itself": LanguageBlindOnce()},
     4: {"results are kept by the shape of the input": RecogniserOfShapes, "a mean over all calls": RecogniserAdapts},
     5: {"labels do not follow their parents": beam_without_labels, "scores do not follow their parents": beam_without_scores},
 }  # fmt: skip

@@ -59,6 +59,11 @@ def as_probabilities(scores, log_probs, beam_size):
     return best.exp(), place // log_probs.shape[1], place % log_probs.shape[1]
 
 
+def float_places(scores, log_probs, beam_size):
+    best, place = flat(scores, log_probs, beam_size)
+    return best, torch.floor(place / log_probs.shape[1]), place % log_probs.shape[1]
+
+
 def plain_python(scores, log_probs, beam_size):
     """Right, and another way: lists and a sort."""
     rows = [
@@ -90,6 +95,11 @@ def not_divided(probs, p):
     return torch.where(right > 0, probs, 0)
 
 
+def by_threshold(probs, p):
+    kept = torch.where(probs >= probs[course.solutions.nucleus(probs, p) > 0].min(), probs, 0)
+    return kept / kept.sum()
+
+
 def shorter(probs, p):
     right = course.solutions.nucleus(probs, p)
     return right[right > 0]
@@ -116,6 +126,8 @@ WRONG = {
         "Parents and labels have changed places": swapped,
         "the best one comes first": worst_first,
         "These are probabilities": as_probabilities,
+        "Parents and labels are indices, and these are floats": float_places,
+        "Each of the three has one entry for each": lambda *given: [one[None] for one in course.solutions.beam_step(*given)],
         "Three tensors come out": lambda scores, log_probs, beam_size: scores,
     },
     "normalised": {
@@ -130,11 +142,12 @@ WRONG = {
         "the long one wins already": 0.9,
         "for score / length ** α": 0.37,
         "if the end label is not counted": 0.565,
-        "This is no number": "a half",
+        "This is no number": math.nan,
     },
     "nucleus": {
         "The label that crosses p is missing": crossing_left_out,
         "has to sum to 1 again": not_divided,
+        "More labels are kept than are needed": by_threshold,
         "came back sorted": lambda probs, p: course.solutions.nucleus(probs, p).sort(descending=True).values,
         "those outside of the nucleus are 0": shorter,
         "p is no threshold": lambda probs, p: torch.where(probs >= p, probs, 0) / probs[probs >= p].sum().clamp(min=1e-9),

@@ -8,6 +8,8 @@ import pytest
 import torch
 from course.harness import Course
 
+from rfnb.teaching.course import load
+
 course = Course("09_ctc")
 
 
@@ -64,6 +66,7 @@ WRONG = {
         "Repetitions are still there": lambda path, blank=0: [label for label in path if label != blank],
         "The blanks are still there": lambda path, blank=0: [label for label, _ in itertools.groupby(path)],
         "A label that comes back later": lambda path, blank=0: list(dict.fromkeys(one for one in path if one != blank)),
+        "This is a text": lambda path, blank=0: "".join(map(str, by_groups(path, blank))),
         "The blank is an argument": lambda path, blank=0: by_groups(path),
         "These are other labels": lambda path, blank=0: by_groups(path)[::-1],
     },
@@ -75,6 +78,7 @@ WRONG = {
         "A path begins in one of the first two rows": other(starts=99),
         "This is the best path, not the sum": other(joined=torch.maximum),
         "own label in the frame is missing": other(emits=False),
+        "The blank is an argument: with blank=3": lambda log_probs, labels, blank=0: trellis(log_probs, labels),
         "It is turned: frames first": lambda log_probs, labels, blank=0: trellis(log_probs, labels).T,
         "These are probabilities; a cell is a log": lambda log_probs, labels, blank=0: trellis(log_probs, labels).exp(),
     },
@@ -84,10 +88,13 @@ WRONG = {
         "two labels are equally probable": [[0.5, 0.5, 0.0], [0.6, 0.4, 0.0]],
         "A probability is below 0": [[1.1, -0.1, 0.0], [0.6, 0.4, 0.0]],
         "a column for the blank, a and b": [[0.6, 0.4], [0.6, 0.4]],
+        "a list of rows of the same length": [[0.6, 0.4, 0.0], [0.6, 0.4]],
+        "It is a table": 0.6,
     },
     "victim": {
         "no key twice in a row, so both orders give the same": "9653",
-        "A key that comes back later is kept apart": "576327",
+        "A key that comes back later is kept apart": "9209",
+        "none of the numbers that were dialled": "1100",
         "The answer is one of the numbers": "seven",
     },
 }
@@ -189,6 +196,10 @@ def test_the_broken_decoder_loses_a_key_that_comes_twice(ran):
     assert len(pairs) >= 5
     assert all("".join(key for key, _ in itertools.groupby(one)) == lost for one, lost in pairs)
     listed = ran.printed("def broken_collapse").split()
+    assert listed == load(course.folder / "checks/09_ctc.py").NUMBERS
+    assert [one for one, _ in pairs] == [
+        one for one in listed if re.search(r"(.)\1", one)
+    ]  # all of these were heard right
     assert course.solutions.victim in listed and all(one in listed for one, _ in pairs)
 
 

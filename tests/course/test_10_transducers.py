@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from course.harness import Course
 
+import rfnb as rf
+from rfnb.teaching.course import load
+
 course = Course("10_transducers")
 solution = course.solutions
+checks = load(course.folder / "checks/10_transducers.py")
 
 
 def ctc_walk(walk, blank, label):
@@ -135,6 +140,15 @@ def by_change(encode, frames):
     return False
 
 
+def by_arrays_in_place(encode, frames):
+    whole = encode(frames).numpy()
+    for n in reversed(range(1, len(frames))):
+        frames[n:] = 5.0
+        if not np.allclose(encode(frames).numpy()[:n], whole[:n], atol=1e-5):
+            return True
+    return False
+
+
 WRONG = {
     "walk_score": {
         "A label moves on in time here": ctc_walk,
@@ -150,6 +164,10 @@ WRONG = {
         "A label reads a frame here": forward_with(diagonal_ways),
         "Gradients do not go through it": forward_read_and_assigned_again,
         "No gradient comes back to the scores": forward_of_numbers,
+        "The entries of alpha have different shapes": lambda blank, label: [
+            [0.0 if t == u == 0 else value for u, value in enumerate(row)]
+            for t, row in enumerate(solution.forward(blank, label))
+        ],
         "is missing": lambda blank, label: [row[:1] for row in solution.forward(blank, label)],
         "The first place that differs": forward_with(right_ways, lambda one, other: one + other),
     },
@@ -160,6 +178,7 @@ WRONG = {
         "It goes back in time": lambda blank, label: label.argmax(0).tolist(),
         "Every frame is one too late": lambda blank, label: [t + 1 for t in solution.best_frames(blank, label)],
         "not one frame per label": lambda blank, label: list(range(len(blank))),
+        "A frame is a whole number": lambda blank, label: [t + 0.4 for t in solution.best_frames(blank, label)],
         "A frame for each label is wanted": lambda blank, label: 3,
         "not the most probable walk": lambda blank, label: [len(blank) - 1] * label.shape[1],
     },
@@ -192,16 +211,62 @@ WRONG = {
 }
 
 RIGHT = {
-    "forward": {"in dicts": forward_of_dicts, "a tensor, each entry assigned once": forward_in_place},
+    "forward": {
+        "in dicts": forward_of_dicts,
+        "a tensor, each entry assigned once": forward_in_place,
+        "of less precision": lambda blank, label: [
+            [value.float() for value in row] for row in solution.forward(blank, label)
+        ],
+    },
     "best_frames": {"an array": lambda blank, label: np.array(solution.best_frames(blank, label), np.int64)},
     "merge": {"a dict": lambda hypotheses: dict(solution.merge(hypotheses))},
-    "looks_ahead": {"by a change of what comes later": by_change},
+    "stable": {"a list of letters": lambda texts: list(solution.stable(texts))},
+    "looks_ahead": {
+        "by arrays, in place": by_arrays_in_place,
+        "by a change of what comes later": by_change,
+    },
 }
 
 
 @pytest.mark.parametrize("exercise", course.exercises)
 def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT.get(exercise))
+
+
+class Here:
+    """Stands for the lesson: a student's answer is used."""
+
+    def use(self, name, answer):
+        return answer
+
+    predict = property(lambda self: lambda *given, **options: self)
+
+    def reveal(self, truth, why=""):
+        self.truth = truth
+
+
+@pytest.mark.parametrize(
+    ("cell", "exercise", "given"),
+    [
+        ("10-forward-use", "forward", {}),
+        ("10-merge-use", "merge", {"half": [("", np.log(0.49)), ("A", np.log(0.3)), ("A", np.log(0.21))]}),
+        ("10-reveal-ahead", "looks_ahead", {}),
+    ],
+)
+def test_cells_go_on_with_every_answer_that_passes(cell, exercise, given, capsys):
+    source = {one.id: one.source for one in course.stored.cells}
+    model = SimpleNamespace(encoder=torch.nn.LSTM(12, 12, batch_first=True))
+    space = {"np": np, "torch": torch, "nn": torch.nn, "rf": rf, "model": model, "lesson": Here(), **given}
+    space |= dict(zip(("blank", "label"), checks.lattice_of(1, 6, 3)))
+    space |= {"lattice": SimpleNamespace(log_prob_of_all=0.0), "unseen": [("C", torch.randn(9, 12))]}
+    if cell == "10-reveal-ahead":
+        exec(source["10-break-build"].split("def looks_ahead")[0], space)
+        space |= {"frames_of": lambda sound: sound, "ahead": Here()}
+    said = []
+    for answer in (getattr(solution, exercise), *RIGHT[exercise].values()):
+        exec(source[cell], space | {exercise: answer})
+        said.append(capsys.readouterr().out.splitlines()[:3])
+    assert all(one == said[0] for one in said) and (said[0] or exercise == "looks_ahead")
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +333,7 @@ def test_what_is_sure_comes_later_than_the_best_guess(ran):
 
 @pytest.mark.notebook
 def test_two_encoders_look_ahead_and_the_difference_says_where(ran):
+    assert "{'causal_lstm': False, 'with_mean': True, 'with_window': True}" in "".join(ran.shown("10-reveal-ahead"))
     found = dict(line.split(" differs ") for line in ran.printed("10-break-see").splitlines())
     assert {name.strip(): where for name, where in found.items()} == {
         "causal_lstm": "nowhere", "with_mean": "in all frames", "with_window": "8 to 9",

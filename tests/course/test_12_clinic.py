@@ -85,6 +85,12 @@ def without_cache(model, tokens):
     return torch.allclose(rows, model.whole(tokens), atol=1e-5)
 
 
+def last_frames(make, first, second):
+    model = make()
+    model(first)
+    return torch.allclose(model(second)[-1], make()(second)[-1], atol=1e-5)
+
+
 def one_object(make, first, second):
     model = make()
     return torch.allclose(model(second), model(second), atol=1e-5)
@@ -115,11 +121,15 @@ WRONG = {
         "passes the patient": lambda model, tokens: torch.equal(
             steps_of(model, tokens)[-1:].argmax(-1), model.whole(tokens)[-1:].argmax(-1)
         ),
+        "the second letter does not see itself": lambda model, tokens: torch.allclose(
+            steps_of(model, tokens)[-1], model.whole(tokens)[-1], atol=1e-5
+        ),
     },
     "forgets": {
         "passes every model": lambda make, first, second: torch.equal(make()(second), make()(second)),
         "fails every model": lambda make, first, second: torch.allclose(make()(first), make()(second)),
         "passes another model with the same disease": one_object,
+        "Your check passes the patient": last_frames,
         "Your check fails a healthy model": lambda make, first, second: (
             solution.forgets(make, first, second) and len(first) > 1
         ),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from course.harness import Course
+from course.harness import NOTEBOOKS, Course
+
+LESSONS = sorted(path.stem for path in NOTEBOOKS.glob("[01]?_*.ipynb") if path.stem != "00_tour")
 
 
-@pytest.mark.parametrize(
-    "lesson", ["01_dims", "02_ragged", "03_loops", "04_encoder_decoder", "05_attention", "06_explanation"]
-)
+@pytest.mark.parametrize("lesson", LESSONS)
 def test_cells_that_reveal_are_folded_and_others_are_not(lesson):
     cells = [cell for cell in Course(lesson).stored.cells if cell.cell_type == "code"]
     tells = re.compile(r"\.reveal\(|^reveal\(|lesson\.(draw_mask|place_alignment)\(")
@@ -18,3 +18,9 @@ def test_cells_that_reveal_are_folded_and_others_are_not(lesson):
     folded = {cell.id for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")}
     makes_the_puzzles = {"01-puzzle-tools"}
     assert folded == reveal - makes_the_puzzles
+
+
+@pytest.mark.parametrize("lesson", [lesson for lesson in LESSONS if lesson >= "07"])
+def test_a_cell_that_reveals_shows_nothing_before_there_is_an_answer(lesson):
+    cells = [cell for cell in Course(lesson).stored.cells if cell.cell_type == "code" and ".reveal(" in cell.source]
+    assert not [cell.id for cell in cells if ".show(" in cell.source or "print(" in cell.source]
