@@ -201,6 +201,11 @@ def ran():
 
 
 @pytest.mark.notebook
+def test_the_padding_of_a_batch_is_drawn_in_a_view(ran):
+    assert [data["exercise"] for data in ran.records("mask")] == ["drawn"]
+
+
+@pytest.mark.notebook
 def test_it_has_no_problems(ran):
     assert ran.problems() == []
 
