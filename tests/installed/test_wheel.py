@@ -96,3 +96,12 @@ def test_the_course_is_copied_and_opened_in_jupyterlab(programs, tmp_path):
         assert tour["content"]["cells"] and f"{address}/lab/tree/notebooks/README.md" in log.read_text()
         listed = json.loads(get(f"{address}/api/kernelspecs"))
         assert "python3" in listed["kernelspecs"]
+
+
+def test_the_pages_of_the_course_are_made_from_the_package(programs, tmp_path):
+    for package in ("sphinx", "myst_nb", "furo"):
+        pytest.importorskip(package)
+    printed = run(programs / "rfnb", "site", "-o", "pages", "--quick", cwd=tmp_path)
+    assert printed.endswith(f"Open {tmp_path}/pages/index.html in a browser.\n")
+    lessons = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert lessons <= {path.stem for path in (tmp_path / "pages/notebooks").glob("*.html")}
