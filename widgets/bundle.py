@@ -35,7 +35,7 @@ KINDS = (
     "question",
     "states",
 )
-REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in KINDS), "rfnb.css")
+REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in KINDS), "rfnb.css", "rfnb-drawn.css")
 
 
 class BundleError(RuntimeError):

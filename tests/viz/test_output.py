@@ -45,7 +45,7 @@ def test_an_output_has_its_picture_first_then_its_frame_and_the_bundle():
     data = scripts(page)
     assert unpack(data["frame"]).head["seqs"] == view.spec.head["seqs"]
     css, code = zlib.decompress(data["bundle"]).decode().split("\0")
-    assert css == (STATIC / "rfnb.css").read_text() and code == (STATIC / "rfnb-static-attention.js").read_text()
+    assert css == (STATIC / "rfnb-drawn.css").read_text() and code == (STATIC / "rfnb-static-attention.js").read_text()
     assert not re.search(r"https?:|src=\"(?!data:)|href", page)
 
 

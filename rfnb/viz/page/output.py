@@ -63,7 +63,9 @@ def _bundle(kind: str) -> tuple[str, str]:
     The script of one kind takes half as much as that of all, or less; which a group of views has.
     """
     script = STATIC / f"rfnb-static-{kind}.js"
+    is_drawn = script.is_file() and kind != "question"  # a group may have questions
     script = script if script.is_file() else STATIC / "rfnb-static.js"
-    css, code = (path.read_text(encoding="utf-8") for path in (STATIC / "rfnb.css", script))
+    style = STATIC / ("rfnb-drawn.css" if is_drawn else "rfnb.css")
+    css, code = (path.read_text(encoding="utf-8") for path in (style, script))
     packed = zlib.compress(f"{css}\0{code}".encode(), 9)
     return base64.b64encode(packed).decode(), hashlib.sha256(packed).hexdigest()[:12]
