@@ -8,15 +8,14 @@ WRONG = {"beam_step": {"The scores are not summed": lambda scores, beam: ...}}  
 def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise])
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
+`ran` (conftest.py) is the notebook of the file's `course`, executed.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -167,6 +166,10 @@ class Executed:
         ]
         return [dict(data) for data in found if kind in (None, data["kind"])]
 
+    def asked(self) -> set[str]:
+        """The names of the questions that are predicted or explained."""
+        return {data["exercise"] for kind in ("predict", "explain") for data in self.records(kind)}
+
     def truth(self, question: str) -> str:
         """What was revealed of a prediction."""
         (found,) = {data["truth"] for data in self.records("reveal") if data["exercise"] == question}
@@ -175,6 +178,12 @@ class Executed:
     def prose(self) -> str:
         """All text cells."""
         return "\n\n".join(cell.source for cell in self.notebook.cells if cell.cell_type == "markdown")
+
+
+def weights_in(text: str) -> list[list[float]]:
+    """The weights of a map in the text of a view."""
+    rows = [re.findall(r"[·░▒▓█](\d\.\d\d)", line) for line in text.splitlines()]
+    return [[float(number) for number in row] for row in rows if len(row) > 1]
 
 
 class _Silent:

@@ -146,11 +146,6 @@ def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT[exercise])
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
 def text_of(ran, cell: str, number: int = -1) -> str:
     return ran.shown(cell)[number]
 

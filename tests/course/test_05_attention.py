@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from course.harness import Course
+from course.harness import Course, weights_in
 
 course = Course("05_attention")
 
@@ -162,17 +162,6 @@ def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT[exercise])
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
-def cells(text: str) -> list[list[float]]:
-    """The weights of a map in text."""
-    rows = [re.findall(r"[·░▒▓█](\d\.\d\d)", line) for line in text.splitlines()]
-    return [[float(number) for number in row] for row in rows if len(row) > 1]
-
-
 @pytest.mark.notebook
 def test_it_runs_without_problems(ran):
     assert ran.problems() == []
@@ -193,7 +182,7 @@ def test_a_mask_and_an_alignment_are_drawn_in_a_view(ran):
 def test_the_padding_has_scores_of_0_before_the_mask_and_no_weight_after_it(ran):
     scores, scaled, hidden, weights = ran.shown("05-panels-cell")
     assert scores.count("+0.0") == scaled.count("+0.0") >= 12 and hidden.count("-inf") == 12
-    rows = cells(weights)
+    rows = weights_in(weights)
     assert len(rows) == 3 and all(sum(row) == pytest.approx(1, abs=0.02) and not any(row[3:]) for row in rows)
 
 
@@ -221,7 +210,7 @@ def test_both_starts_are_as_good_until_the_attention_is_taken_away(ran):
 
 @pytest.mark.notebook
 def test_the_three_versions_have_the_sums_that_the_hints_say(ran):
-    _, sharp, after = (cells(text) for text in ran.shown("05-break-views"))
+    _, sharp, after = (weights_in(text) for text in ran.shown("05-break-views"))
     assert all(sum(row) == pytest.approx(1, abs=0.02) for row in sharp)
     assert any(sum(row) < 0.9 for row in after)
 

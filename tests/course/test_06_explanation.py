@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from course.harness import Course
+from course.harness import Course, weights_in
 
 course = Course("06_explanation")
 
@@ -99,17 +99,6 @@ def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT[exercise])
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
-def bars(text: str) -> list[list[float]]:
-    """The weights of a map in text."""
-    rows = [re.findall(r"[·░▒▓█](\d\.\d\d)", line) for line in text.splitlines()]
-    return [[float(number) for number in row] for row in rows if len(row) > 1]
-
-
 def ends(text: str, label: str) -> tuple[float, float]:
     first, last = re.search(rf"{label}.*first (\S+), last (\S+)", text).groups()
     return float(first), float(last)
@@ -129,7 +118,7 @@ def test_the_predictions_of_the_solutions_are_what_is_computed(ran):
 def test_the_first_row_of_the_date_looks_at_not_most(ran):
     text = ran.shown("06-dates")[-1]
     assert "2021-03-03" in text.splitlines()[0]
-    assert int(np.argmax(bars(text)[0])) == "3 march not 5 may 2021".split().index("not")
+    assert int(np.argmax(weights_in(text)[0])) == "3 march not 5 may 2021".split().index("not")
 
 
 @pytest.mark.notebook

@@ -190,11 +190,6 @@ def test_the_beam_is_played_by_its_sums_and_not_by_single_labels():
     assert not asked.passed
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
 notebook = pytest.mark.notebook
 
 

@@ -114,11 +114,6 @@ def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT.get(exercise))
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
 notebook = pytest.mark.notebook
 
 

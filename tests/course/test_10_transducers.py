@@ -269,11 +269,6 @@ def test_cells_go_on_with_every_answer_that_passes(cell, exercise, given, capsys
     assert all(one == said[0] for one in said) and (said[0] or exercise == "looks_ahead")
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
 def numbers(text):
     return [float(number) for number in re.findall(r"-?\d+\.\d+", text)]
 

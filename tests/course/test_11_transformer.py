@@ -138,11 +138,6 @@ def test_a_check_of_one_head_is_not_enough():
     assert "not found" in course.judged("looks_ahead", only_first_head).message
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
 def share(text):
     return [int(number) / 100 for number in re.findall(r"(\d+)%", text)]
 

@@ -176,11 +176,6 @@ def test_each_disease_has_two_variants_and_no_model_changes_its_shape():
             assert model(x, lengths).shape == (3, 6, size)
 
 
-@pytest.fixture(scope="module")
-def ran():
-    return course.executed()
-
-
 @pytest.mark.notebook
 def test_it_has_no_problems(ran):
     assert ran.problems() == []
