@@ -41,9 +41,24 @@ def wrong_with(notebook: nbformat.NotebookNode, name: str) -> list[str]:
     return found
 
 
+def functions_of(text: str, name: str = "") -> list[ast.FunctionDef]:
+    """The functions at the top of a module, those called `name` where one is given."""
+    return [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and name in ("", node.name)]
+
+
+def looks_for_problems(text: str) -> bool:
+    """Whether one of a module's tests takes the executed notebook (`ran`) and looks for problems in it."""
+    return any(
+        "mark.notebook" in "".join(map(ast.unparse, test.decorator_list))
+        and "ran" in [argument.arg for argument in test.args.args]
+        and "problems(" in ast.unparse(test)
+        for test in functions_of(text)
+    )
+
+
 def exercises_of(path: Path) -> list[str]:
     """The exercises that a file of checks defines, read and not run."""
-    functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    functions = functions_of(path.read_text())
     return [node.name for node in functions if any("exercise(" in ast.unparse(one) for one in node.decorator_list)]
 
 
@@ -52,10 +67,21 @@ def test_a_notebook_has_a_test_that_runs_it_and_looks_for_problems(path):
     if path.stem in WITHOUT_CODE:
         assert all(cell.cell_type == "markdown" for cell in nbformat.read(path, as_version=4).cells)
         return
-    test = ROOT / OTHERS.get(path.stem, f"tests/course/test_{path.stem}.py")
-    text = test.read_text()
-    assert path.stem in text and "problems(" in text and re.search(r"execute\(|\.executed\(", text)
-    assert "mark.notebook" in text
+    text = (ROOT / OTHERS.get(path.stem, f"tests/course/test_{path.stem}.py")).read_text()
+    assert path.stem in text and "mark.notebook" in text
+    assert looks_for_problems(text) if path in COURSE else "problems(" in text and "execute(" in text
+
+
+def test_what_every_test_of_a_lesson_has_runs_the_notebook():
+    (ran,) = functions_of((ROOT / "tests/course/conftest.py").read_text(), "ran")
+    assert "pytest.fixture" in ast.unparse(ran.decorator_list[0]) and "course.executed()" in ast.unparse(ran)
+
+
+def test_a_test_that_does_not_ask_for_the_run_does_not_look_for_problems():
+    text = "@pytest.mark.notebook\ndef test_it({}):\n    assert problems({}) == []\n"
+    assert looks_for_problems(text.format("ran", "ran"))
+    assert not looks_for_problems(text.format("", "stored"))
+    assert not looks_for_problems(text.format("ran", "ran").replace("notebook", "slow"))
 
 
 @pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)

@@ -190,10 +190,7 @@ def test_the_beam_is_played_by_its_sums_and_not_by_single_labels():
     assert not asked.passed
 
 
-notebook = pytest.mark.notebook
-
-
-@notebook
+@pytest.mark.notebook
 def test_it_runs_and_every_prediction_has_its_truth(ran):
     assert ran.problems() == []
     truths = {data["exercise"]: data["truth"] for data in ran.records("reveal")}
@@ -202,21 +199,21 @@ def test_it_runs_and_every_prediction_has_its_truth(ran):
             assert truths[question] == str(answer), question
 
 
-@notebook
+@pytest.mark.notebook
 def test_greedy_search_takes_ch_where_the_beam_of_four_ends_with_sh(ran):
     (view,) = ran.shown("beam_view = ")
     assert re.search(r"winner +P EH R AH SH UW T", view)
     assert re.search(r"^4 +0>CH -1\.533 +0>SH -1\.556 \*", view, re.M)  # the fifth step
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_beam_by_hand_has_the_survivors_of_the_search(ran):
     revealed = "".join(ran.shown("by_hand.reveal()"))
     found = [re.findall(r"■ (\w+)", line) for line in revealed.splitlines() if "lane" in line or "start" in line]
     assert [label for lane in found for label in lane] == ["W", "HH", "V", "IH", "W", "HH", "P", "IH", "W"]
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_search_of_the_exercise_is_that_of_the_model(ran):
     own, models = ran.shown("my_view = ")[0], ran.shown("whiplash_view = ")[0]
     lines = re.compile(r"^\d +(-\d\.\d+) +(?:winner +)?((?:[A-Z]+ ?)+)$", re.M)
@@ -224,14 +221,14 @@ def test_the_search_of_the_exercise_is_that_of_the_model(ran):
     assert [text for _, text in lines.findall(own)][:2] == ["W IH P L AE SH", "HH W IH P L AE SH"]
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_winner_flips_where_the_solution_says(ran):
     (view, _) = ran.shown("rating_view = ")
     assert re.search(r"first -0\.06\d+, last 0\.0", view)  # the long one is behind at first, and ahead in the end
     assert (ran.truth("alpha_0"), ran.truth("alpha_1")) == ("W IH P L AE SH", "HH W IH P L AE SH")
 
 
-@notebook
+@pytest.mark.notebook
 def test_a_larger_nucleus_draws_more_pronunciations(ran):
     (view,) = ran.shown("draws_view = ")
     assert "p = 0.3" in view and "p = 1.0" in view
@@ -239,7 +236,7 @@ def test_a_larger_nucleus_draws_more_pronunciations(ran):
     assert len(drawn) == 4 and drawn == sorted(drawn) and drawn[0] == 1 and drawn[-1] > 20
 
 
-@notebook
+@pytest.mark.notebook
 def test_a_beam_of_one_beats_a_beam_of_eight_on_a_few_words(ran):
     (why,) = re.findall(r"(\d+: .* nearer for .*)", "".join(ran.shown("greedy_better = ")))
     count, nearer, lower = map(int, re.findall(r"^(\d+): .* nearer for (\d+)\. .* for (\d+)\.$", why)[0])
@@ -247,7 +244,7 @@ def test_a_beam_of_one_beats_a_beam_of_eight_on_a_few_words(ran):
     assert course.solutions.beaten_word in why
 
 
-@notebook
+@pytest.mark.notebook
 def test_what_wins_was_mostly_in_the_first_slot_all_along():
     """As the notebook says: the result of greedy search, whose one slot is the first."""
     words = [line.split("\t")[0] for line in course.lesson.file("data/cmudict_test_words.tsv").read_text().splitlines()]
@@ -259,13 +256,13 @@ def test_what_wins_was_mostly_in_the_first_slot_all_along():
     assert sum(same) > 180
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_broken_search_claims_another_score_than_the_model(ran):
     claimed, own = map(float, re.findall(r"-\d+\.\d+", ran.printed("it claims")))
     assert abs(claimed - own) > 0.01
 
 
-@notebook
+@pytest.mark.notebook
 def test_rfnb_names_the_state_that_does_not_follow(ran):
     cell = ran.cell("def broken_loop(word)")
     warned = "".join(output.text for output in cell.outputs if output.get("name") == "stderr")
@@ -273,7 +270,7 @@ def test_rfnb_names_the_state_that_does_not_follow(ran):
     assert "the operands are of different steps of a search" in ran.printed("def broken_loop(word)")
 
 
-@notebook
+@pytest.mark.notebook
 def test_checks_are_unsolved_and_the_solutions_go_on(ran):
     checks = {data["exercise"]: data["status"] for data in ran.records("check")}
     assert checks == dict.fromkeys(course.exercises, "unsolved")

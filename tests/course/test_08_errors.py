@@ -181,10 +181,7 @@ def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT.get(exercise))
 
 
-notebook = pytest.mark.notebook
-
-
-@notebook
+@pytest.mark.notebook
 def test_it_runs_and_every_prediction_has_its_truth(ran):
     assert ran.problems() == []
     truths = {data["exercise"]: data["truth"] for data in ran.records("reveal")}
@@ -193,14 +190,14 @@ def test_it_runs_and_every_prediction_has_its_truth(ran):
             assert truths[question] == str(answer), question
 
 
-@notebook
+@pytest.mark.notebook
 def test_greedy_search_loses_what_the_model_prefers(ran):
     (view,) = ran.shown("fallen_view = ")
     assert "fell out of the beam" in view
     assert "The model prefers the reference: a search error" in ran.printed("history.diagnose(")
 
 
-@notebook
+@pytest.mark.notebook
 def test_most_errors_are_the_models_and_a_beam_of_two_mends_the_others(ran):
     said = "".join(ran.shown("faults_view = "))
     found, wrong, left = map(int, re.search(r"(\d+) of (\d+)\. With a beam of 2 there are (\d+) left", said).groups())
@@ -208,34 +205,34 @@ def test_most_errors_are_the_models_and_a_beam_of_two_mends_the_others(ran):
     assert 250 < wrong < 320  # about 28 of 100
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_empty_output_has_a_better_score_than_the_pronunciation(ran):
     said = "".join(ran.shown("empty_view = "))
     empty, full = map(float, re.search(r"Scores: (-\S+) for nothing, (-\S+) for the pronunciation", said).groups())
     assert empty > full + 1
 
 
-@notebook
+@pytest.mark.notebook
 def test_greedy_search_loops_on_tomatoes_and_on_q(ran):
     assert ran.truth("loops") == "q"
     (view,) = [text for text in ran.shown("loop_view = ") if "Attention" in text]
     assert view.count("\nT │") > 10
 
 
-@notebook
+@pytest.mark.notebook
 def test_half_a_word_has_a_far_better_score_than_the_whole_one(ran):
     said = "".join(ran.shown("looked_at = "))
     cut, whole = map(float, re.search(r"the score is (-\S+), that of the whole word (-\d+\.\d+)\.", said).groups())
     assert cut > whole + 50
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_three_searches_are_caught(ran):
     said = ran.printed("check_search = lesson.use").splitlines()
     assert [line[:2] for line in said[1:]] == ["A:", "B:", "C:"] and not any("nothing found" in line for line in said)
 
 
-@notebook
+@pytest.mark.notebook
 def test_each_broken_search_shows_its_fault(ran):
     a, b, c = (text for text in ran.shown("broken_views = ") if "Beam search" in text or "Search " in text)
     assert re.search(r"<end> -1\.772 .*\n.*0><end> -1\.861", a)  # goes on after its end, and pays
@@ -243,7 +240,7 @@ def test_each_broken_search_shows_its_fault(ran):
     assert "-1.794" in c  # the model says -1.772
 
 
-@notebook
+@pytest.mark.notebook
 def test_checks_are_unsolved(ran):
     checks = {data["exercise"]: data["status"] for data in ran.records("check")}
     assert checks == dict.fromkeys(course.exercises, "unsolved")

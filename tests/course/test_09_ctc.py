@@ -114,10 +114,7 @@ def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT.get(exercise))
 
 
-notebook = pytest.mark.notebook
-
-
-@notebook
+@pytest.mark.notebook
 def test_it_runs_and_every_prediction_has_its_truth(ran):
     assert ran.problems() == []
     truths = {data["exercise"]: data["truth"] for data in ran.records("reveal")}
@@ -125,20 +122,20 @@ def test_it_runs_and_every_prediction_has_its_truth(ran):
         assert truths[question] == str(course.solutions.PREDICTIONS[question])
 
 
-@notebook
+@pytest.mark.notebook
 def test_fewer_paths_stand_for_two_equal_labels(ran):
     said = "".join(ran.shown("paths_guess.reveal("))
     assert int(ran.truth("paths")) == 15 == said.count(",") + 1 - said.split("For a a")[1].count(",")
     assert "For a a there are only 5" in said
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_trellis_gives_the_loss_of_torch(ran):
     own, torchs = re.search(r"loss (\S+), torch says (\S+)", ran.printed("trellis_view = ")).groups()
     assert own == torchs
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_blank_is_learned_first_and_the_labels_get_narrow(ran):
     said = "".join(ran.shown("blank_guess.reveal("))
     blank, sound, tone, width = map(
@@ -151,20 +148,20 @@ def test_the_blank_is_learned_first_and_the_labels_get_narrow(ran):
     assert ran.truth("first") == "the blank everywhere"
 
 
-@notebook
+@pytest.mark.notebook
 def test_it_learns_to_listen(ran):
     (curves,) = [text for text in ran.shown("watch_view = ") if "loss" in text]
     first, last = map(float, re.search(r"loss.*first (\S+), last ([\d.e-]*\d)", curves).groups())
     assert last < 0.2 < first
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_slider_goes_through_all_epochs(ran):
     (view,) = ran.shown("peaky_view = ")
     assert "in all 13 maps" in view or "12 more maps" in view
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_first_five_is_a_peak_in_its_tone(ran):
     said = "".join(ran.shown("five_guess.reveal("))
     start, begins, ends = map(
@@ -174,7 +171,7 @@ def test_the_first_five_is_a_peak_in_its_tone(ran):
     assert 1 <= int(ran.truth("five")) <= (ends - begins) / 2
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_tones_are_painted_where_they_are(ran):
     (asked,) = [data for data in ran.records() if data.get("exercise") == "by_hand" and data["kind"] != "reveal"]
     assert "A column is 40 ms" in asked["question"]
@@ -184,7 +181,7 @@ def test_the_tones_are_painted_where_they_are(ran):
     assert painted == course.solutions.PREDICTIONS["by_hand"]
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_broken_decoder_loses_a_key_that_comes_twice(ran):
     lines = ran.printed("victims = [").splitlines()
     pairs = [re.fullmatch(r"(\d+) becomes (\d+)", line).groups() for line in lines]
@@ -198,14 +195,14 @@ def test_the_broken_decoder_loses_a_key_that_comes_twice(ran):
     assert course.solutions.victim in listed and all(one in listed for one, _ in pairs)
 
 
-@notebook
+@pytest.mark.notebook
 def test_the_prefix_beam_finds_what_greedy_does_not(ran):
     said = ran.printed("differ_view = ")
     assert "greedy: '', prefix beam: 'a' with a probability of 0.64" in said
     assert "merged" in "".join(ran.shown("differ_view = "))
 
 
-@notebook
+@pytest.mark.notebook
 def test_checks_are_unsolved(ran):
     checks = {data["exercise"]: data["status"] for data in ran.records("check")}
     assert checks == dict.fromkeys(course.exercises, "unsolved")
