@@ -37,6 +37,7 @@ from rfnb.backends.torch_random import (
 from rfnb.backends.torch_read_only import read_only
 from rfnb.backends.torch_rnn import gru, rnn_tanh
 from rfnb.backends.torch_trace import note_made, signature, trace_calls, watch_draws
+from rfnb.backends.torch_transfer import brought
 from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
 _grad_enabled = torch.is_grad_enabled
@@ -80,9 +81,10 @@ class TorchBackend(Backend):
                 return cls.from_numpy(array, dtype=dtype, device=device)
         raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
         wanted = raw.dtype if dtype is None else DTYPES[dtype]
-        if raw.dtype is not wanted or device not in (None, "cpu"):
+        place = torch.get_default_device() if device is None else device
+        if raw.dtype is not wanted or str(place) != "cpu":
             try:
-                raw = raw.to(device, wanted)
+                raw = brought(raw, torch.device(place), wanted)
             except Exception as error:
                 refuse_device(error, device)
                 raise

@@ -33,7 +33,7 @@ def _mod(a: Any, b: Any) -> Any:
 
 
 def _array(number: Any, like: Any) -> Any:
-    return torch.as_tensor(number, device=like.device).to(torch.result_type(like, number))
+    return torch.full((), number, dtype=torch.result_type(like, number), device=like.device)
 
 
 def _squared_difference(a: Any, b: Any) -> Any:

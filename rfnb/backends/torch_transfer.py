@@ -8,7 +8,14 @@ import numpy as np
 import torch
 
 
-def on_device(array: np.ndarray, device: Any) -> Any:
-    """A tensor of these values. Nobody waits for a GPU: from pinned memory the copy takes its turn after what was asked before."""
-    raw = torch.as_tensor(array)
-    return raw.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else raw.to(device)
+def on_device(array: np.ndarray, device: torch.device) -> Any:
+    """A tensor of these values, which may share the memory of the array where the device is the host."""
+    return brought(torch.as_tensor(array), device)
+
+
+def brought(raw: Any, device: torch.device, dtype: Any = None) -> Any:
+    """A tensor of the host on a device. Nobody waits for a GPU: from pinned memory the copy takes its turn after what was asked before."""
+    if device.type == "cpu":
+        return raw if dtype is None else raw.to(dtype)
+    raw = raw.pin_memory() if device.type == "cuda" else raw
+    return raw.to(device, dtype, non_blocking=True)

@@ -1,0 +1,150 @@
+"""The simulated device is as strict as a GPU: what tests there say would be worth nothing else."""
+
+import pytest
+import torch
+from simulated import BACKEND, NAME, values, watched
+from torch import nn
+
+MAKE = {
+    "Linear": lambda: nn.Linear(3, 4),
+    "LSTM": lambda: nn.LSTM(3, 4, bidirectional=True),
+    "GRU": lambda: nn.GRU(3, 4),
+    "Conv1d": lambda: nn.Conv1d(5, 4, 3),
+    "ConvTranspose1d": lambda: nn.ConvTranspose1d(5, 4, 3),
+    "LayerNorm": lambda: nn.LayerNorm(3),
+    "TransformerEncoderLayer": lambda: nn.TransformerEncoderLayer(3, 1, 4, dropout=0.0, batch_first=True),
+}
+
+
+def of_sim(*values):
+    return torch.tensor(values).to(NAME)
+
+
+def run(module, x):
+    """Its output, and the gradients of its parameters and of x."""
+    x = x.detach().requires_grad_()
+    out = module(x)
+    out = out[0] if isinstance(out, tuple) else out
+    (out * torch.arange(out.numel(), device=out.device, dtype=out.dtype).reshape(out.shape)).sum().backward()
+    return [out, x.grad, *(parameter.grad for parameter in module.parameters())]
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_modules_of_torch_give_the_values_and_gradients_of_the_cpu(name):
+    torch.manual_seed(0)
+    module, x = MAKE[name](), torch.randn(2, 5, 3)
+    expected = run(module, x)
+    module.zero_grad()
+    actual = run(module.to(NAME), x.to(NAME))
+    assert {each.device.type for each in actual} == {NAME}
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one.cpu(), other)
+
+
+def test_views_share_memory():
+    x = torch.zeros(2, 3, device=NAME)
+    x[1] = 5
+    x.T[0].add_(1)
+    x.view(torch.int32)[0, 2] = 0
+    assert x.tolist() == [[1, 0, 0], [6, 5, 5]]
+    y = x.to(torch.complex64)
+    torch.view_as_real(y)[..., 1] = 2
+    assert y[0, 0].item() == 1 + 2j
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: x + torch.ones(3),
+        lambda x: torch.cat([x, torch.ones(3)]),
+        lambda x: torch.ones(3) @ x,
+        lambda x: torch.where(x > 0, x, torch.zeros(3)),
+        lambda x: x[torch.tensor([0, 2])],
+        lambda x: x.gather(0, torch.tensor([0])),
+        lambda x: torch.stack([x, torch.ones(3)]),
+        lambda x: torch.nn.functional.linear(x, torch.ones(2, 3)),
+        lambda x: torch.cat([x, torch.tensor([])]),
+    ],
+)
+def test_operands_on_two_devices_are_refused(op):
+    with pytest.raises(RuntimeError, match="same device"):
+        op(of_sim(1.0, 2.0, 3.0))
+
+
+def test_a_scalar_of_the_host_may_come_along():
+    assert (of_sim(1.0, 2.0) * torch.tensor(2.0) + 1).tolist() == [3, 5]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool((x > 0).any()),
+        lambda x: float(x[0]),
+        lambda x: x[x > 1],
+        lambda x: x.nonzero(),
+        lambda x: torch.masked_select(x, x > 1),
+        lambda x: x.unique(),
+        lambda x: torch.equal(x, x),
+        lambda x: x.repeat_interleave(x.long()),
+        lambda x: x.cpu(),
+        lambda x: x.tolist(),
+        lambda x: x.to("cpu"),
+        lambda x: x.numpy(force=True),
+        lambda x: torch.tensor([1.0]).to(NAME),
+        lambda x: torch.tensor([1.0], device=NAME),
+        lambda x: x.copy_(torch.ones(2)),
+    ],
+)
+def test_what_waits_is_noted_with_its_line(read):
+    x = of_sim(1.0, 2.0)
+    with watched() as seen:
+        read(x)
+    assert seen.waits and all("tests/devices/test_simulated.py" in wait for wait in seen.waits)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: x.softmax(-1).masked_fill(x > 1, 0.0),
+        lambda x: torch.where(x > 1, x, 0.0),
+        lambda x: x.sort().values.cumsum(0).argmax(),
+        lambda x: torch.arange(3, device=NAME) + torch.full((3,), 2, device=NAME),
+        lambda x: x.index_select(0, x.long() - 1)[:1],
+    ],
+)
+def test_what_does_not_wait_is_not_noted(op):
+    x = of_sim(1.0, 2.0)
+    with watched() as seen:
+        op(x)
+    assert seen == []
+
+
+def test_a_copy_that_does_not_wait_is_noted_as_a_copy_only():
+    with watched() as seen:
+        torch.ones(2).to(NAME, non_blocking=True)
+    assert (len(seen.moved), seen.waits) == (1, [])
+
+
+def test_it_draws_from_a_generator_of_its_own():
+    torch.manual_seed(3)
+    one = torch.randn(2, device=NAME)
+    state = torch.get_rng_state()
+    two = torch.rand(2, device=NAME)
+    assert torch.equal(state, torch.get_rng_state())
+    torch.manual_seed(3)
+    torch.rand(5)
+    assert torch.equal(values(one), values(torch.randn(2, device=NAME)))
+    kept = BACKEND.get_rng_state()
+    assert torch.equal(values(two), values(torch.rand(2, device=NAME)))
+    BACKEND.set_rng_state(kept)
+    assert torch.equal(values(two), values(torch.rand(2, device=NAME)))
+
+
+def test_a_generator_of_the_device_is_one():
+    generator = torch.Generator(NAME).manual_seed(1)
+    assert isinstance(generator, torch.Generator)
+    before = BACKEND.get_rng_state()
+    one = torch.randn(2, device=NAME, generator=generator)
+    assert torch.equal(before, BACKEND.get_rng_state())
+    assert torch.equal(values(one), values(torch.randn(2, device=NAME, generator=generator.manual_seed(1))))

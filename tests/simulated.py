@@ -1,0 +1,329 @@
+"""A second device for torch on machines that have none: "sim", strict and counted.
+
+    from simulated import watched
+    with watched() as seen:
+        rf.softmax(x, axis=time)
+    assert seen.waits == [] and seen.moved == []
+
+Its tensors are of torch's own class, on a device of their own (`x.device.type == "sim"`), with real values: kernels are those of
+the CPU, on memory that only this file reaches. As a GPU does, it refuses operands on two devices (a scalar of the host may come
+along with elementwise ops). It has what a GPU has and the CPU lacks: a generator of its own; reads of values, which wait for all
+that was asked before; copies in either direction, which wait too unless they say `non_blocking`. Each is noted with the line
+that asked for it.
+
+Not here: streams, events, captured graphs, pinned memory, autocast, fused kernels, numbers that differ from those of the CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
+
+NAME = "sim"
+aten = torch.ops.aten
+_ROOT = str(Path(__file__).parents[1])
+_META = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
+_OF_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+# Their results are Python numbers, or their shapes depend on values.
+_READS = set(
+    "_local_scalar_dense nonzero equal masked_select _unique2 unique_consecutive unique_dim bincount repeat_interleave".split()
+)
+# Not elementwise, and still content with a scalar of the host.
+_TAKE_SCALARS = {
+    "index_put_",
+    "index_put",
+    "_index_put_impl_",
+    "fill_",
+    "masked_fill",
+    "masked_fill_",
+    "copy_",
+    "where",
+}
+_COPIES = {"_to_copy", "copy", "copy_", "clone", "_copy_from", "_copy_from_and_resize"}
+_memory: dict[int, torch.UntypedStorage] = {}  # where the values of a storage are, by its address
+_lock = threading.RLock()  # for the state of the generators
+_watching: list[Seen] = []
+
+
+@dataclasses.dataclass
+class Event:
+    """What the device was asked: "read", "to host" or "to device"; by which op; whether the host waited; at which lines."""
+
+    kind: str
+    op: str
+    waits: bool
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.op} at {self.place}"
+
+
+class Seen(list[Event]):
+    """The events of a block."""
+
+    @property
+    def waits(self) -> list[str]:
+        """Those for which the host waited."""
+        return [str(event) for event in self if event.waits]
+
+    @property
+    def moved(self) -> list[str]:
+        """Copies from one device to the other."""
+        return [str(event) for event in self if event.kind != "read"]
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Seen]:
+    """Collect the events of a block, of all threads."""
+    seen = Seen()
+    _watching.append(seen)
+    try:
+        yield seen
+    finally:
+        _watching.remove(seen)
+
+
+def _note(kind: str, op: str, waits: bool) -> None:
+    if not _watching:
+        return
+    lines = []
+    frame = sys._getframe(2)
+    while frame is not None and len(lines) < 5:
+        name = frame.f_code.co_filename
+        if name.startswith(_ROOT) and "site-packages" not in name and name != __file__:
+            lines.append(f"{name.removeprefix(_ROOT + '/')}:{frame.f_lineno}")
+        frame = frame.f_back
+    event = Event(kind, op, waits, " < ".join(lines) or "a thread of torch")
+    for seen in _watching:
+        seen.append(event)
+
+
+def values(x: torch.Tensor) -> torch.Tensor:
+    """The values of a tensor of the device, as a tensor of the host on the same memory. Nothing is noted."""
+    memory = _memory[x.untyped_storage()._cdata]
+    return torch.empty(0, dtype=x.dtype).set_(memory, x.storage_offset(), x.shape, x.stride())
+
+
+def _of_values(raw: torch.Tensor) -> torch.Tensor:
+    """A tensor of the device on this memory, which is its own from now on."""
+    out = torch._C._acc.create_empty_tensor(tuple(raw.shape), raw.dtype)
+    _memory[out.untyped_storage()._cdata] = raw.untyped_storage()
+    return out if out.stride() == raw.stride() and not raw.storage_offset() else _view(out, raw)
+
+
+def _view(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return aten.as_strided.default.redispatch(_META, x, like.shape, like.stride(), like.storage_offset())
+
+
+def _is_mine(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.device.type == NAME
+
+
+def _refuse_two_devices(op: Any, name: str, leaves: list[Any]) -> None:
+    of_host = [x for x in leaves if isinstance(x, torch.Tensor) and x.device.type == "cpu"]
+    if not of_host or not any(map(_is_mine, leaves)):
+        return
+    if any(x.dim() for x in of_host) or not (torch.Tag.pointwise in op.tags or name in _TAKE_SCALARS):
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {NAME}:0 and cpu! ({op})"
+        )
+
+
+def _lstm_cell(of_input: Any, of_hidden: Any, cell: Any, bias: Any = None, bias_of_hidden: Any = None) -> Any:
+    gates = of_input + of_hidden + (0 if bias is None else bias + bias_of_hidden)
+    i, f, g, o = gates.chunk(4, 1)
+    gates = torch.cat([i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()], 1)
+    i, f, g, o = gates.chunk(4, 1)
+    new = f * cell + i * g
+    return o * new.tanh(), new, gates
+
+
+def _lstm_cell_backward(grad: Any, grad_of_new: Any, cell: Any, new: Any, gates: Any, has_bias: bool) -> Any:
+    i, f, g, o = gates.chunk(4, 1)
+    bent = new.tanh()
+    grad = torch.zeros_like(new) if grad is None else grad
+    down = grad * o * (1 - bent**2) + (0 if grad_of_new is None else grad_of_new)
+    of_gates = torch.cat(
+        [down * g * i * (1 - i), down * cell * f * (1 - f), down * i * (1 - g**2), grad * bent * o * (1 - o)], 1
+    )
+    return of_gates, down * f, of_gates.sum(0) if has_bias else None
+
+
+def _gru_cell(of_input: Any, of_hidden: Any, hidden: Any, bias: Any = None, bias_of_hidden: Any = None) -> Any:
+    of_input = of_input if bias is None else of_input + bias
+    of_hidden = of_hidden if bias_of_hidden is None else of_hidden + bias_of_hidden
+    (a, b, c), (d, e, last) = of_input.chunk(3, 1), of_hidden.chunk(3, 1)
+    r, z = (a + d).sigmoid(), (b + e).sigmoid()
+    n = (c + r * last).tanh()
+    return n + z * (hidden - n), torch.cat([r, z, n, hidden, last], 1)
+
+
+def _gru_cell_backward(grad: Any, saved: Any, has_bias: bool) -> Any:
+    r, z, n, hidden, last = saved.chunk(5, 1)
+    of_n = grad * (1 - z) * (1 - n**2)
+    of_z = grad * (hidden - n) * z * (1 - z)
+    of_r = of_n * last * r * (1 - r)
+    of_input, of_hidden = torch.cat([of_r, of_z, of_n], 1), torch.cat([of_r, of_z, of_n * r], 1)
+    biases = (of_input.sum(0), of_hidden.sum(0)) if has_bias else (None, None)
+    return of_input, of_hidden, grad * z, *biases
+
+
+def _conv_backward(grad: Any, x: Any, weight: Any, *args: Any) -> Any:
+    return aten.convolution_backward.default(grad, x, weight, [grad.shape[1]], *args)
+
+
+# What torch asks of other devices than the CPU only.
+_INSTEAD: dict[str, Any] = {
+    "convolution_overrideable": aten.convolution.default,
+    "convolution_backward_overrideable": _conv_backward,
+    "_thnn_fused_lstm_cell": _lstm_cell,
+    "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
+    "_thnn_fused_gru_cell": _gru_cell,
+    "_thnn_fused_gru_cell_backward": _gru_cell_backward,
+}
+
+
+def _as_tensor(x: Any, schema: Any, raws: dict[int, torch.Tensor]) -> Any:
+    """Numbers come as numbers where the op asks for a tensor."""
+    if not isinstance(x, int | float | complex) or "Tensor" not in str(schema.type):
+        return x
+    dtypes = [raw.dtype for raw in raws.values()]
+    return torch.tensor(x, dtype=torch.result_type(torch.empty(0, dtype=dtypes[0]), x) if dtypes else None)
+
+
+def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Every op of the device that torch does not compose of others."""
+    name = op.overloadpacket.__name__
+    if name in ("_copy_from", "_copy_from_and_resize"):
+        return _copy(name, *args, **kwargs)
+    leaves, tree = tree_flatten((args, kwargs))
+    _refuse_two_devices(op, name, leaves)
+    mine = {id(x): x for x in leaves if _is_mine(x)}
+    raws = {key: values(x) for key, x in mine.items()}
+    by_mask = name in ("index", "_index_put_impl_", "index_put_") and any(
+        x.dtype in (torch.bool, torch.uint8) for x in mine.values()
+    )
+    if name in _READS or by_mask:
+        _note("read", name, True)
+    on_host = [
+        raws[id(x)] if id(x) in raws else torch.device("cpu") if isinstance(x, torch.device) else x for x in leaves
+    ]
+    raw_args, raw_kwargs = tree_unflatten(on_host, tree)
+    raw_args = [_as_tensor(x, schema, raws) for x, schema in zip(raw_args, op._schema.arguments)]
+    with _own_generator(op):
+        out = _INSTEAD.get(name, op)(*raw_args, **raw_kwargs)
+    same = {id(raw): mine[key] for key, raw in raws.items()}
+    sharing = {raw.untyped_storage()._cdata: mine[key] for key, raw in raws.items()}
+
+    def of_device(raw: torch.Tensor) -> torch.Tensor:
+        if id(raw) in same:  # in place, or `out=`
+            assert same[id(raw)].shape == raw.shape, f"{op} gave a tensor another size"
+            return same[id(raw)]
+        base = sharing.get(raw.untyped_storage()._cdata)
+        if base is None:
+            return _of_values(raw)
+        if base.dtype != raw.dtype:
+            return op.redispatch(_OF_CPU, *args, **kwargs)
+        return _view(base, raw)
+
+    return tree_map_only(torch.Tensor, of_device, out)
+
+
+def _copy(name: str, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    raws = [values(x) if _is_mine(x) else x for x in (source, target)]
+    if not _is_mine(source):
+        _note("to device", "copy_", not non_blocking)
+    elif not _is_mine(target):
+        _note("to host", "copy_", not non_blocking)
+    raws[1].copy_(raws[0])
+    return target
+
+
+class _Backend(_DummyBackendModule):
+    """What `torch.sim` is."""
+
+    def __init__(self) -> None:
+        self.state = torch.Generator().manual_seed(0).get_state()
+
+    def manual_seed_all(self, seed: int) -> None:
+        self.state = torch.Generator().manual_seed(seed).get_state()
+
+    def get_rng_state(self, device: Any = NAME) -> torch.Tensor:
+        return self.state.clone()
+
+    def set_rng_state(self, state: torch.Tensor, device: Any = NAME) -> None:
+        self.state = state.clone()
+
+    def synchronize(self, device: Any = None) -> None:
+        _note("read", "synchronize", True)
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        return [torch.bfloat16, torch.float16]
+
+
+BACKEND = _Backend()
+
+
+@contextlib.contextmanager
+def _own_generator(op: Any) -> Iterator[None]:
+    if torch.Tag.nondeterministic_seeded not in op.tags:
+        yield
+        return
+    with _lock:
+        of_host = torch.get_rng_state()
+        torch.set_rng_state(BACKEND.state)
+        try:
+            yield
+        finally:
+            BACKEND.state = torch.get_rng_state()
+            torch.set_rng_state(of_host)
+
+
+_HostGenerator = torch.Generator
+
+
+class _AllGenerators(type(_HostGenerator)):  # type: ignore[misc]
+    def __instancecheck__(cls, other: Any) -> bool:
+        return isinstance(other, _HostGenerator)
+
+
+class _Generator(_HostGenerator, metaclass=_AllGenerators):
+    """`torch.Generator`, which torch has no way to make for a device made in Python."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        of_device = torch.device(device).type == NAME
+        return super().__new__(cls, "cpu" if of_device else device)
+
+
+torch.Generator = _Generator  # type: ignore[misc]
+_setup_privateuseone_for_python_backend(NAME, backend_module=BACKEND)
+_LIBRARY = torch.library.Library("_", "IMPL")
+_LIBRARY.fallback(_kernel, "PrivateUse1")
+_ATEN = torch.library.Library("aten", "IMPL")
+
+
+def _ops_with_a_default() -> Iterator[Any]:
+    """Those that torch would compose of others on a device that has no kernel of its own (of some that write to an empty tensor
+    and so give it its size, which a device made in Python has no way to do), or refuse."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    for name in torch._C._dispatch_get_all_op_names():
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        if not name.startswith("aten::") or overload.endswith("out") or packet in _COPIES:
+            continue
+        composed = has(name, "CompositeExplicitAutograd") and "out" in getattr(aten, packet).overloads()
+        if composed or has(name, "CompositeExplicitAutogradNonFunctional") or name.endswith("_overrideable"):
+            yield getattr(getattr(aten, packet), overload or "default")
+
+
+for _op in _ops_with_a_default():
+    _ATEN.impl(_op, functools.partial(_kernel, _op), "PrivateUse1")
