@@ -17,5 +17,5 @@ def brought(raw: Any, device: torch.device, dtype: Any = None) -> Any:
     """A tensor of the host on a device. Nobody waits for a GPU: from pinned memory the copy takes its turn after what was asked before."""
     if device.type == "cpu":
         return raw if dtype is None else raw.to(dtype)
-    raw = raw.pin_memory() if device.type == "cuda" else raw
+    raw = raw.pin_memory() if device.type == "cuda" and torch.cuda.is_available() else raw
     return raw.to(device, dtype, non_blocking=True)
