@@ -61,6 +61,16 @@ def test_every_head_has_its_bars_and_what_it_looks_at():
             assert f"layer {layer}, head {head} {bars}  100 % on {tokens[layer + head]}" in text
 
 
+def test_scores_have_numbers_that_fit_and_no_shares():
+    array = np.array([[-113.4, 85.2, -0.06], [9.456, -9.456, 0.5]], np.float32)
+    text = rf.viz.attention({"scores": array, "weights": np.eye(2, 3, dtype=np.float32)}, source=["a", "b", "c"]).text()
+    assert [line.split() for line in text.splitlines()[2:4]] == [
+        ["0", "·-113", "█85.2", "·-.06"],
+        ["1", "░9.46", "·-9.5", "·0.50"],
+    ]
+    assert "  scores  ▁█▁  37.9 on average on b" in text and "  weights ██▁  50 % on a" in text
+
+
 def test_a_step_has_as_many_slots_as_fit():
     lines = rf.viz.View(search(3, 16)).text().splitlines()
     head = next(line for line in lines if line.startswith("step"))

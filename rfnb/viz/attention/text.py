@@ -108,12 +108,14 @@ def _maps(spec: Any) -> list[str]:
         values = np.nan_to_num(real(spec, entry, 0).astype(np.float64), posinf=0, neginf=0)
         bars, most = "", "empty"
         if values.size:
-            mass = values.sum(0) / max(float(values.sum()), 1e-30)
+            scores = bool((values < 0).any())  # no weights: they have no share of a sum
+            mass = values.mean(0) if scores else values.sum(0) / max(float(values.sum()), 1e-30)
             few = pooled(mass[None].astype(np.float32), 1, _BARS)[0][0]
-            bars = "".join(bar(float(value / (few.max() or 1))) for value in few)
+            bars = "".join(bar(max(0.0, float(value / (few.max() or 1)))) for value in few)
             at = int(mass.argmax())
             token = head["seqs"][entry["seqs"][0]]["cols"][at]
-            most = f"{100 * mass[at]:.0f} % on {shortened(visible(token[:60]), 14)}"
+            much = f"{mass[at]:.3g} on average" if scores else f"{100 * mass[at]:.0f} %"
+            most = f"{much} on {shortened(visible(token[:60]), 14)}"
         looks = (entry.get("looks") or [None])[0]
         words = [most] if looks is None else [most, f"looks {head['looks'][looks]}"]
         lines.append(f"  {clip(str(entry['label']), left)} {bars}  {', '.join(words)}")
@@ -139,15 +141,19 @@ def _numbers(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
     full = top(values)
     lines = [" " * left + " " + " ".join(clip(token, wide) for token in cols)]
     for token, row in zip(rows, values):
-        cells = [clip(shade(value / full) + _number(value), wide) for value in row]
+        cells = [clip(shade(value / full) + _number(float(value), wide - 1), wide) for value in row]
         lines.append(f"{clip(token, left, right=True)} " + " ".join(cells))
     return [line.rstrip() for line in lines]
 
 
-def _number(value: float) -> str:
+def _number(value: float, wide: int) -> str:
+    """A value with two decimals, or as many as there is room for."""
     if np.isnan(value):
         return ""  # the shade says it
-    return f"{value:.2f}" if np.isfinite(value) else str(value)
+    if not np.isfinite(value):
+        return str(value)
+    ways = [f"{value:.2f}", f"{value:.2f}".replace("-0.", "-."), f"{value:.1f}", f"{value:.0f}"]
+    return next((text for text in ways if len(text) <= wide), f"{value:.0e}")
 
 
 def _shades(values: np.ndarray, seq: dict[str, Any], sound: np.ndarray | None = None) -> list[str]:
