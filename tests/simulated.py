@@ -133,6 +133,8 @@ def _refuse_two_devices(op: Any, name: str, leaves: list[Any]) -> None:
     of_host = [x for x in leaves if isinstance(x, torch.Tensor) and x.device.type == "cpu"]
     if not of_host or not any(map(_is_mine, leaves)):
         return
+    if name == "_pack_padded_sequence":  # lengths are of the host
+        return
     if any(x.dim() for x in of_host) or not (torch.Tag.pointwise in op.tags or name in _TAKE_SCALARS):
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {NAME}:0 and cpu! ({op})"
@@ -206,6 +208,9 @@ def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     name = op.overloadpacket.__name__
     if name in ("_copy_from", "_copy_from_and_resize"):
         return _copy(name, *args, **kwargs)
+    if name == "as_strided_":  # and so `transpose_`, `squeeze_`: another look at the same memory
+        args[0].data = aten.as_strided.default.redispatch(_META, *args, **kwargs)
+        return args[0]
     leaves, tree = tree_flatten((args, kwargs))
     _refuse_two_devices(op, name, leaves)
     mine = {id(x): x for x in leaves if _is_mine(x)}
@@ -227,7 +232,8 @@ def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
 
     def of_device(raw: torch.Tensor) -> torch.Tensor:
         if id(raw) in same:  # in place, or `out=`
-            assert same[id(raw)].shape == raw.shape, f"{op} gave a tensor another size"
+            look = raw.shape, raw.stride(), raw.storage_offset()
+            assert look == (same[id(raw)].shape, same[id(raw)].stride(), same[id(raw)].storage_offset()), op
             return same[id(raw)]
         base = sharing.get(raw.untyped_storage()._cdata)
         if base is None:
@@ -236,6 +242,8 @@ def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
             return op.redispatch(_OF_CPU, *args, **kwargs)
         return _view(base, raw)
 
+    if name == "_pack_padded_sequence":
+        return of_device(out[0]), out[1]
     return tree_map_only(torch.Tensor, of_device, out)
 
 

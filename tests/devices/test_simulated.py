@@ -9,6 +9,7 @@ MAKE = {
     "Linear": lambda: nn.Linear(3, 4),
     "LSTM": lambda: nn.LSTM(3, 4, bidirectional=True),
     "GRU": lambda: nn.GRU(3, 4),
+    "GRU of batch and time": lambda: nn.GRU(3, 4, batch_first=True),
     "Conv1d": lambda: nn.Conv1d(5, 4, 3),
     "ConvTranspose1d": lambda: nn.ConvTranspose1d(5, 4, 3),
     "LayerNorm": lambda: nn.LayerNorm(3),
@@ -50,6 +51,24 @@ def test_views_share_memory():
     y = x.to(torch.complex64)
     torch.view_as_real(y)[..., 1] = 2
     assert y[0, 0].item() == 1 + 2j
+
+
+def test_in_place_a_tensor_gets_another_look_at_its_memory():
+    x = torch.arange(6.0).to(NAME).view(2, 3)
+    x.t_().add_(1)
+    assert x.tolist() == [[1, 4], [2, 5], [3, 6]]
+    x.unsqueeze_(0)
+    assert (x.shape, x.squeeze_().shape) == ((1, 3, 2), (3, 2))
+
+
+def test_sequences_are_packed_by_lengths_of_the_host():
+    x = torch.arange(6.0).to(NAME).view(2, 3, 1).requires_grad_()
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([1, 3]), batch_first=True, enforce_sorted=False)
+    assert (packed.data.device.type, packed.batch_sizes.tolist()) == (NAME, [2, 1, 1])
+    padded, lengths = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    padded.square().sum().backward()
+    assert (padded[..., 0].tolist(), lengths.tolist()) == ([[0, 0, 0], [3, 4, 5]], [1, 3])
+    assert x.grad[..., 0].tolist() == [[0, 0, 0], [6, 8, 10]]
 
 
 @pytest.mark.parametrize(
