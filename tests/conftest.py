@@ -1,8 +1,21 @@
 """For all tests."""
 
+import importlib
+import os
 import sys
 
 import pytest
+
+if "RFNB_TEST_DEVICE" in os.environ:
+    sys.modules["simulated"] = importlib.import_module("real_device")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a GPU: torch.cuda.is_available() is False")
 
 
 @pytest.fixture(autouse=True)

@@ -17,21 +17,18 @@ Not here: streams, events, captured graphs, pinned memory, autocast, fused kerne
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
+from device_events import Event, Seen, place
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
 NAME = "sim"
 aten = torch.ops.aten
-_ROOT = str(Path(__file__).parents[1])
 _META = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
 _OF_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 # Their results are Python numbers, or their shapes depend on values.
@@ -55,33 +52,6 @@ _lock = threading.RLock()  # for the state of the generators
 _watching: list[Seen] = []
 
 
-@dataclasses.dataclass
-class Event:
-    """What the device was asked: "read", "to host" or "to device"; by which op; whether the host waited; at which lines."""
-
-    kind: str
-    op: str
-    waits: bool
-    place: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.op} at {self.place}"
-
-
-class Seen(list[Event]):
-    """The events of a block."""
-
-    @property
-    def waits(self) -> list[str]:
-        """Those for which the host waited."""
-        return [str(event) for event in self if event.waits]
-
-    @property
-    def moved(self) -> list[str]:
-        """Copies from one device to the other."""
-        return [str(event) for event in self if event.kind != "read"]
-
-
 @contextlib.contextmanager
 def watched() -> Iterator[Seen]:
     """Collect the events of a block, of all threads."""
@@ -96,14 +66,7 @@ def watched() -> Iterator[Seen]:
 def _note(kind: str, op: str, waits: bool) -> None:
     if not _watching:
         return
-    lines = []
-    frame = sys._getframe(2)
-    while frame is not None and len(lines) < 5:
-        name = frame.f_code.co_filename
-        if name.startswith(_ROOT) and "site-packages" not in name and name != __file__:
-            lines.append(f"{name.removeprefix(_ROOT + '/')}:{frame.f_lineno}")
-        frame = frame.f_back
-    event = Event(kind, op, waits, " < ".join(lines) or "a thread of torch")
+    event = Event(kind, op, waits, place())
     for seen in _watching:
         seen.append(event)
 

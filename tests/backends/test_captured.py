@@ -205,7 +205,7 @@ def test_what_cannot_be_captured_runs_as_before():
     ]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("how", ["cuda_graph", "inductor"])
 @pytest.mark.parametrize("gradients", [False, True])
 def test_loops_on_a_gpu(how, gradients):

@@ -15,6 +15,7 @@ MAKE = {
     "LayerNorm": lambda: nn.LayerNorm(3),
     "TransformerEncoderLayer": lambda: nn.TransformerEncoderLayer(3, 1, 4, dropout=0.0, batch_first=True),
 }
+only_simulated = pytest.mark.skipif(NAME != "sim", reason="stricter than a GPU, or not to be seen there")
 
 
 def of_sim(*values):
@@ -78,7 +79,7 @@ def test_sequences_are_packed_by_lengths_of_the_host():
         lambda x: torch.cat([x, torch.ones(3)]),
         lambda x: torch.ones(3) @ x,
         lambda x: torch.where(x > 0, x, torch.zeros(3)),
-        lambda x: x[torch.tensor([0, 2])],
+        pytest.param(lambda x: x[torch.tensor([0, 2])], marks=only_simulated),
         lambda x: x.gather(0, torch.tensor([0])),
         lambda x: torch.stack([x, torch.ones(3)]),
         lambda x: torch.nn.functional.linear(x, torch.ones(2, 3)),
@@ -104,7 +105,7 @@ def test_a_scalar_of_the_host_may_come_along():
         lambda x: x.nonzero(),
         lambda x: torch.masked_select(x, x > 1),
         lambda x: x.unique(),
-        lambda x: torch.equal(x, x),
+        lambda x: torch.equal(x, x.clone()),
         lambda x: x.repeat_interleave(x.long()),
         lambda x: x.cpu(),
         lambda x: x.tolist(),
@@ -139,6 +140,7 @@ def test_what_does_not_wait_is_not_noted(op):
     assert seen == []
 
 
+@only_simulated
 def test_a_copy_that_does_not_wait_is_noted_as_a_copy_only():
     with watched() as seen:
         torch.ones(2).to(NAME, non_blocking=True)

@@ -89,7 +89,7 @@ def test_lengths_may_be_read():
     assert reads_of(lambda: rf.ragged_dim([3, 1, 2], over=batch).dyn_size_ext.numpy(), []) == []
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", [name for name in CASES if name not in MAY_READ])
 def test_no_op_waits_for_a_gpu(name):
     with rf.set_default_device_ctx("cuda"):
