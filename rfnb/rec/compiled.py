@@ -120,6 +120,7 @@ def _compiled(source: str, parts: tuple[_Part, ...], backend: Any, how: str, cha
 
 def maker(source: str) -> Any:
     """The function `make` of a source."""
-    scope: dict[str, Any] = {"__builtins__": {"slice": slice}}
+    # `__import__`: what an operation of torch needs late, it imports as the code that called it would.
+    scope: dict[str, Any] = {"__builtins__": {"slice": slice, "__import__": __import__}}
     exec(compile(source, "<a step of a recorded loop>", "exec"), scope)
     return scope["make"]
