@@ -174,6 +174,8 @@ def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     if name == "as_strided_":  # and so `transpose_`, `squeeze_`: another look at the same memory
         args[0].data = aten.as_strided.default.redispatch(_META, *args, **kwargs)
         return args[0]
+    if name == "set_":  # only says where its values are
+        return op.redispatch(_META, *args, **kwargs)
     leaves, tree = tree_flatten((args, kwargs))
     _refuse_two_devices(op, name, leaves)
     mine = {id(x): x for x in leaves if _is_mine(x)}

@@ -156,7 +156,7 @@ class Backend(Kernels, Gradients):
 
     @written_by_backend
     def get_random_state(cls) -> dict[str, bytes]:
-        """The state of the generator, by device."""
+        """The state of the generator, by device; of a kind of device that is not in use yet empty, under the name of the kind."""
 
     @written_by_backend
     def set_random_state(cls, state: dict[str, bytes]) -> None:

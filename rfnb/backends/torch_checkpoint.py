@@ -21,6 +21,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from rfnb.backends.torch_random import device_state, set_device_state
+
 
 class _Place(NamedTuple):
     """A tensor made in the block: the number of its storage, and how it lies in there."""
@@ -234,15 +236,15 @@ def _changed_by(function: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def _generator_before(leaves: list[Any]) -> tuple[Any, Any]:
-    """The generator that an operation draws from (None: the default one of a device), and its state."""
+    """The generator that an operation draws from (else the device whose own it is), and its state."""
     for leaf in leaves:
         if isinstance(leaf, torch.Generator):
             return leaf, leaf.get_state()
     for leaf in leaves:
         device = leaf.device if isinstance(leaf, torch.Tensor) else leaf if isinstance(leaf, torch.device) else None
-        if device is not None and device.type == "cuda":
-            return device, torch.cuda.get_rng_state(device)
-    return None, torch.get_rng_state()
+        if device is not None and device.type not in ("cpu", "meta"):
+            return device, device_state(device)
+    return "cpu", device_state("cpu")
 
 
 def _set_generator(generator: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
@@ -253,12 +255,9 @@ def _set_generator(generator: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
     if isinstance(which, torch.Generator):
         before = which.get_state()
         which.set_state(state)
-    elif which is not None:
-        before = torch.cuda.get_rng_state(which)
-        torch.cuda.set_rng_state(state, which)
     else:
-        before = torch.get_rng_state()
-        torch.set_rng_state(state)
+        before = device_state(which)
+        set_device_state(which, state)
     return which, before
 
 

@@ -65,21 +65,59 @@ def set_random_seed(seed: int) -> None:
 
 
 def get_random_state() -> dict[str, bytes]:
-    """See `Backend.get_random_state`."""
+    """See `Backend.get_random_state`. An accelerator that is not in use yet stays so: its state is empty under the name of its kind."""
     state = {"cpu": bytes(torch.get_rng_state().numpy())}
-    if torch.cuda.is_available():
-        for index, raw in enumerate(torch.cuda.get_rng_state_all()):
-            state[f"cuda:{index}"] = bytes(raw.numpy())
+    kind = _accelerator()
+    if kind is not None and not _is_in_use(kind):
+        state[kind] = b""
+    elif kind is not None:
+        for name in _devices(kind):
+            state[name] = bytes(device_state(name).numpy())
     return state
 
 
 def set_random_state(state: dict[str, bytes]) -> None:
     """See `Backend.set_random_state`."""
+    kind = _accelerator()
     for name, value in state.items():
-        if name == "cpu":
-            torch.set_rng_state(_as_tensor(value))
-        elif torch.cuda.is_available():
-            torch.cuda.set_rng_state(_as_tensor(value), name)
+        if name == "cpu" or (kind is not None and name in _devices(kind)):
+            set_device_state(name, _as_tensor(value))
+        elif name == kind and _is_in_use(kind):  # it was not yet
+            for own in getattr(torch.get_device_module(kind), "default_generators", ()):
+                own.manual_seed(own.initial_seed())
+
+
+def device_state(device: torch.device | str) -> Any:
+    """The state of the generator of a device, uint8 on the host; nothing waits for it."""
+    if torch.device(device).type == "cpu":
+        return torch.get_rng_state()
+    return torch.get_device_module(device).get_rng_state(device)
+
+
+def set_device_state(device: torch.device | str, state: Any) -> None:
+    """Let the generator of a device go on from a state of `device_state`."""
+    if torch.device(device).type == "cpu":
+        torch.set_rng_state(state)
+    else:
+        torch.get_device_module(device).set_rng_state(state, device)
+
+
+def _accelerator() -> str | None:
+    """The kind of device besides the CPU that this torch was made for, whether there is one or not."""
+    found = torch.accelerator.current_accelerator()
+    return None if found is None else found.type
+
+
+def _is_in_use(kind: str) -> bool:
+    """Whether anything was made on a device of this kind. To ask for a generator would begin that, which takes memory, and a forked
+    process may not."""
+    module = torch.get_device_module(kind)
+    return bool(getattr(module, "is_initialized", module.is_available)())
+
+
+def _devices(kind: str) -> list[str]:
+    """The names of the devices of a kind that there are."""
+    return [f"{kind}:{index}" for index in range(torch.accelerator.device_count())]
 
 
 def _as_tensor(state: bytes) -> Any:

@@ -61,7 +61,10 @@ def set_random_seed(seed: int) -> None:
 
 
 def get_random_state() -> dict[str, bytes]:
-    """The state of the generators, by device, and of the step-based seeds ("static")."""
+    """The state of the generators, by device, and of the step-based seeds ("static").
+
+    Of an accelerator that nothing was made on yet, the entry "cuda" (or what its kind is) is empty: it is not begun for that.
+    """
     return {**registry.selected().get_random_state(), _STATIC: _step_seeds().state()}
 
 

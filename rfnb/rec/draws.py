@@ -30,6 +30,9 @@ from rfnb.core.intercept import one_of
 _watches: list[Watch] = []  # of all threads
 _STILL = {"get_state", "get_bit_generator"}  # do not draw
 _TORCH = ("torch", "torch.random")
+# Devices have generators of their own.
+_OF_DEVICES = ("torch.cuda", "torch.cuda.random", "torch.xpu", "torch.xpu.random", "torch.mps")
+_SEEDS = ("manual_seed", "seed", "set_rng_state")
 _PYTHON = ("random", "getrandbits", "seed")  # what all others call
 _generator: Any = random._inst
 _numpy_generator: Any = np.random.mtrand._rand
@@ -197,7 +200,10 @@ class _OfInstance:
 def _places(with_torch: bool) -> list[_Functions | _OfInstance]:
     """All that draw, or set a state. Draws of torch are seen by the mode; seeds are not."""
     numpy = _Functions(np.random, _NUMPY)
-    torch = [_Functions(sys.modules[name], ("manual_seed", "seed", "set_rng_state")) for name in _TORCH if with_torch]
+    torch = [_Functions(sys.modules[name], _SEEDS) for name in _TORCH if with_torch]
+    for module in [sys.modules[name] for name in _OF_DEVICES if name in sys.modules]:
+        names = [name for seed in _SEEDS for name in (seed, f"{seed}_all") if hasattr(module, name)]
+        torch.append(_Functions(module, names))
     return [numpy, _OfInstance(), _Functions(random, (*_PYTHON, "setstate")), *torch]
 
 

@@ -52,6 +52,8 @@ def test_views_share_memory():
     y = x.to(torch.complex64)
     torch.view_as_real(y)[..., 1] = 2
     assert y[0, 0].item() == 1 + 2j
+    torch.empty(0, device=NAME).set_(x.untyped_storage(), 1, (2,), (3,)).fill_(7)
+    assert x.tolist() == [[1, 7, 0], [6, 7, 5]]
 
 
 def test_in_place_a_tensor_gets_another_look_at_its_memory():

@@ -45,6 +45,7 @@ DRAWS = {
         lambda: F.scaled_dot_product_attention(*[torch.ones(1, 2, 3)] * 3, dropout_p=0.5),
     ),
     "torch, seed": ("torch.manual_seed", lambda: torch.manual_seed(1)),
+    "torch, seed of a device": ("torch.cuda.manual_seed_all", lambda: torch.cuda.manual_seed_all(1)),
 }
 UNSEEN = {"imported random": imported_python, "imported randn": lambda: imported_numpy(2)}
 QUIET = {

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from rfnb.backends.torch_random import get_random_state, set_random_state
 from rfnb.core.errors import ErrorOf
 from rfnb.interop.watch.activations import floats_of
 from rfnb.interop.watch.forward import Forward
 from rfnb.interop.watch.parts import inner, is_whole, parameters_of
-from rfnb.interop.watch.untouched import Generators, generators, set_generators, settle, untouched
+from rfnb.interop.watch.untouched import settle, untouched
 from rfnb.trace.record import record
 from rfnb.trace.trace import Trace
 
@@ -28,6 +29,7 @@ class Kept(NamedTuple):
 
     Attributes:
         number: Of the batch, from 1.
+        states: Of the generators, as `rf.get_random_state` has them.
         autocast: Device type, dtype and whether it was on.
         versions: Of the tensors that it got, to see that they are still the same.
     """
@@ -35,7 +37,7 @@ class Kept(NamedTuple):
     number: int
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    states: Generators
+    states: dict[str, bytes]
     autocast: tuple[str, torch.dtype, bool]
     versions: tuple[int, ...]
 
@@ -43,7 +45,7 @@ class Kept(NamedTuple):
 def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> Kept:
     """The call that is about to be made."""
     autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
-    return Kept(number, args, kwargs, generators(), autocast, _versions(args, kwargs))
+    return Kept(number, args, kwargs, get_random_state(), autocast, _versions(args, kwargs))
 
 
 class Found(NamedTuple):
@@ -95,7 +97,7 @@ def do_again(model: Any, calls: list[Kept]) -> Again:
         with untouched(model, evaluating=False), ExitStack() as stack:
             device, dtype, enabled = call.autocast
             stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
-            set_generators(call.states)
+            set_random_state(call.states)
             trace = stack.enter_context(record(model=root, limit=LIMIT))
             forwards = [Forward(module, look.around(path)) for path, module in _modules(root)]
             try:

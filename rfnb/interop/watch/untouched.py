@@ -5,40 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
+from rfnb.backends import torch_random
 from rfnb.interop.watch.parts import inner
 from rfnb.nn.module.module import Module
 from rfnb.nn.run.run_ctx import init_forward_step_run_ctx
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.trace.probe import Later
 from rfnb.trace.trace import Trace
-
-
-class Generators(NamedTuple):
-    """The random generators of torch at a moment."""
-
-    cpu: torch.Tensor
-    cuda: dict[int, torch.Tensor]
-
-
-def generators() -> Generators:
-    """The states of the generators, of GPUs only where they are used already."""
-    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
-    return Generators(
-        torch.get_rng_state(),
-        {index: torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())} if cuda else {},
-    )
-
-
-def set_generators(states: Generators) -> None:
-    """Put the generators back to these states."""
-    torch.set_rng_state(states.cpu)
-    for index, state in states.cuda.items():
-        torch.cuda.set_rng_state(state, index)
 
 
 @contextmanager
@@ -49,7 +27,7 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
         evaluating: Whether the model is in eval mode meanwhile.
     """
     root = inner(model)
-    states, of_python, of_numpy = generators(), random.getstate(), np.random.get_state()
+    states, of_python, of_numpy = torch_random.get_random_state(), random.getstate(), np.random.get_state()
     modules = list(root.modules()) if isinstance(root, torch.nn.Module) else []
     flags = [(module, module.training) for module in modules]
     scripted = torch.jit.ScriptModule  # its program holds its buffers: they cannot be other ones
@@ -78,7 +56,7 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
                 module._buffers.update(of)
             for each, value in values:  # all: batch norm changes its statistics without another version of them
                 each.data.copy_(value)
-            set_generators(states)
+            torch_random.set_random_state(states)
             random.setstate(of_python)
             np.random.set_state(of_numpy)
 
