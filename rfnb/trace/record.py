@@ -5,6 +5,8 @@
     trace.attention["decoder.att"]        # a Tensor with named dims
 
 Recording changes neither numbers nor gradients. It never waits for a GPU, but once for each mask of padding of a torch model there.
+What is kept stays there, without copy, until the trace is gone; a view copies what it draws. `trace.save` writes a file that
+`rf.load_trace` reads into memory of the host.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ def record(
         path: Only these places: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
         steps: Only these steps: int, range, slice, collection, or function of the step. Events outside of loops have no
             step and are kept.
-        limit: bytes. What would exceed it and all that follows is not kept; `trace.truncated` then tells where, and a
-            warning what to do. The run goes on. The default is 256 MiB: some thousand steps of a small model.
+        limit: bytes, of all devices together. What would exceed it and all that follows is not kept; `trace.truncated` then tells
+            where, and a warning what to do. The run goes on. The default is 256 MiB: some thousand steps of a small model.
         model: A Module whose `named_modules()` gives the paths, or a dict of Modules by the name that their paths begin with. Default: the
             outermost module of each module. A torch.nn.Module is seen into while the block runs: what its modules compute is
             offered as if they were written in rfnb (docs/contracts/seen.md).
