@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,7 +81,9 @@ def values(x: torch.Tensor) -> torch.Tensor:
 def _of_values(raw: torch.Tensor) -> torch.Tensor:
     """A tensor of the device on this memory, which is its own from now on."""
     out = torch._C._acc.create_empty_tensor(tuple(raw.shape), raw.dtype)
-    _memory[out.untyped_storage()._cdata] = raw.untyped_storage()
+    storage = out.untyped_storage()
+    _memory[storage._cdata] = raw.untyped_storage()
+    weakref.finalize(storage, _memory.pop, storage._cdata).atexit = False
     return out if out.stride() == raw.stride() and not raw.storage_offset() else _view(out, raw)
 
 

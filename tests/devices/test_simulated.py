@@ -1,5 +1,7 @@
 """The simulated device is as strict as a GPU: what tests there say would be worth nothing else."""
 
+import gc
+
 import pytest
 import torch
 from simulated import BACKEND, NAME, values, watched
@@ -72,6 +74,19 @@ def test_sequences_are_packed_by_lengths_of_the_host():
     padded.square().sum().backward()
     assert (padded[..., 0].tolist(), lengths.tolist()) == ([[0, 0, 0], [3, 4, 5]], [1, 3])
     assert x.grad[..., 0].tolist() == [[0, 0, 0], [6, 8, 10]]
+
+
+@only_simulated
+def test_memory_lives_as_long_as_what_uses_it():
+    import simulated
+
+    gc.collect()
+    before = len(simulated._memory)
+    view = (torch.zeros(2, 3, device=NAME) + 1)[1].view(torch.int32)
+    assert len(simulated._memory) == before + 1
+    assert values(view).tolist() == [0x3F800000] * 3
+    del view
+    assert len(simulated._memory) == before
 
 
 @pytest.mark.parametrize(
