@@ -48,15 +48,28 @@ def assign_at(param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray
 
 def convert_parameter(param: Any, dtype: str | None, device: str | None) -> Any:
     """See `Backend.convert_parameter_raw`."""
-    # As torch.nn.Module.to: the object stays, so that optimizers and other holders of it go on.
-    for tensor in (param, param.grad):
-        if tensor is not None:
-            try:
-                tensor.data = tensor.data.to(device=device, dtype=None if dtype is None else DTYPES[dtype])
-            except Exception as error:
-                refuse_device(error, device)
-                raise
+    # The object stays, so that optimizers and other holders of it go on.
+    gradient = param.grad
+    _move(param, dtype, device)
+    if gradient is not None:
+        param.grad = None  # torch compares it with the parameter
+        _move(gradient, dtype, device)
+        param.grad = gradient
     return param
+
+
+def _move(tensor: Any, dtype: str | None, device: str | None) -> None:
+    try:
+        moved = tensor.data.to(device=device, dtype=None if dtype is None else DTYPES[dtype])
+    except Exception as error:
+        refuse_device(error, device)
+        raise
+    if torch._has_compatible_shallow_copy_type(tensor, moved):
+        tensor.data = moved
+        return
+    # A device of a plug-in, to which torch.nn.Module.to would make other parameters.
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    torch.utils.swap_tensors(tensor, torch.nn.Parameter(moved, tensor.requires_grad) if is_parameter else moved)
 
 
 def _apart(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
