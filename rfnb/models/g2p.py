@@ -178,6 +178,11 @@ class G2P(Module):
         self.encoder = Encoder(self.config)
         self.decoder = Decoder(self.config, self.encoder.out_dim)
 
+    @property
+    def device(self) -> str:
+        """The device of the parameters: what a word becomes is made there."""
+        return str(self.decoder.output.weight.device)
+
     def encode(self, letters: Tensor, *, spatial_dim: Dim) -> Encoded:
         """Encode words: letters {batch, spatial_dim}, sparse over letter_dim."""
         return self.decoder.prepare(self.encoder(letters, spatial_dim=spatial_dim), spatial_dim=spatial_dim)

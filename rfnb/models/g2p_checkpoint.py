@@ -18,16 +18,18 @@ from rfnb.core.whole_file import write_whole
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, G2PConfig
 from rfnb.nn.module.checkpoint import CheckpointError, raise_problems, set_params
+from rfnb.ops.default import get_default_device, set_default_device_ctx
 
 FORMAT = "rfnb-g2p-1"
 SHIPPED = Path(__file__).with_name("g2p.safetensors")
 
 
-def load_g2p(path: str | os.PathLike[str] | None = None) -> G2P:
+def load_g2p(path: str | os.PathLike[str] | None = None, *, device: str | None = None) -> G2P:
     """The trained model, in float32.
 
     Args:
         path: A file of `save_g2p`; default is the model that comes with rfnb (see `g2p.md` beside it).
+        device: Where it computes, e.g. "cuda"; default is the default device.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -48,7 +50,8 @@ def load_g2p(path: str | os.PathLike[str] | None = None) -> G2P:
             f"{file} ({size:,} bytes) is damaged, cut off, or no safetensors file: {error}.\n{_how_to_get(file)}"
         ) from error
     raise_problems(str(file), [f"not finite {name}" for name, value in values.items() if not np.isfinite(value).all()])
-    model = G2P(config)
+    with set_default_device_ctx(device or get_default_device()):
+        model = G2P(config)
     set_params(model, values, source=str(file))
     return model
 

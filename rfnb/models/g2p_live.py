@@ -23,7 +23,7 @@ from rfnb.data.error_rate import ErrorRate
 from rfnb.data.g2p import END, encode_word
 from rfnb.models.g2p import G2P, SMALL, G2PConfig
 from rfnb.models.g2p_search import evaluate, greedy, score
-from rfnb.models.g2p_training import Recipe, Trainer
+from rfnb.models.g2p_training import Recipe, StepReport, Trainer, losses_of
 from rfnb.trace.record import record
 
 LIVE = Recipe(epochs=1, batch_size=64, learning_rate=4e-3, max_letters=16)
@@ -135,11 +135,11 @@ def train_live(
     def reports(training: LiveTraining) -> Iterator[LiveReport]:
         start = clock()
         next_dev, next_word = start + dev_every, start
-        losses: list[float] = []
+        uncounted: list[StepReport] = []
         while True:
             progress = min(1.0, max((trainer.steps_done + 1) / steps, (clock() - start) / seconds))
             last = trainer.step(progress)
-            losses.append(last.loss)
+            uncounted.append(last)
             now = clock()
             done = last.step >= steps or now - start >= seconds
             if not done and last.step % every:
@@ -150,8 +150,8 @@ def train_live(
             next_dev = clock() + dev_every if measure else next_dev
             next_word = clock() + word_every if draw else next_word
             progress = 1.0 if done else progress
-            loss = sum(losses) / len(losses)
-            losses.clear()
+            loss = sum(losses_of(uncounted)) / len(uncounted)
+            uncounted.clear()
             yield LiveReport(last.step, clock() - start, progress, loss, last.learning_rate, rates, attention)
             if done:
                 return

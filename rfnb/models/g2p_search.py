@@ -56,7 +56,8 @@ def encode_batch(model: G2P, words: Sequence[str]) -> tuple[Dim, Encoded]:
     letters, lengths = g2p.encode_words(words)
     batch = Dim(len(words), name="batch", kind="batch")
     letters_dim = ragged_dim(lengths, over=batch, name="letters")
-    tensor = convert_to_tensor(np.ascontiguousarray(letters.T), dims=[letters_dim, batch], sparse_dim=letter_dim)
+    letters = np.ascontiguousarray(letters.T)
+    tensor = convert_to_tensor(letters, dims=[letters_dim, batch], sparse_dim=letter_dim, device=model.device)
     return batch, model.encode(tensor, spatial_dim=letters_dim)
 
 
@@ -74,7 +75,7 @@ def search(model: G2P, words: Sequence[str], *, beam_size: int) -> tuple[Dim, Te
     """
     batch, encoded = encode_batch(model, words)
     loop = Loop(max_seq_len=max_labels(words), name="search")
-    loop.state.label = zeros([batch], dtype="int64", sparse_dim=label_dim)
+    loop.state.label = zeros([batch], dtype="int64", device=model.device, sparse_dim=label_dim)
     loop.state.decoder = encoded.start
     for _ in loop:
         state = loop.state.decoder
@@ -131,12 +132,13 @@ def score(model: G2P, words: Sequence[str], phonemes: Sequence[Iterable[str]]) -
     with stop_gradient_scope():
         batch, encoded = encode_batch(model, words)
         labels_dim = ragged_dim(lengths, over=batch, name="labels")
-        log_probs = model.log_probs(
-            convert_to_tensor(inputs.astype(np.int32), dims=[batch, labels_dim], sparse_dim=label_dim),
-            encoded,
-            spatial_dim=labels_dim,
+        before, wanted = (
+            convert_to_tensor(
+                array.astype(np.int32), dims=[batch, labels_dim], sparse_dim=label_dim, device=model.device
+            )
+            for array in (inputs, targets)
         )
-        wanted = convert_to_tensor(targets.astype(np.int32), dims=[batch, labels_dim], sparse_dim=label_dim)
+        log_probs = model.log_probs(before, encoded, spatial_dim=labels_dim)
         probe("outputs", log_probs=log_probs, reference=wanted, axis=label_dim)
         total = reduce_sum(gather(log_probs, indices=wanted, axis=label_dim), axis=labels_dim)
     return total.numpy().astype(np.float64)

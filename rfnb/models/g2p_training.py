@@ -8,6 +8,9 @@
 The same (model seed, recipe, examples, number of threads) give the same weights bit by bit, also when the training was
 saved and taken up again in between. Under `torchrun` each process trains on its part of every batch, and the gradient is
 that of the whole batch.
+
+It trains where the parameters are. No step waits for that device: batches go there from pinned memory, and the losses stay
+until somebody asks for them, of many steps at once by `losses_of`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_map_only
 
+from rfnb.backends.torch_random import device_state, set_device_state
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import write_whole
@@ -37,6 +42,7 @@ from rfnb.ops.loss import cross_entropy
 from rfnb.ops.reduce import reduce_sum
 
 _MAGIC = b"rfnb.state.1\n"  # then the SHA-256 of what follows, a file of torch.save
+_GENERATOR_OF = "generator of "  # begins the name of what is there for another device than the CPU
 
 
 @dataclass(frozen=True)
@@ -62,11 +68,28 @@ class Recipe:
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step: its number (from 1), the loss (nats per label, with smoothing), and the learning rate."""
+    """One step.
+
+    Attributes:
+        step: Its number, from 1.
+        raw_loss: The loss on its device, a scalar: nats per label, with smoothing.
+        learning_rate: Of this step.
+    """
 
     step: int
-    loss: float
+    raw_loss: torch.Tensor
     learning_rate: float
+
+    @functools.cached_property
+    def loss(self) -> float:
+        """The loss. Waits for the device: ask for those of many steps together, `losses_of`."""
+        return losses_of([self])[0]
+
+
+def losses_of(reports: Sequence[StepReport]) -> list[float]:
+    """The losses of some steps, for which a device is waited for once."""
+    losses: list[float] = torch.stack([report.raw_loss for report in reports]).tolist() if reports else []
+    return losses
 
 
 def learning_rate(recipe: Recipe, progress: float) -> float:
@@ -88,9 +111,10 @@ def batch_loss(model: G2P, batch: Batch, label_smoothing: float, labels: int | N
     count, positions = batch.targets.shape
     batch_dim, letters_dim = _dim("batch", count), _dim("letters", batch.letters.shape[1])
     labels_dim = _dim("labels", positions)
-    letters = _time_major(batch.letters, letters_dim, batch_dim, letter_dim)
-    inputs = _time_major(batch.inputs, labels_dim, batch_dim, label_dim)
-    targets = _time_major(batch.targets, labels_dim, batch_dim, label_dim)
+    device = model.device
+    letters = _time_major(batch.letters, letters_dim, batch_dim, letter_dim, device=device)
+    inputs = _time_major(batch.inputs, labels_dim, batch_dim, label_dim, device=device)
+    targets = _time_major(batch.targets, labels_dim, batch_dim, label_dim, device=device)
     real = (np.arange(positions) < batch.lengths[:, None]).astype(np.float32)
     real /= float(batch.lengths.sum() if labels is None else labels)
     encoded = model.encode(letters, spatial_dim=letters_dim)
@@ -98,16 +122,16 @@ def batch_loss(model: G2P, batch: Batch, label_smoothing: float, labels: int | N
     losses = cross_entropy(
         estimated=logits, target=targets, axis=label_dim, estimated_type="logits", label_smoothing=label_smoothing
     )
-    return reduce_sum(losses * _time_major(real, labels_dim, batch_dim), axis=[labels_dim, batch_dim])
+    return reduce_sum(losses * _time_major(real, labels_dim, batch_dim, device=device), axis=[labels_dim, batch_dim])
 
 
 class Trainer:
     """Steps of one training.
 
     Args:
-        model: Trained in place.
+        model: Trained in place, where its parameters are.
         examples: What one epoch goes through.
-        recipe: See `Recipe`. Seeds the data order and torch's generator (dropout).
+        recipe: See `Recipe`. Seeds the data order and torch's generators, of all devices (dropout).
     """
 
     def __init__(self, model: G2P, examples: Sequence[Example], recipe: Recipe):
@@ -157,16 +181,19 @@ class Trainer:
             loss = loss * 0  # a batch of fewer examples than processes: this one takes part, and counts for nothing
         self.optimizer.zero_grad()
         loss.backward()
-        self.processes.sum_gradients(self.parameters)
+        loss = self.processes.sum_up(self.parameters, loss.detach())
         torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
         self.optimizer.step()
         self.steps_done += 1
-        return StepReport(self.steps_done, self.processes.total(loss.item()), rate)
+        return StepReport(self.steps_done, loss, rate)
 
     def save(self, path: str | os.PathLike[str], **notes: Any) -> None:
         """Write everything that the next step depends on, at once or not at all; `notes` are plain values. All processes call it, and
         the first one writes."""
-        generators = self.processes.gathered(torch.get_rng_state())
+        device = torch.device(self.model.device)
+        generators = {"generator": self.processes.gathered(torch.get_rng_state())}
+        if device.type != "cpu":
+            generators[_GENERATOR_OF + device.type] = self.processes.gathered(device_state(device))
         if self.processes.rank:
             return
         state = {
@@ -176,16 +203,20 @@ class Trainer:
             "steps_done": self.steps_done,
             "model": {name: parameter.raw_tensor.detach() for name, parameter in self.model.named_parameters()},
             "optimizer": self.optimizer.state_dict(),
-            "generator": torch.cat(generators),
+            **{name: torch.cat(states) for name, states in generators.items()},
             "notes": notes,
         }
         buffer = io.BytesIO()
-        torch.save(state, buffer)
+        # On the host, so that a machine without the device can read it, too.
+        torch.save(tree_map_only(torch.Tensor, torch.Tensor.cpu, state), buffer)
         data = buffer.getvalue()
         write_whole(path, _MAGIC + hashlib.sha256(data).digest() + data)
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Go on from a file of `save`; returns its notes.
+
+        A training that was saved on another kind of device goes on with the same weights, steps and batches. Its dropout draws from
+        the generator of this device then, whose numbers are others; `torch.manual_seed` has begun it anew for this step.
 
         Raises:
             CheckpointError: If the file is damaged, or belongs to another recipe, model size, number of examples or of processes.
@@ -207,9 +238,16 @@ class Trainer:
             for name, parameter in self.model.named_parameters():
                 parameter.raw_tensor.copy_(state["model"][name])
         self.steps_done = state["steps_done"]
-        # A clone: torch crashes at a view that does not begin where its storage does.
-        torch.set_rng_state(state["generator"].split(size)[self.processes.rank].clone())
+        self._take_up_generators(state)
         return state["notes"]
+
+    def _take_up_generators(self, state: dict[str, Any]) -> None:
+        rank, device = self.processes.rank, torch.device(self.model.device)
+        torch.manual_seed(self.recipe.seed + rank + self.steps_done)  # for a device of which the file has none
+        for place, name in (("cpu", "generator"), (device, _GENERATOR_OF + device.type)):
+            if name in state:
+                # A clone: torch crashes at a view that does not begin where its storage does.
+                set_device_state(place, state[name].view(self.processes.count, -1)[rank].clone())
 
     def _order(self, epoch: int) -> list[list[int]]:
         if getattr(self, "_order_of", None) != epoch:
@@ -232,7 +270,8 @@ def _read(path: Path) -> dict[str, Any]:
             "A state is read as it was written or not at all. Delete it to start again:",
             f'Path("{path}").unlink()',
         )
-    state: dict[str, Any] = torch.load(io.BytesIO(data[begin:]), weights_only=True)
+    # Where it was saved as it lay on a device, that device may not be here.
+    state: dict[str, Any] = torch.load(io.BytesIO(data[begin:]), weights_only=True, map_location="cpu")
     return state
 
 
@@ -241,6 +280,9 @@ def _dim(name: str, size: int) -> Dim:
     return Dim(size, name=name)
 
 
-def _time_major(array: np.ndarray, spatial_dim: Dim, batch_dim: Dim, sparse_dim: Dim | None = None) -> Tensor:
+def _time_major(
+    array: np.ndarray, spatial_dim: Dim, batch_dim: Dim, sparse_dim: Dim | None = None, *, device: str
+) -> Tensor:
     # The LSTM kernels work on (time, batch, feature): data in this order needs no transposed copies.
-    return convert_to_tensor(np.ascontiguousarray(array.T), dims=[spatial_dim, batch_dim], sparse_dim=sparse_dim)
+    array = np.ascontiguousarray(array.T)
+    return convert_to_tensor(array, dims=[spatial_dim, batch_dim], sparse_dim=sparse_dim, device=device)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import distributed
+
+from rfnb.core.errors import value_error
 
 
 @dataclass(frozen=True)
@@ -26,23 +29,17 @@ class Processes:
         """The part of a batch that this process trains on."""
         return items[self.rank :: self.count]
 
-    def total(self, value: float) -> float:
-        """The sum over all processes, which all have to ask for."""
+    def sum_up(self, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) -> torch.Tensor:
+        """Add up the gradients of all processes, and their losses, which are returned summed; in one message."""
         if self.count == 1:
-            return value
-        summed = torch.tensor(value, dtype=torch.float64)
-        distributed.all_reduce(summed)
-        return summed.item()
-
-    def sum_gradients(self, parameters: Sequence[torch.nn.Parameter]) -> None:
-        """Add up the gradients of all processes, in one message."""
-        if self.count == 1:
-            return
+            return loss
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = torch.cat([loss.reshape(1), *(gradient.flatten() for gradient in gradients)])
         distributed.all_reduce(flat)
-        for parameter, summed in zip(parameters, flat.split([p.numel() for p in parameters])):
-            parameter.grad = summed.view_as(parameter)
+        total, *summed = flat.split([1, *(p.numel() for p in parameters)])
+        for parameter, gradient in zip(parameters, summed):
+            parameter.grad = gradient.view_as(parameter)
+        return total[0].clone()  # not a view, which would keep all of them
 
     def gathered(self, value: torch.Tensor) -> list[torch.Tensor]:
         """The values of all processes by rank, all of one shape."""
@@ -59,17 +56,44 @@ class Processes:
 
 
 @contextmanager
-def joined() -> Iterator[Processes]:
-    """The processes that torchrun has started, for a with-block; else this one alone."""
+def joined(device: str = "cpu") -> Iterator[Processes]:
+    """The processes that torchrun has started, for a with-block; else this one alone.
+
+    Args:
+        device: Where they train: tensors there are summed up without a way over the host, if torch has one for such devices.
+    """
     if not distributed.is_torchelastic_launched():
         yield Processes()
         return
-    distributed.init_process_group("gloo")
+    kind = torch.device(device).type
+    # Of the CPU in any case: states of generators lie there.
+    own = "" if kind == "cpu" else f",{kind}:{distributed.get_default_backend_for_device(kind)}"
+    distributed.init_process_group(f"cpu:gloo{own}")
     try:
         yield current()
         distributed.barrier()  # nobody leaves a group that another one still talks in
     finally:
         distributed.destroy_process_group()
+
+
+def device_of_process(device: str) -> str:
+    """The device that this process trains on: of several GPUs each process of a machine has one.
+
+    Raises:
+        ValueError: If there are more processes than devices.
+    """
+    wanted = torch.device(device)
+    if wanted.type == "cpu" or wanted.index is not None or not distributed.is_torchelastic_launched():
+        return device
+    own, there = int(os.environ["LOCAL_RANK"]), torch.get_device_module(wanted).device_count()
+    if own >= there:
+        raise value_error(
+            "train_g2p: more processes than devices.",
+            [("processes", f"{os.environ['LOCAL_WORLD_SIZE']} on this machine"), ("devices", f'{there} of "{device}"')],
+            "Each process trains on a device of its own.",
+            f"torchrun --nproc-per-node {there} -m rfnb.models.train_g2p --device {device}",
+        )
+    return f"{device}:{own}"
 
 
 def current() -> Processes:

@@ -4,6 +4,7 @@
     python -m rfnb.models.train_g2p --out runs/g2p             # again after a kill: goes on with the same result
     python -m rfnb.models.train_g2p --out runs/g2p --install   # copies the result into the package
     torchrun --nproc-per-node 2 -m rfnb.models.train_g2p --out runs/g2p --threads 1      # the same in two processes
+    python -m rfnb.models.train_g2p --out runs/g2p --device cuda                         # on a GPU; of several processes each has one
 
 In `--out`: state.pt (to go on), log.jsonl (one line per epoch), and at the end g2p.safetensors and g2p.md. The lines of the log are
 in the state, too: a kill between the two loses no epoch, and what goes on has the same log as what was never killed. Of several
@@ -31,8 +32,8 @@ from rfnb.models.g2p import G2P, G2PConfig
 from rfnb.models.g2p_card import card
 from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p
 from rfnb.models.g2p_search import evaluate, greedy
-from rfnb.models.g2p_training import Recipe, Trainer
-from rfnb.models.processes import Processes, joined
+from rfnb.models.g2p_training import Recipe, StepReport, Trainer, losses_of
+from rfnb.models.processes import Processes, device_of_process, joined
 
 RESULTS = ("g2p.safetensors", "g2p.md")
 SAMPLES = ("thoughtfully", "phonetics", "bicycle", "jalapeno", "attention")
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     torch.set_num_threads(options.threads)
-    with joined() as processes:
+    with joined(options.device) as processes:
         return _main(options, processes)
 
 
@@ -71,6 +72,11 @@ class Progress:
     loss: float | None = None
     log: list[dict[str, Any]] = field(default_factory=list)
 
+    def count(self, reports: list[StepReport]) -> None:
+        """Take the losses of the next steps into the mean. Waits once for the device."""
+        for loss in losses_of(reports):
+            self.loss = loss if self.loss is None else 0.99 * self.loss + 0.01 * loss
+
 
 def run(options: argparse.Namespace, split: Split, processes: Processes) -> None:
     """Train from the start or from the saved state to the end, then test and write the results; of several processes the first one
@@ -80,6 +86,8 @@ def run(options: argparse.Namespace, split: Split, processes: Processes) -> None
     )
     torch.manual_seed(recipe.seed)
     model = G2P(G2PConfig(dropout=options.dropout))
+    # Made on the CPU, so that it begins with the same numbers everywhere.
+    model.to(device=device_of_process(options.device))
     trainer = Trainer(model, examples_of(split.train, max_letters=recipe.max_letters), recipe)
     progress = Progress()
     first = processes.rank == 0
@@ -93,7 +101,8 @@ def run(options: argparse.Namespace, split: Split, processes: Processes) -> None
             _say(f"going on at step {trainer.steps_done} of {trainer.total_steps}")
     if first:
         _say(
-            f"{model.num_parameters():,} parameters, {len(trainer.examples):,} examples, {trainer.total_steps:,} steps, {recipe}"
+            f"{model.num_parameters():,} parameters on {model.device}, {len(trainer.examples):,} examples, "
+            f"{trainer.total_steps:,} steps, {recipe}"
         )
     _train(trainer, split, options, progress)
     if first:
@@ -110,7 +119,7 @@ def _write_results(trainer: Trainer, split: Split, options: argparse.Namespace, 
         "minutes": round(progress.seconds / 60),
     }
     save_g2p(model, options.out / "g2p.safetensors", scores=json.dumps(result))
-    stored = load_g2p(options.out / "g2p.safetensors")
+    stored = load_g2p(options.out / "g2p.safetensors", device=model.device)
     result["test, greedy, float16 weights"] = _rates(evaluate(stored, split.test))
     write_whole(options.out / "g2p.md", card(model, trainer.recipe, result, notes).encode())
     for name, rates in result.items():
@@ -145,14 +154,19 @@ def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress
         mininterval=options.bar_every,
         file=sys.stdout,
     )
+    counted, uncounted = time.monotonic(), []
     while not trainer.finished:
         report = trainer.step()
-        progress.loss = report.loss if progress.loss is None else 0.99 * progress.loss + 0.01 * report.loss
-        bar.set_postfix(loss=f"{progress.loss:.3f}", lr=f"{report.learning_rate:.1e}", refresh=False)
+        uncounted.append(report)
+        epoch_done = report.step % trainer.steps_per_epoch == 0
+        saves = epoch_done or report.step % options.save_every == 0
+        if saves or time.monotonic() - counted >= options.bar_every:  # no step waits for the device
+            progress.count(uncounted)
+            counted, uncounted = time.monotonic(), []
+            bar.set_postfix(loss=f"{progress.loss:.3f}", lr=f"{report.learning_rate:.1e}", refresh=False)
         bar.update()
         if first and report.step % options.sample_every == 0:
             bar.write(f"step {report.step}: " + "; ".join(f"{found.word} {found}" for found in _samples(trainer.model)))
-        epoch_done = report.step % trainer.steps_per_epoch == 0
         if first and epoch_done:
             rates = _rates(evaluate(trainer.model, split.dev))
             seconds = round(time.monotonic() - start)
@@ -160,7 +174,7 @@ def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress
             progress.log.append(line)
             bar.write(f"epoch {trainer.epoch}: dev PER {rates['per']} WER {rates['wer']}, {seconds} s")
         progress.seconds = time.monotonic() - start
-        if epoch_done or report.step % options.save_every == 0:
+        if saves:
             trainer.save(options.out / "state.pt", **asdict(progress))
         if first and epoch_done:
             _write_log(progress, options)
@@ -184,7 +198,8 @@ def _say(text: str) -> None:
 
 
 def _arguments(options: argparse.Namespace) -> list[str]:
-    names = ("epochs", "batch_size", "learning_rate", "dropout", "seed", "threads")
+    names = ["epochs", "batch_size", "learning_rate", "dropout", "seed", "threads"]
+    names += ["device"] if options.device != "cpu" else []
     return [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in names]
 
 
@@ -198,11 +213,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dropout", type=float, default=config.dropout)
     parser.add_argument("--seed", type=int, default=recipe.seed)
     parser.add_argument("--threads", type=int, default=2, help="of torch; the result depends on it in the last bits")
+    parser.add_argument("--device", type=_device, default="cpu", help='where it trains, e.g. "cuda"')
     parser.add_argument("--save-every", type=int, default=500, help="steps between two states (and after each epoch)")
     parser.add_argument("--sample-every", type=int, default=500, help="steps between two looks at sample words")
     parser.add_argument("--bar-every", type=float, default=5.0, help="seconds between two updates of the progress bar")
     parser.add_argument("--install", action="store_true", help="copy the results into the package when done")
     return parser
+
+
+def _device(name: str) -> str:
+    """A device that there is, of the command line."""
+    try:
+        torch.empty(0, device=name)
+    except Exception as error:
+        raise argparse.ArgumentTypeError(f"there is no {name!r} here (torch {torch.__version__})") from error
+    return name
 
 
 if __name__ == "__main__":
