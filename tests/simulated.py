@@ -282,6 +282,65 @@ class _Generator(_HostGenerator, metaclass=_AllGenerators):
 
 
 torch.Generator = _Generator  # type: ignore[misc]
+
+
+def _storage_of(memory: torch.UntypedStorage) -> torch.UntypedStorage:
+    out = torch._C._acc.create_empty_tensor((0,), torch.uint8).untyped_storage()
+    _memory[out._cdata] = memory
+    return out
+
+
+def _of_storage(own: Any) -> None:
+    """Let a method of storages, whose memory torch would look for in vain, be another one for those of the device."""
+    original = getattr(torch.UntypedStorage, own.__name__)
+
+    @functools.wraps(original)
+    def method(self: torch.UntypedStorage) -> Any:
+        return own(self) if self.device.type == NAME else original(self)
+
+    setattr(torch.UntypedStorage, own.__name__, method)
+
+
+@_of_storage
+def nbytes(storage: torch.UntypedStorage) -> int:
+    return _memory[storage._cdata].nbytes()
+
+
+@_of_storage
+def data_ptr(storage: torch.UntypedStorage) -> int:
+    return _memory[storage._cdata].data_ptr()
+
+
+@_of_storage
+def size(storage: torch.UntypedStorage) -> int:
+    return _memory[storage._cdata].nbytes()
+
+
+@_of_storage
+def clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    return _storage_of(_memory[storage._cdata].clone())
+
+
+@_of_storage
+def cpu(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    _note("to host", "storage.cpu", True)
+    return _memory[storage._cdata].clone()
+
+
+_to = torch.UntypedStorage.to
+
+
+def _storage_to(self: torch.UntypedStorage, *, device: Any, non_blocking: bool = False) -> Any:
+    """A checkpoint is read back to the device that it was written on."""
+    if torch.device(device).type != NAME or self.device.type != "cpu":
+        return _to(self, device=device, non_blocking=non_blocking)
+    _note("to device", "storage.to", not non_blocking)
+    return _storage_of(self.clone())
+
+
+torch.UntypedStorage.to = _storage_to  # type: ignore[method-assign]
+
+
 _setup_privateuseone_for_python_backend(NAME, backend_module=BACKEND)
 _LIBRARY = torch.library.Library("_", "IMPL")
 _LIBRARY.fallback(_kernel, "PrivateUse1")
