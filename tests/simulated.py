@@ -285,9 +285,7 @@ torch.Generator = _Generator  # type: ignore[misc]
 
 
 def _storage_of(memory: torch.UntypedStorage) -> torch.UntypedStorage:
-    out = torch._C._acc.create_empty_tensor((0,), torch.uint8).untyped_storage()
-    _memory[out._cdata] = memory
-    return out
+    return _of_values(torch.empty(0, dtype=torch.uint8).set_(memory)).untyped_storage()
 
 
 def _of_storage(own: Any) -> None:
