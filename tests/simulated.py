@@ -11,7 +11,7 @@ along with elementwise ops). It has what a GPU has and the CPU lacks: a generato
 that was asked before; copies in either direction, which wait too unless they say `non_blocking`. Each is noted with the line
 that asked for it.
 
-Not here: streams, events, captured graphs, pinned memory, autocast, fused kernels, numbers that differ from those of the CPU.
+Not here: streams, events, captured graphs, pinned memory, fused kernels, numbers that differ from those of the CPU.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ _TAKE_SCALARS = {
     "copy_",
     "where",
 }
+# In 16 bits under autocast, as on a GPU.
+_PRODUCTS = (
+    "matmul mm mv bmm addmm addmv addbmm baddbmm linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+    "scaled_dot_product_attention _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell prelu"
+)
 _COPIES = {"_to_copy", "copy", "copy_", "clone", "_copy_from", "_copy_from_and_resize"}
 _memory: dict[int, torch.UntypedStorage] = {}  # where the values of a storage are, by its address
 _lock = threading.RLock()  # for the state of the generators
@@ -360,3 +365,22 @@ def _ops_with_a_default() -> Iterator[Any]:
 
 for _op in _ops_with_a_default():
     _ATEN.impl(_op, functools.partial(_kernel, _op), "PrivateUse1")
+
+
+def _product(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """A product under autocast."""
+    dtype = torch.get_autocast_dtype(NAME)
+    args, kwargs = tree_map_only(
+        torch.Tensor, lambda x: x.to(dtype) if _is_mine(x) and x.is_floating_point() else x, (args, kwargs)
+    )
+    with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+        return op(*args, **kwargs)
+
+
+_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_LIBRARY.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+for _name in _PRODUCTS.split():
+    for _overload in getattr(aten, _name).overloads():
+        if not _overload.endswith("out"):
+            _op = getattr(getattr(aten, _name), _overload)
+            _ATEN.impl(_op, functools.partial(_product, _op), "AutocastPrivateUse1")

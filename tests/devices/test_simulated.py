@@ -203,3 +203,14 @@ def test_a_generator_of_the_device_is_one():
     one = torch.randn(2, device=NAME, generator=generator)
     assert torch.equal(before, BACKEND.get_rng_state())
     assert torch.equal(values(one), values(torch.randn(2, device=NAME, generator=generator.manual_seed(1))))
+
+
+def test_autocast_gives_products_of_16_bits_and_leaves_the_rest():
+    module, x = nn.Linear(2, 3).to(NAME), of_sim(1.0, 2.0)
+    with torch.autocast(NAME, torch.bfloat16):
+        y = module(x)
+        assert (y.dtype, x.exp().dtype, nn.functional.linear(x.double(), module.weight.double()).dtype) == (
+            torch.bfloat16, torch.float32, torch.bfloat16,
+        )  # fmt: skip
+    y.sum().backward()
+    assert module.weight.grad.dtype == torch.float32 and module(x).dtype == torch.float32
