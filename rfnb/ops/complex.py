@@ -12,7 +12,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
-from rfnb.ops.operands import common_backend, need_tensors
+from rfnb.ops.operands import check_devices, common_backend, need_tensors
 from rfnb.ops.out_dim import settle_size
 
 _plans = PlanCache()
@@ -45,7 +45,12 @@ def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
         if together is not None:
             return make_complex(*together)
         fn, dims = _plans.make(key, _plan, real, imag)
-    return keep_marks(new_tensor(fn(real._raw, imag._raw), dims, real), imag)
+    try:
+        raw = fn(real._raw, imag._raw)
+    except RuntimeError:
+        check_devices("make_complex", real, imag)
+        raise
+    return keep_marks(new_tensor(raw, dims, real), imag)
 
 
 def _plan(real: Tensor, imag: Tensor) -> tuple[Any, Dims]:

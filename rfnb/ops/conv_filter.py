@@ -10,6 +10,7 @@ from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops.operands import check_devices
 
 
 def apply_filter(
@@ -43,7 +44,11 @@ def apply_filter(
         fn, dims, spatial = plans[key]
     except KeyError:
         fn, dims, spatial = plans.make(key, make_plan, source, filter, bias, given)
-    out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
+    try:
+        out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
+    except RuntimeError:
+        check_devices("conv", source, filter, *(() if bias is None else (bias,)))
+        raise
     out._feature_dim = out_dim
     return out, spatial
 

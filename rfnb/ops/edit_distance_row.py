@@ -223,7 +223,7 @@ def _next_row(
     row_dim = time + 1
     check_dim(what, row, row_dim, "row")
     count = cast(as_tensor(n, what), "int32") if not isinstance(n, Tensor) else n
-    others = [copy_to_device(x, row.device) for x in (count, ended) if x is not None]
+    others = [x if x.dims else copy_to_device(x, row.device) for x in (count, ended) if x is not None]
     batch = tuple(dict.fromkeys(dim for x in (row, a, b, *others) for dim in x.dims if dim not in (row_dim, time)))
     backend = common_backend(what, row, a, b, *others)
     symbol = flat_batch(a, batch, ())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.call_errors import MissingArgument
-from rfnb.core.errors import runtime_error, type_error, value_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.fill import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
+from rfnb.core.two_devices import about_devices, on_two_devices
 
 
 def need_values(kind: str, *tensors: Tensor) -> None:
@@ -45,21 +47,14 @@ def common_backend(kind: str, *tensors: Tensor) -> Any:
 
 
 def check_devices(kind: str, *tensors: Tensor) -> None:
-    """Raise a RuntimeError if operands are on several devices; one without dims may be on the CPU."""
-    devices = [tensor.device for tensor in tensors]
-    where = dict.fromkeys(device for tensor, device in zip(tensors, devices) if tensor.dims)
-    if len(where) > 1:
-        rows = [
-            ("abcdefghijklmnopqrstuvwxyz"[place % 26], f"{dims_text(tensor.dims)} {tensor.dtype} on {device}")
-            for place, (tensor, device) in enumerate(zip(tensors, devices))
-        ]
-        other = rows[devices.index(list(where)[1])][0]
-        raise runtime_error(
-            f"{kind}: the operands are on different devices.",
-            rows,
-            "An op computes on one device. Copy an operand to that of the others:",
-            f'{other} = rf.copy_to_device({other}, "{next(iter(where))}")',
-        )
+    """Raise a RuntimeError if operands are on several devices. One without dims may be on the CPU, unless a kernel has refused it:
+    called while that error is handled."""
+    handled = sys.exc_info()[1]
+    refused = isinstance(handled, RuntimeError) and about_devices(handled)
+    letters = ("abcdefghijklmnopqrstuvwxyz"[place % 26] for place in range(len(tensors)))
+    error = on_two_devices(kind, list(zip(letters, tensors)), numbers=refused)
+    if error is not None:
+        raise error from None
 
 
 def as_tensor(value: Any, kind: str) -> Tensor:

@@ -46,9 +46,13 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: N
                 operand_rows([("source 0", first), (f"source {index}", source)]),
                 "Stacked tensors have the same dims.",
             )
-    check_devices("stack", *sources)
     raws = [source.copy_transpose(first.dims)._raw for source in sources]
-    return reduce(keep_marks, sources, first._like(first.backend.stack_raw(raws, 0), dims)), out_dim
+    try:
+        raw = first.backend.stack_raw(raws, 0)
+    except RuntimeError:
+        check_devices("stack", *sources)
+        raise
+    return reduce(keep_marks, sources, first._like(raw, dims)), out_dim
 
 
 @op

@@ -40,15 +40,15 @@ class Late:
             flat = torch.cat([tensor for _, tensor in members]).to(
                 torch.float64 if device.type != "mps" else torch.float32
             )
-            if device.type == "cpu":
-                hosts.append(flat)
-            else:
-                host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=device.type == "cuda")
+            if device.type == "cuda":
+                host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
                 host.copy_(flat, non_blocking=True)
-                event = torch.Event(device)
-                event.record(torch.accelerator.current_stream(device))
+                event = torch.cuda.Event()
+                event.record(torch.cuda.current_stream(device))
                 events.append(event)
                 hosts.append(host)
+            else:
+                hosts.append(flat)
         places = (
             np.argsort(np.concatenate([np.full(sizes[index], index) for index in orders]), kind="stable")
             if sizes
@@ -67,8 +67,7 @@ class Late:
         """Wait for all that was asked for."""
         while self._waiting:
             for event in self._waiting[0][1]:
-                if not event.query():
-                    event.synchronize()
+                event.synchronize()
             self._take()
 
     def _take(self) -> None:

@@ -15,6 +15,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.const import convert_to_tensor
+from rfnb.ops.operands import check_devices
 from rfnb.ops.out_dim import define_size
 
 
@@ -44,7 +45,12 @@ class Places:
             index.copy_compatible_to_dims_raw(self.dims) if isinstance(index, Tensor) else index
             for index in self.indices
         )
-        backend.assign_at_raw(self.target._raw, raw_indices, raw, self._mask())
+        try:
+            backend.assign_at_raw(self.target._raw, raw_indices, raw, self._mask())
+        except RuntimeError:
+            keys = (index for index in self.indices if isinstance(index, Tensor))
+            check_devices("Parameter.assign_key", self.target, *keys)
+            raise
 
     def _mask(self) -> np.ndarray | None:
         raggeds = [dim for dim in self.dims if dim.has_padding()]

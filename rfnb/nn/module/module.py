@@ -25,6 +25,7 @@ from rfnb.nn.module.hooks import RemovableHandle
 from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.module.through import made_through
+from rfnb.nn.module.two_devices import devices_error
 from rfnb.rec.state import State
 from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import _open, listening, probe, trace_context
@@ -366,7 +367,7 @@ def _explained(method: Callable[..., Any], error_of: Callable[..., TypeError | N
 
 def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a `__call__`: forward hooks of the instance, the `module` event if somebody listens, and an error
-    that names the argument that does not fit, or is no Tensor."""
+    that names the argument that does not fit, is no Tensor, or is on another device."""
 
     @functools.wraps(call)
     def wrapper(self: Module, first: Any = _nothing, /, *more: Any, **kwargs: Any) -> Any:
@@ -399,6 +400,11 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             if explained is None:
                 raise
             raise explained from None
+        except RuntimeError as error:
+            refused = devices_error(self, call, _given(first, more), kwargs, error, sys._getframe(1))
+            if refused is None:
+                raise
+            raise refused from None
 
     return wrapper
 
