@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTEST_ARGS :=
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser site bench g2p format gallery build try-wheel try-readme try-binder versions clean
+.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser site bench gpu g2p format gallery build try-wheel try-readme try-binder versions clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -61,6 +61,10 @@ site: ## pages of the course, the guides and the reference in site/ (ARGS="-o FO
 bench: ## cost of each op as a ratio to raw torch
 	@.ci/setup dev
 	@pytest bench $(PYTEST_ARGS)
+
+# Nothing is set up: torch for CUDA has to be there, in the environment that is active.
+gpu: ## on a machine with CUDA: all tests that need a GPU, how often the host waits, times, memory (ARGS="--out gpu --seconds 560")
+	@python bench/gpu.py $(ARGS)
 
 g2p: ## train the pronunciation model (resumes; ARGS="--help" shows the options)
 	@.ci/setup lab

@@ -12,11 +12,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from asserting import ragged
+from device import device, quick
 
 import rfnb as rf
 from rfnb import Dim
 
-BATCH, STEPS, SOURCE, UNITS, LABELS = 32, 50, 50, 256, 1000
+BATCH, STEPS, SOURCE, UNITS, LABELS = (2, 4, 9, 8, 11) if quick() else (32, 50, 50, 256, 1000)
 
 
 class Decoder(rf.Module):
@@ -73,7 +74,7 @@ class World:
             rf.random_uniform([self.batch, self.time], dtype="int64", minval=0, maxval=LABELS, sparse_dim=self.labels)
             for _ in range(2)
         )
-        self.mask = self.source.get_mask([self.batch, self.source]).raw_tensor
+        self.mask = self.source.get_mask([self.batch, self.source]).raw_tensor.to(device())
 
     def _loop(self):
         loop = rf.Loop(axis=self.time)
@@ -116,8 +117,8 @@ class World:
 
     def _raw_start(self):
         encoder = self.encoder.raw_tensor
-        bias = torch.zeros(self.mask.shape).masked_fill(~self.mask, -torch.inf)
-        return encoder, bias, torch.zeros(BATCH, UNITS), torch.zeros(4 * UNITS)
+        bias = torch.zeros(self.mask.shape, device=encoder.device).masked_fill(~self.mask, -torch.inf)
+        return encoder, bias, encoder.new_zeros(BATCH, UNITS), encoder.new_zeros(4 * UNITS)
 
     def _raw_keys(self, encoder):
         return F.linear(encoder, self.model.key.weight.raw_tensor.t(), self.model.key.bias.raw_tensor)

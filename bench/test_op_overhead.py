@@ -7,6 +7,7 @@ import statistics
 import pytest
 import torch
 import torch.nn.functional as F
+from device import device
 
 import rfnb as rf
 from rfnb import Dim
@@ -15,8 +16,8 @@ batch, feat, out_dim = Dim(3, name="batch"), Dim(16, name="feat"), Dim(16, name=
 heads, units, units_2, two = (Dim(n, name=name) for n, name in ((2, "heads"), (8, "units"), (8, "units_2"), (2, "two")))
 time = rf.ragged_dim([7, 5, 3], over=batch, name="time")
 query = Dim(4, name="query")
-LENGTHS = torch.tensor([7, 5, 3])
-MASK = torch.arange(7) < LENGTHS[:, None]
+LENGTHS = torch.tensor([7, 5, 3], device=device())
+MASK = torch.arange(7, device=device()) < LENGTHS[:, None]
 MASK_F = MASK.unsqueeze(-1)
 COUNT = LENGTHS.float().unsqueeze(-1)
 
@@ -35,11 +36,13 @@ X, Y, W, B, G, Q = (tensor.raw_tensor for tensor in (x, y, weight, bias, gate, q
 IDS, PICK, LOGITS, TARGETS, FRAME = (tensor.raw_tensor for tensor in (ids, pick, logits, targets, frame))
 H, C = state.h.raw_tensor, state.c.raw_tensor
 LW, LB, EW = linear.weight.raw_tensor, linear.bias.raw_tensor, embedding.weight.raw_tensor
+# On a GPU an index out of range ends the process, so padding is filled.
+SAFE_IDS = lambda: torch.where(MASK, IDS, 0) if device().type != "cpu" else IDS  # noqa: E731
 FW, RW, RB = lstm.ff_weight.raw_tensor, lstm.rec_weight.raw_tensor, lstm.bias.raw_tensor
 ZERO = torch.zeros_like(RB)
 LW_T = LW.detach().t().contiguous()
 SEEN = MASK[:, None, None, :]
-GRID = torch.arange(3).unsqueeze(1)
+GRID = torch.arange(3, device=device()).unsqueeze(1)
 inf = float("inf")
 
 
@@ -105,7 +108,7 @@ OPS = {
         _cross_entropy,
     ),
     "Linear": (lambda: linear(x), lambda: F.linear(X, LW_T, LB)),
-    "Embedding": (lambda: embedding(ids), lambda: F.embedding(IDS, EW)),
+    "Embedding": (lambda: embedding(ids), lambda: F.embedding(SAFE_IDS(), EW)),
     "LSTM, one step": (
         lambda: lstm(frame, state=state, spatial_dim=rf.single_step_dim)[0],
         lambda: torch.lstm_cell(FRAME, (H, C), FW, RW, RB, ZERO)[0],

@@ -6,12 +6,12 @@ The breakdown at the end says where the time of rfnb goes: step of the model, ch
 from __future__ import annotations
 
 import contextlib
-import time
 
 import numpy as np
 import pytest
 import torch
 from asserting import ragged
+from device import clock, device, quick
 from loop_faces import run_steps
 
 import rfnb as rf
@@ -19,7 +19,7 @@ from rfnb import Dim
 from rfnb.models import g2p_search
 from rfnb.models.g2p import G2P, label_dim
 
-SOURCE, UNITS, LABELS = 40, 256, 8000
+SOURCE, UNITS, LABELS = (9, 8, 31) if quick() else (40, 256, 8000)
 
 
 def raw_beam(step, state, batch, beam, labels, *, steps, start, end=0):
@@ -27,11 +27,12 @@ def raw_beam(step, state, batch, beam, labels, *, steps, start, end=0):
 
     step(label [n], state) -> (log_prob [n, labels], state); state is a tuple of tensors [n, ...].
     """
-    label = torch.full((batch,), start)
-    scores, rows, ended = torch.zeros(batch, 1), torch.zeros(batch, beam, steps, dtype=torch.long), None
-    stay = torch.full((labels,), float("-inf"))
+    label = torch.full((batch,), start, device=device())
+    scores, ended = torch.zeros(batch, 1, device=device()), None
+    rows = torch.zeros(batch, beam, steps, dtype=torch.long, device=device())
+    stay = torch.full((labels,), float("-inf"), device=device())
     stay[0] = 0
-    offsets = (torch.arange(batch) * beam)[:, None]
+    offsets = (torch.arange(batch, device=device()) * beam)[:, None]
     for index in range(steps):
         log_prob, state = step(label, state)
         width = scores.shape[1]
@@ -42,7 +43,7 @@ def raw_beam(step, state, batch, beam, labels, *, steps, start, end=0):
         scores, flat = total.topk(beam)
         parents, label = flat // labels, flat % labels
         if width == 1:
-            rows_before = (torch.arange(batch)[:, None] + parents).view(-1)
+            rows_before = (offsets // beam + parents).view(-1)
         else:
             rows_before = (offsets + parents).view(-1)
             rows = rows.view(batch * beam, steps).index_select(0, rows_before).view(batch, beam, steps)
@@ -117,13 +118,13 @@ class World:
     def raw(self, beam):
         model = self.model
         get = lambda parameter: parameter.raw_tensor  # noqa: E731
-        zeros = torch.zeros(4 * UNITS)
+        zeros = torch.zeros(4 * UNITS, device=device())
         weights = (get(model.lstm.ff_weight), get(model.lstm.rec_weight), get(model.lstm.bias), zeros)
-        mask = self.source.get_mask([self.batch, self.source]).raw_tensor
+        mask = self.source.get_mask([self.batch, self.source]).raw_tensor.to(device())
         encoder = self.encoder.copy_transpose([self.batch, self.source, model.ctx_dim]).raw_tensor
         size = self.batch.size
-        emb, start = get(model.embedding.weight), torch.zeros(size, UNITS)
-        bias = torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))[:, None]
+        emb, start = get(model.embedding.weight), torch.zeros(size, UNITS, device=device())
+        bias = torch.zeros(mask.shape, device=device()).masked_fill(~mask, float("-inf"))[:, None]
 
         def step(label, state):
             h, c, context = state
@@ -193,7 +194,7 @@ class Word:
         decoder, encoded = self.model.decoder, self.encoded
         get = lambda parameter: parameter.raw_tensor  # noqa: E731
         lstm, size = decoder.lstm, encoded.start.h.dims[-1].size
-        weights = (get(lstm.ff_weight), get(lstm.rec_weight), get(lstm.bias), torch.zeros(4 * size))
+        weights = (get(lstm.ff_weight), get(lstm.rec_weight), get(lstm.bias), torch.zeros(4 * size, device=device()))
         letters = encoded.letters_dim
         keys = encoded.att_keys.copy_transpose([self.batch, letters, decoder.att.query_dim]).raw_tensor[0].T
         values = encoded.states.copy_transpose([self.batch, letters, encoded.states.feature_dim]).raw_tensor[0]
@@ -260,7 +261,7 @@ def test_g2p_one_word_by_beam_search(overhead):
                 step, batch=batch, max_seq_len=word.steps, state=encoded.start, beam_size=4, axis=label_dim
             )
         steps = result.history.steps
-        return torch.from_numpy(steps[-1]["scores"]), torch.from_numpy(steps[-1]["tokens"])
+        return tuple(torch.from_numpy(steps[-1][name]).to(device()) for name in ("scores", "tokens"))
 
     def raw():
         scores, labels = word.raw(4)
@@ -284,10 +285,10 @@ def cost_of_history(name, search, beam, turns, capsys):
     for turn in range(turns + 1):
         times = []
         for kinds in ([], ["beams"], ["beams", "attention", "states"]):
-            start = time.process_time()
+            start = clock()
             with rf.record(kinds=kinds) if kinds else contextlib.nullcontext():
                 search(beam)
-            times.append(time.process_time() - start)
+            times.append(clock() - start)
         if turn:
             ratios.append([one / times[0] for one in times[1:]])
     beams, everything = np.median(ratios, 0)

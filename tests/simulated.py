@@ -11,7 +11,7 @@ along with elementwise ops). It has what a GPU has and the CPU lacks: a generato
 that was asked before; copies in either direction, which wait too unless they say `non_blocking`. Each is noted with the line
 that asked for it.
 
-Not here: streams, events, captured graphs, pinned memory, autocast, fused kernels, numbers that differ from those of the CPU.
+Not here: streams, events, captured graphs, pinned memory, fused kernels, numbers that differ from those of the CPU.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ _TAKE_SCALARS = {
     "copy_",
     "where",
 }
+# In 16 bits under autocast, as on a GPU.
+_PRODUCTS = (
+    "matmul mm mv bmm addmm addmv addbmm baddbmm linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+    "scaled_dot_product_attention _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell prelu"
+)
 _COPIES = {"_to_copy", "copy", "copy_", "clone", "_copy_from", "_copy_from_and_resize"}
 _memory: dict[int, torch.UntypedStorage] = {}  # where the values of a storage are, by its address
 _lock = threading.RLock()  # for the state of the generators
@@ -282,6 +287,63 @@ class _Generator(_HostGenerator, metaclass=_AllGenerators):
 
 
 torch.Generator = _Generator  # type: ignore[misc]
+
+
+def _storage_of(memory: torch.UntypedStorage) -> torch.UntypedStorage:
+    return _of_values(torch.empty(0, dtype=torch.uint8).set_(memory)).untyped_storage()
+
+
+def _of_storage(own: Any) -> None:
+    """Let a method of storages, whose memory torch would look for in vain, be another one for those of the device."""
+    original = getattr(torch.UntypedStorage, own.__name__)
+
+    @functools.wraps(original)
+    def method(self: torch.UntypedStorage) -> Any:
+        return own(self) if self.device.type == NAME else original(self)
+
+    setattr(torch.UntypedStorage, own.__name__, method)
+
+
+@_of_storage
+def nbytes(storage: torch.UntypedStorage) -> int:
+    return _memory[storage._cdata].nbytes()
+
+
+@_of_storage
+def data_ptr(storage: torch.UntypedStorage) -> int:
+    return _memory[storage._cdata].data_ptr()
+
+
+@_of_storage
+def size(storage: torch.UntypedStorage) -> int:
+    return _memory[storage._cdata].nbytes()
+
+
+@_of_storage
+def clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    return _storage_of(_memory[storage._cdata].clone())
+
+
+@_of_storage
+def cpu(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    _note("to host", "storage.cpu", True)
+    return _memory[storage._cdata].clone()
+
+
+_to = torch.UntypedStorage.to
+
+
+def _storage_to(self: torch.UntypedStorage, *, device: Any, non_blocking: bool = False) -> Any:
+    """A checkpoint is read back to the device that it was written on."""
+    if torch.device(device).type != NAME or self.device.type != "cpu":
+        return _to(self, device=device, non_blocking=non_blocking)
+    _note("to device", "storage.to", not non_blocking)
+    return _storage_of(self.clone())
+
+
+torch.UntypedStorage.to = _storage_to  # type: ignore[method-assign]
+
+
 _setup_privateuseone_for_python_backend(NAME, backend_module=BACKEND)
 _LIBRARY = torch.library.Library("_", "IMPL")
 _LIBRARY.fallback(_kernel, "PrivateUse1")
@@ -303,3 +365,22 @@ def _ops_with_a_default() -> Iterator[Any]:
 
 for _op in _ops_with_a_default():
     _ATEN.impl(_op, functools.partial(_kernel, _op), "PrivateUse1")
+
+
+def _product(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """A product under autocast."""
+    dtype = torch.get_autocast_dtype(NAME)
+    args, kwargs = tree_map_only(
+        torch.Tensor, lambda x: x.to(dtype) if _is_mine(x) and x.is_floating_point() else x, (args, kwargs)
+    )
+    with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+        return op(*args, **kwargs)
+
+
+_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_LIBRARY.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+for _name in _PRODUCTS.split():
+    for _overload in getattr(aten, _name).overloads():
+        if not _overload.endswith("out"):
+            _op = getattr(getattr(aten, _name), _overload)
+            _ATEN.impl(_op, functools.partial(_product, _op), "AutocastPrivateUse1")

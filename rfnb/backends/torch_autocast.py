@@ -14,16 +14,19 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from rfnb.backends.torch_modes import autocast_kinds
+
 _HALF = (torch.bfloat16, torch.float16)
 _NAMES = "softmax log_softmax logsumexp logaddexp sum mean cumsum rsqrt exp log layer_norm rms_norm ctc_loss"
 _IN_FLOAT32 = {*(getattr(torch, name) for name in _NAMES.split()), F.layer_norm, F.cross_entropy, F.ctc_loss}
+_OF_STATES = (torch.lstm, torch.lstm_cell)
 
 
 @contextlib.contextmanager
 def autocast(dtype: Any) -> Iterator[None]:
     """See `Backend.autocast_raw`."""
     with contextlib.ExitStack() as scopes:
-        for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        for device in _devices():
             # Without a cache of cast weights: it would go on holding old ones while an optimizer changes them.
             scopes.enter_context(torch.autocast(device, dtype, cache_enabled=False))
         scopes.enter_context(InFloat32())
@@ -34,10 +37,15 @@ def autocast(dtype: Any) -> Iterator[None]:
 def full_precision() -> Iterator[None]:
     """See `Backend.full_precision`."""
     with contextlib.ExitStack() as scopes:
-        for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        for device in _devices():
             if torch.is_autocast_enabled(device):
                 scopes.enter_context(torch.autocast(device, enabled=False))
         yield
+
+
+def _devices() -> tuple[str, ...]:
+    """The kinds of devices that there are, whose autocast may be on."""
+    return autocast_kinds() if torch.accelerator.is_available() else ("cpu",)
 
 
 class InFloat32(TorchFunctionMode):
@@ -49,8 +57,8 @@ class InFloat32(TorchFunctionMode):
             args = [_float32(x) for x in args]
             kwargs = {key: _float32(x) for key, x in kwargs.items()}
         out = func(*args, **kwargs)
-        # The fused kernel gives 16 bits, a single step float32; a state keeps its dtype.
-        return tuple(map(_float32, out)) if func is torch.lstm else out
+        # A kernel for a whole sequence gives 16 bits, and so does one for a step on a GPU; a state keeps its dtype.
+        return tuple(map(_float32, out)) if func in _OF_STATES else out
 
 
 def _float32(x: Any) -> Any:

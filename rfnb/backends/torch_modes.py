@@ -38,6 +38,12 @@ def modes() -> list[Any]:
     return _get_current_function_mode_stack()
 
 
+def autocast_kinds() -> tuple[str, ...]:
+    """The kinds of devices whose autocast may be on: the CPU, and what this torch was made for, whether there is one or not."""
+    beside = torch.accelerator.current_accelerator()
+    return ("cpu",) if beside is None else ("cpu", beside.type)
+
+
 class _OfThread(threading.local):
     inference: Any = None  # the mode lasts as long as this is there: until the thread ends
 
@@ -49,7 +55,7 @@ def current_modes() -> Callable[[], None]:
     """See `Backend.current_modes`."""
     gradients, stack = torch.is_grad_enabled(), modes()
     inference, below = torch.is_inference_mode_enabled(), _get_current_dispatch_mode_stack()
-    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
+    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in autocast_kinds()]
 
     def again() -> None:
         if inference and not torch.is_inference_mode_enabled():  # another thread

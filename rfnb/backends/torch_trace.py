@@ -10,7 +10,7 @@ import torch
 
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 from rfnb.backends.torch_draws import WatchDraws, tell_draw
-from rfnb.backends.torch_modes import OwnMode, modes
+from rfnb.backends.torch_modes import OwnMode, autocast_kinds, modes
 
 _ASKING = {
     "shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_cpu", "is_cuda", "is_sparse", "is_quantized", "is_nested",
@@ -110,7 +110,7 @@ def signature(raw: Any) -> Any:
 
 
 def _modes() -> tuple[Any, ...]:
-    return torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")
+    return torch.is_grad_enabled(), *map(torch.is_autocast_enabled, autocast_kinds())
 
 
 def _kind(fn: Any, args: Any, kwargs: Any, out: Any) -> str:

@@ -10,7 +10,7 @@ import torch
 
 def on_device(array: np.ndarray, device: torch.device) -> Any:
     """A tensor of these values, which may share the memory of the array where the device is the host."""
-    return brought(torch.as_tensor(array), device)
+    return brought(torch.as_tensor(array, device="cpu"), device)  # whatever the default device of torch is
 
 
 def brought(raw: Any, device: torch.device, dtype: Any = None) -> Any:

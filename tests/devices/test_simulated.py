@@ -1,5 +1,6 @@
 """The simulated device is as strict as a GPU: what tests there say would be worth nothing else."""
 
+import copy
 import gc
 
 import pytest
@@ -64,6 +65,22 @@ def test_in_place_a_tensor_gets_another_look_at_its_memory():
     assert x.tolist() == [[1, 4], [2, 5], [3, 6]]
     x.unsqueeze_(0)
     assert (x.shape, x.squeeze_().shape) == ((1, 3, 2), (3, 2))
+
+
+def test_a_module_there_is_copied_and_its_file_is_read_on_either_device(tmp_path):
+    module = nn.Linear(2, 3).to(NAME)
+    other = copy.deepcopy(module)
+    expected = values(module.weight).clone()
+    module.weight.data.zero_()
+    assert torch.equal(values(other.weight), expected)
+    state = {"whole": other.weight.data, "part": other.weight.data[1:], "turned": other.weight.data.T}
+    torch.save(state, tmp_path / "state.pt")
+    for place in ("cpu", NAME, None):
+        read = torch.load(tmp_path / "state.pt", map_location=place, weights_only=True)
+        assert {raw.device.type for raw in read.values()} == {torch.device(place or NAME).type}
+        read = {name: raw if place == "cpu" else values(raw) for name, raw in read.items()}
+        assert torch.equal(read["whole"], expected) and torch.equal(read["part"], expected[1:])
+        assert torch.equal(read["turned"], expected.T)
 
 
 def test_sequences_are_packed_by_lengths_of_the_host():
@@ -186,3 +203,14 @@ def test_a_generator_of_the_device_is_one():
     one = torch.randn(2, device=NAME, generator=generator)
     assert torch.equal(before, BACKEND.get_rng_state())
     assert torch.equal(values(one), values(torch.randn(2, device=NAME, generator=generator.manual_seed(1))))
+
+
+def test_autocast_gives_products_of_16_bits_and_leaves_the_rest():
+    module, x = nn.Linear(2, 3).to(NAME), of_sim(1.0, 2.0)
+    with torch.autocast(NAME, torch.bfloat16):
+        y = module(x)
+        assert (y.dtype, x.exp().dtype, nn.functional.linear(x.double(), module.weight.double()).dtype) == (
+            torch.bfloat16, torch.float32, torch.bfloat16,
+        )  # fmt: skip
+    y.sum().backward()
+    assert module.weight.grad.dtype == torch.float32 and module(x).dtype == torch.float32

@@ -18,19 +18,25 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 TOUR_LIMITS = FOR_A_PAGE["RFNB_TOUR_LIMITS"]
 
 
-def execute(path: Path, *, seconds: float = 300, home: Path | None = None) -> nbformat.NotebookNode:
+def execute(
+    path: Path, *, seconds: float = 300, home: Path | None = None, first: str = "", last: str = ""
+) -> nbformat.NotebookNode:
     """The notebook as it is after a run; nothing is written back.
 
     Args:
         seconds: Limit of one cell, times RFNB_TEST_SLOWNESS.
         home: A private home folder for the kernel.
+        first: Code that runs before the notebook.
+        last: Code of a cell after its last one.
 
     Raises:
         CellExecutionError: A cell raised. CellTimeoutError: A cell took longer than its limit.
     """
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE))
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE + first))
+    if last:
+        notebook.cells.append(nbformat.v4.new_code_cell(last))
     env = dict(os.environ, OMP_NUM_THREADS=os.environ.get("OMP_NUM_THREADS", "2"))
     if home is not None:
         env.update(HOME=str(home), IPYTHONDIR=str(home / "ipython"), MPLCONFIGDIR=str(home / "matplotlib"))

@@ -23,7 +23,7 @@ from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.kept import Kept
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
 from rfnb.trace.long_attention import is_large
-from rfnb.trace.probe import Later, listening, probe, probe_later
+from rfnb.trace.probe import Later, listening, probe_later
 
 _FEW = 8  # so much less than queries and keys have weights where they are made at once: of a step with a cache
 _FORWARD = inspect.signature(F.multi_head_attention_forward)
@@ -71,6 +71,10 @@ def offer(
     queries, keys = of_torch.keep(query, "queries"), of_torch.keep(key, "keys")
     masks = None if mask is None else of_torch.keep(mask, "mask")
 
+    def made() -> torch.Tensor:
+        own = None if masks is None else masks.read()
+        return of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
+
     def make() -> dict[str, Any]:
         own = None if masks is None else masks.read()
         if is_large(sizes):
@@ -88,14 +92,16 @@ def offer(
                 for raw in (queries.read(), keys.read())
             )
             return by_rows(next(both), next(both), named, mask=start, causal=square, scale=scale)
-        raw = of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
-        return described(raw, named, _aligned(own, shape, sizes), causal=causal)
+        return described(made(), named, _aligned(own, shape, sizes), causal=causal)
 
     kept = of_torch.bytes_of(queries) + of_torch.bytes_of(keys) + of_torch.bytes_of(masks)
-    if 4 * math.prod(sizes) * _FEW <= kept:
-        probe("attention", **make())
-    else:
+    if 4 * math.prod(sizes) * _FEW > kept or is_large(sizes):
         probe_later("attention", Later(make, kept))
+        return
+    # What may be seen is looked at later: to know whether that is everything is to wait where the device is no CPU.
+    few, seen = made(), None if masks is None else _aligned(masks.read().clone(), shape, sizes)
+    num_bytes = sum(raw.numel() * raw.element_size() for raw in (few, seen) if raw is not None)
+    probe_later("attention", Later(lambda: described(few, named, seen, causal=causal), num_bytes))
 
 
 def by_rows(

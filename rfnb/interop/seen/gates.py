@@ -6,12 +6,15 @@ Where h is known (the last layer), all gates follow from it at once; below, it g
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from rfnb.backends.torch_random import device_state, set_device_state
 from rfnb.core.errors import message
 from rfnb.interop.seen.kept import Kept, say_changed
 
@@ -112,7 +115,7 @@ class Layers:
     """The things that a call of nn.LSTM, nn.GRU or nn.RNN leaves for who looks at its states.
 
     Args:
-        generator: The state of the random generator before the call, None: it cannot be had, False: nothing is drawn.
+        generator: The state of the random generator of the device before the call; None: cuDNN draws; False: nothing is drawn.
     """
 
     def __init__(self, module: Any, source: Any, state: Any, output: Any, generator: Any, path: str):
@@ -143,12 +146,10 @@ class Layers:
             )
             return self._last(empty, outputs)
         if self._generator is None:
-            self._say_dropout("on this device it cannot be drawn again")
+            self._say_dropout("drawn by cuDNN from a state of its own")
             return self._last(empty, outputs)
         x, made = self._sequence(self._x), []
-        with torch.random.fork_rng(devices=[], enabled=self._generator is not False):
-            if self._generator is not False:
-                torch.set_rng_state(self._generator)
+        with nullcontext() if self._generator is False else _drawing_from(x.device, self._generator):
             for layer in range(module.num_layers):
                 top = layer == module.num_layers - 1
                 made.append([self._layer(x, layer, each, outputs[each] if top else None) for each in range(directions)])
@@ -259,6 +260,17 @@ class Step:
         with torch.no_grad():
             gates = _Unit(self._module, self._weights.of()).gates(x, h)
         return {**gates, **out} if parts_of(self._module) else out
+
+
+@contextmanager
+def _drawing_from(device: torch.device, state: Any) -> Iterator[None]:
+    """Let the generator of a device go on from a state in a with-block; afterwards it is where it was."""
+    before = device_state(device)
+    set_device_state(device, state)
+    try:
+        yield
+    finally:
+        set_device_state(device, before)
 
 
 def _exact(raw: torch.Tensor) -> torch.Tensor:

@@ -17,8 +17,10 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from rfnb.backends.torch_random import device_state
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.gates import Layers, Step, parts_of
 from rfnb.interop.seen.layouts import memory_of
 from rfnb.interop.seen.readers import enters, reads
@@ -27,11 +29,12 @@ from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 @enters(nn.RNNBase)
 def before_recurrent(call: Call) -> None:
-    """Note the state of the random generator, where dropout between layers will draw from it."""
+    """Note the state of the random generator of the device, where dropout between layers will draw from it."""
     module: Any = call.module
     if module.training and module.dropout and module.num_layers > 1 and listening("states"):
-        on_cpu = next(module.parameters()).device.type == "cpu"
-        call.seen["generator"] = torch.get_rng_state() if on_cpu else None
+        weight = next(module.parameters())
+        of_cudnn = weight.is_cuda and torch.backends.cudnn.is_acceptable(weight)
+        call.seen["generator"] = None if of_cudnn else device_state(weight.device)
 
 
 @reads(nn.RNNBase)
@@ -101,7 +104,7 @@ class _Made:
 def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
     """The dims {batch, time, feature} that a packed sequence has when it is padded, in the order of the module."""
     names = call.names
-    _, lengths = pad_packed_sequence(PackedSequence(source.data.new_empty(len(source.data), 0).detach(), *source[1:]))
+    lengths = _lengths_of(call, source)
     count, longest = len(lengths), int(lengths.max()) if len(lengths) else 0
     around: list[Dim] = [*call.root.dims, *call.root.made]
     batch = next((dim for dim in around if dim.kind == "batch" and dim.extent == count), None)
@@ -122,6 +125,30 @@ def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
         call.root.made.append(time)
     feature = names.dims(source.data, ["frames", "feature"], call)[-1]
     return (batch, time, feature) if call.module.batch_first else (time, batch, feature)
+
+
+def _lengths_of(call: Call, source: PackedSequence) -> torch.Tensor:
+    """The lengths, in the order of the batch that the user has; of what was not packed in the model they are waited for, once."""
+    known = call.root.seen.setdefault("packed", {})
+    order = source.unsorted_indices
+    if order is None or id(order) not in known:
+        order_here = None if order is None else order.cpu()
+        nothing = torch.empty(int(source.batch_sizes.sum()), 0)
+        lengths = pad_packed_sequence(PackedSequence(nothing, source.batch_sizes, None, order_here))[1]
+        if order is None:
+            return lengths
+        known[id(order)] = order, lengths  # kept with it, so that the id stays its own
+    found: torch.Tensor = known[id(order)][1]
+    return found
+
+
+@sees(torch.nn.utils.rnn, "pack_padded_sequence")
+def packed(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Note the lengths of the sequences that are packed in a model, which are on the host there."""
+    lengths = kwargs.get("lengths", args[1] if len(args) > 1 else None)
+    if isinstance(result, PackedSequence) and result.unsorted_indices is not None:
+        known = call.root.seen.setdefault("packed", {})
+        known[id(result.unsorted_indices)] = result.unsorted_indices, torch.as_tensor(lengths).cpu().long()
 
 
 def _has_lengths(dim: Dim, batch: Dim, lengths: list[int]) -> bool:

@@ -40,15 +40,15 @@ class Late:
             flat = torch.cat([tensor for _, tensor in members]).to(
                 torch.float64 if device.type != "mps" else torch.float32
             )
-            if device.type == "cuda":
-                host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
+            if device.type == "cpu":
+                hosts.append(flat)
+            else:
+                host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=device.type == "cuda")
                 host.copy_(flat, non_blocking=True)
-                event = torch.cuda.Event()
-                event.record(torch.cuda.current_stream(device))
+                event = torch.Event(device)
+                event.record(torch.accelerator.current_stream(device))
                 events.append(event)
                 hosts.append(host)
-            else:
-                hosts.append(flat)
         places = (
             np.argsort(np.concatenate([np.full(sizes[index], index) for index in orders]), kind="stable")
             if sizes
@@ -67,7 +67,8 @@ class Late:
         """Wait for all that was asked for."""
         while self._waiting:
             for event in self._waiting[0][1]:
-                event.synchronize()
+                if not event.query():
+                    event.synchronize()
             self._take()
 
     def _take(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,7 @@ class Watch(Training):
         self._steps: list[Steps] = []
         self._owned = parameters_of(model)
         self._calls: list[Kept] = []
+        self._batches: deque[tuple[int, int]] = deque(maxlen=32)  # of the last updates, and how many there were by then
         self._root: Forward | None = None
         self._activations = Activations(model)
         self._looking = False
@@ -257,6 +259,7 @@ class Watch(Training):
         """The parameters are new."""
         self.counts["updates"] = max(each.count for each in self._steps)
         step = self.counts["updates"]
+        self._batches.append((step, self.counts["batches"]))
         for name, value in self._lost:
             if "loss" not in self.curves:
                 self._add(name, value, step)
@@ -447,7 +450,7 @@ class Watch(Training):
             late=late,
             again=again,
             calls=self._calls,
-            counts=self.counts,
+            counts={**self.counts, "batches": dict(self._batches).get(step, self.counts["batches"])},
             owned=[each.name for steps in self._steps for each in steps.owned],
             looked=list(self._activations.found),
             tables=self.tables,
