@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rfnb.control.asked_there import any_not_finite, is_there
 from rfnb.control.made import ANY, ENDED, Made
 from rfnb.control.numbers import Numbers, place_words
 from rfnb.core.dim import Dim
@@ -54,41 +55,77 @@ class Named:
     where: str
 
 
+class _Looked(NamedTuple):
+    """A value that is looked at.
+
+    Attributes:
+        made: The step that has made it; None: it is there before the step that comes.
+    """
+
+    value: float | Tensor
+    name: str
+    made: Made | None
+
+
 def nan(asked: Asked) -> str:
     """NaN in a state, or in what was offered."""
-    return _bad(asked, lambda host, _: np.isnan(host), "NaN")
+    return _nan(asked, _looked_at(asked))
 
 
 def inf(asked: Asked) -> str:
     """Infinity there. Minus infinity counts in states alone: elsewhere it is the log of a probability of 0."""
-    return _bad(asked, lambda host, of_state: np.isinf(host) if of_state else host == np.inf, "infinity")
+    return _inf(asked, _looked_at(asked))
 
 
 def not_finite(asked: Asked) -> str:
     """Both."""
-    return nan(asked) or inf(asked)
+    looked = _looked_at(asked)
+    return _nan(asked, looked) or _inf(asked, looked)
 
 
-def _bad(asked: Asked, test: Callable[[np.ndarray, bool], np.ndarray], what: str) -> str:
+def _nan(asked: Asked, looked: Sequence[_Looked]) -> str:
+    return _bad(asked, looked, lambda host, _: np.isnan(host), "NaN")
+
+
+def _inf(asked: Asked, looked: Sequence[_Looked]) -> str:
+    return _bad(asked, looked, lambda host, of_state: np.isinf(host) if of_state else host == np.inf, "infinity")
+
+
+def _looked_at(asked: Asked) -> list[_Looked]:
+    """All numbers and tensors with numbers, but for those on a device that are finite: it is asked for all of them at once."""
+    found: list[_Looked] = []
     for made in asked.made:
         if made.kind in ("op", ENDED):  # what ops make in between may be infinite
             continue
-        of_state = made.kind == "states"
-        for name, value in made.values.items():
-            if isinstance(value, float) and bool(test(np.asarray(value), of_state)):
-                return f"{what} in {made.kind} {name}{made.where()}"
-        for name, tensor in named_tensors(made.values.items()):
-            place = _bad_place(tensor, made, test, of_state)
-            if place is not None:
-                return f"{what} in {made.kind} {name}{made.where()}{place}"
+        found += [_Looked(value, name, made) for name, value in made.values.items() if isinstance(value, float)]
+        found += [_Looked(x, name, made) for name, x in named_tensors(made.values.items()) if _has_numbers(x)]
     at = asked.at
-    for name, value in at.values.items():
-        if isinstance(value, float) and bool(test(np.asarray(value), True)):
-            return f"{what} in {name} {at.words()}"
-    for name, state in at.states.items():
-        place = _bad_place(state.tensor, None, test, True)
+    found += [_Looked(value, name, None) for name, value in at.values.items() if isinstance(value, float)]
+    states = [(name, state.tensor) for name, state in at.states.items()]
+    found += [_Looked(x, f"state {name}", None) for name, x in states if _has_numbers(x)]
+    there = [each.value for each in found if isinstance(each.value, Tensor) and is_there(each.value)]
+    if there:
+        odd = {id(x) for x, flag in zip(there, any_not_finite(there), strict=True) if flag}
+        found = [
+            each for each in found if isinstance(each.value, float) or id(each.value) in odd or not is_there(each.value)
+        ]
+    return found
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    return tensor.raw_tensor is not None and ("float" in tensor.dtype or "complex" in tensor.dtype)
+
+
+def _bad(asked: Asked, looked: Sequence[_Looked], test: Callable[[np.ndarray, bool], np.ndarray], what: str) -> str:
+    for value, name, made in looked:
+        of_state = made is None or made.kind == "states"
+        if isinstance(value, Tensor):
+            place = _bad_place(value, made, test, of_state)
+        else:
+            place = "" if bool(test(np.asarray(value), of_state)) else None
         if place is not None:
-            return f"{what} in state {name} {at.words()}{place}"
+            where = f" {asked.at.words()}" if made is None else made.where()
+            return f"{what} in {name if made is None else f'{made.kind} {name}'}{where}{place}"
     return ""
 
 
@@ -96,8 +133,6 @@ def _bad_place(
     tensor: Tensor, made: Made | None, test: Callable[[np.ndarray, bool], np.ndarray], of_state: bool
 ) -> str | None:
     """The first bad entry in words, behind a comma; None: there is none."""
-    if tensor.raw_tensor is None or not ("float" in tensor.dtype or "complex" in tensor.dtype):
-        return None
     found = test(tensor.numpy(), of_state)
     if not found.any():  # mostly
         return None

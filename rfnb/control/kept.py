@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.control.asked_there import any_different, is_there
 from rfnb.control.of_run import OfRun
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves
@@ -100,7 +101,12 @@ class Kept(OfRun):
         now = parts_of(roots())
         if before.keys() != now.keys():
             return ", ".join(sorted(before.keys() ^ now.keys()))
-        return next((path for path, value in now.items() if not _same(before[path], value)), None)
+        there = [path for path, value in now.items() if _are_there(before[path], value)]
+        asked = any_different([(before[path], now[path]) for path in there])
+        differs = {path for path, flag in zip(there, asked) if flag}
+        return next(
+            (path for path in now if path in differs or not (path in there or _same(before[path], now[path]))), None
+        )
 
 
 class KeptSpan(Kept):
@@ -134,6 +140,14 @@ def parts_of(roots: Mapping[str, Any]) -> States:
         else:
             parts.update((path, leaf) for path, leaf in leaves(root, name) if isinstance(leaf, _SHOWN))
     return parts
+
+
+def _are_there(before: Any, now: Any) -> bool:
+    """Whether both are tensors on one device, alike in all but their numbers."""
+    if not isinstance(before, Tensor) or not isinstance(now, Tensor) or not is_there(now):
+        return False
+    alike = before.device == now.device and before.dtype == now.dtype
+    return alike and [dim.extent for dim in before.dims] == [dim.extent for dim in now.dims]
 
 
 def _same(before: Any, now: Any) -> bool:

@@ -36,15 +36,10 @@ class Numbers(OfRun):
     @classmethod
     def of(cls, tensor: Tensor) -> Numbers:
         """The numbers of a Tensor; small ones in 32 bits, so that sums and products of them do not overflow."""
-        host, real = tensor.numpy(), None
+        host = tensor.numpy()
         if host.dtype.itemsize < 4 and host.dtype.kind in "fiu":
             host = host.astype(np.float32 if host.dtype.kind == "f" else np.int32)
-        for dim in tensor.dims:
-            if dim.has_padding() and set(dim.length_dims) <= set(tensor.dims):
-                of_dim = dim.get_mask()
-                mask = np.broadcast_to(align_host(of_dim.numpy(), of_dim.dims, tensor.dims), host.shape)
-                real = mask if real is None else real & mask
-        return cls(host, tensor.dims, real)
+        return cls(host, tensor.dims, real_entries(tensor.dims))
 
     def __repr__(self) -> str:
         return f"<numbers {dims_text(self.dims)} {self.host.dtype}>"
@@ -222,6 +217,16 @@ class Numbers(OfRun):
     def _axes(self, axis: Any) -> list[Dim]:
         given = [axis] if isinstance(axis, (Dim, str)) else list(axis)
         return [self.dims[axis_of(self.dims, each, "numbers")] for each in given]
+
+
+def real_entries(dims: tuple[Dim, ...]) -> np.ndarray | None:
+    """The entries of a tensor of these dims that are no padding, bool; None: all."""
+    real: np.ndarray | None = None
+    for dim in dims:
+        if dim.has_padding() and set(dim.length_dims) <= set(dims):
+            mask = np.broadcast_to(dim.host_mask(dims), [each.extent for each in dims])
+            real = mask if real is None else real & mask
+    return real
 
 
 def axis_of(dims: tuple[Dim, ...], key: Dim | str, what: str) -> int:

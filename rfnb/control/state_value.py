@@ -10,11 +10,12 @@ import numpy as np
 
 from rfnb.control.changes import as_given, entries_words, number_words, value_words
 from rfnb.control.entries import Chosen, by_name, under_names
-from rfnb.control.numbers import Numbers
+from rfnb.control.numbers import Numbers, real_entries
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops.default import copy_to_device
 from rfnb.ops.where import where
 from rfnb.search.labels import text_index
 
@@ -31,7 +32,8 @@ class StateValue:
         h.tensor                                              # with its dims
         h.max() > 5                                           # numbers, as breakpoints want them; padding does not count
         h[{"batch": 0, "hidden": slice(3, 5)}] = 0.0          # some entries, by dim or its name
-        h[...] = other                                        # all: a number, an array, a Tensor with these dims or fewer
+        h[...] = other                                        # all: a number, an array, a Tensor with these dims or fewer;
+                                                              # values of another device are copied to that of the state
         h.scale(0.5, {"batch": 1})
         h.add_noise(0.1, seed=3)
         h.paste(of={"batch": 1}, to={"batch": 0})             # from another sequence or hypothesis
@@ -183,8 +185,10 @@ class StateValue:
         self._check_some_real(chosen)
         if isinstance(value, StateValue):
             value = value.tensor
-        new = under_names(value, self.dims) if isinstance(value, Tensor) else self._filled(chosen, value)
-        return self._with(chosen, new)
+        if not isinstance(value, Tensor):
+            return self._with(chosen, self._filled(chosen, value))
+        # Who changes a state by hand gives values: also those of another run, on another device.
+        return self._with(chosen, copy_to_device(under_names(value, self.dims), self.tensor.device))
 
     def _computed(self, entries: Any, fn: Callable[[np.ndarray], np.ndarray]) -> Tensor:
         """The tensor with something computed from some of its entries."""
@@ -237,7 +241,7 @@ class StateValue:
         return Chosen(self._what, entries, self.dims, self._code)
 
     def _check_some_real(self, chosen: Chosen) -> None:
-        real = self.numbers().real
+        real = real_entries(self.dims)
         if real is not None and not chosen.of(real).any():
             raise index_error(
                 f"{self._what}: these entries are padding.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -86,14 +87,15 @@ def noisy(kind: str, *, lengths: tuple[int, ...] = (5, 3), seed: int = 0) -> Cal
 
     def raw_search() -> list[Any]:
         raw_table = table.copy_transpose(table.dims).raw_tensor
+        randn = functools.partial(torch.randn, device=raw_table.device)
 
         def step(labels: Any, state: Any) -> Any:
-            h = state["h"] * 0.5 + torch.randn(len(labels), 3)
+            h = state["h"] * 0.5 + randn(len(labels), 3)
             scores = raw_table[labels] + torch.nn.functional.dropout(h, 0.4).sum(-1, keepdim=True)
-            return (scores + torch.randn(len(labels), 5)).log_softmax(-1), {"h": h, "count": state["count"] + 1}
+            return (scores + randn(len(labels), 5)).log_softmax(-1), {"h": h, "count": state["count"] + 1}
 
         found = rf.beam_search(
-            step, batch=len(lengths), state={"h": torch.randn(len(lengths), 3), "count": 0}, max_seq_len=longest,
+            step, batch=len(lengths), state={"h": randn(len(lengths), 3), "count": 0}, max_seq_len=longest,
             beam_size=3, end_label=0, early_stopping=False, name="steps",
         )  # fmt: skip
         return [found.best(seq).score for seq in range(len(lengths))] + [
