@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
+from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.reduce import reduce_sum
 
 
@@ -38,19 +39,19 @@ def mean_over_processes(loss: Tensor) -> Tensor:
         loss = cast(loss, "float32")  # a sum in half precision stops growing at 2048 or 256
     total = reduce_sum(loss, axis=loss.dims) if loss.dims else loss
     frames = loss.num_elements() if loss.dims else 1
-    per_process = _mean(float(frames.numpy() if isinstance(frames, Tensor) else frames), loss)
-    return total / (per_process or 1.0)
+    return total / _per_process(int(frames.numpy() if isinstance(frames, Tensor) else frames), total)
 
 
-def _mean(value: float, like: Tensor) -> float:
-    """The mean of a number over the processes."""
+def _per_process(frames: int, like: Tensor) -> Tensor | float:
+    """The frames of all processes by their number; 1 of all where there is none. On the device of `like`: nobody waits for them."""
     if like.backend.name != "torch":
-        return value
+        return max(frames, 1)
     import torch
     from torch import distributed
 
     if not (distributed.is_available() and distributed.is_initialized()):
-        return value
-    summed = torch.tensor(value, dtype=torch.float64, device=like.raw_tensor.device)
-    distributed.all_reduce(summed)
-    return summed.item() / distributed.get_world_size()
+        return max(frames, 1)
+    raw = like.raw_tensor
+    of_all = torch.full((), frames, dtype=torch.int64, device=raw.device)
+    distributed.all_reduce(of_all)
+    return convert_to_tensor(of_all.clamp(min=1).to(raw.dtype) / distributed.get_world_size(), dims=())
