@@ -140,9 +140,12 @@ def _assert_same(actual: Any, expected: Any, tolerance: float, where: str) -> No
 
 @contextmanager
 def raises_message(error: type[Exception], text: str) -> Iterator[None]:
-    """The block raises exactly this type of error with exactly this message (outer newlines and common indentation aside)."""
+    """The block raises exactly this type of error with exactly this message (outer newlines and common indentation aside); what it says
+    of the simulated device, on a real one of that (tests/real_device.py)."""
+    import os
     import textwrap
 
+    text = text.replace("sim:0", f"{os.environ['RFNB_TEST_DEVICE']}:0") if "RFNB_TEST_DEVICE" in os.environ else text
     with pytest.raises(error) as caught:
         yield
     assert type(caught.value) is error

@@ -6,6 +6,7 @@ them; constants (weights) are read where they are as long as they are there, and
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,25 +15,61 @@ from typing import Any
 import torch
 
 from rfnb.backends.torch_autocast import InFloat32
-from rfnb.backends.torch_modes import modes
+from rfnb.backends.torch_modes import float32_precision, modes
 
 Capture = Callable[[Callable[[], Any]], tuple[Callable[[], None], Any]]
 _capturing = threading.Lock()
 _MOST = 8  # graphs of a function: each keeps the memory of all that it computes
+_PATIENCE, _WORTH = 32, 4  # captures of a function before it has to be seen that each is repeated so often
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.sides: dict[Any, Any] = {}  # a stream to capture on, for each that is current
+
+
+_kept = _OfThread()
 
 
 def capture_on_gpu(fn: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
     """The function that repeats the kernels of `fn`, and the arrays where their results are then."""
-    side, current = torch.cuda.Stream(), torch.cuda.current_stream()
+    current = torch.cuda.current_stream()
+    # The same one again: cuBLAS keeps a workspace (32 MB on Hopper) for each stream of a thread that it was ever called on.
+    which = current.device, current.cuda_stream
+    side = _kept.sides[which] if which in _kept.sides else _kept.sides.setdefault(which, torch.cuda.Stream())
     side.wait_stream(current)
-    with torch.cuda.stream(side):  # libraries ask for their memory in a first call, which cannot be captured
-        for _ in range(2):
-            fn()
-    current.wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with _capturing, torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
-        out = fn()
+    try:
+        with torch.cuda.stream(side):  # libraries ask for their memory in a first call, which cannot be captured
+            for _ in range(2):
+                fn()
+    finally:  # also where it fails: the memory of its arguments goes back to who asks on the current stream
+        current.wait_stream(side)
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+    try:
+        with _capturing, torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
+            out = fn()
+    except BaseException:
+        _abandon(current, pool)
+        raise
     return graph.replay, out
+
+
+def _abandon(current: Any, pool: Any) -> None:
+    """Undo what torch leaves where a capture was broken by what it captured, and so could not be ended.
+
+    The stream stays that of the capture (torch 2.13); up to 2.11 memory that is freed stays with the pool, and the generator waits
+    for the end of the capture: no random number can be drawn.
+    """
+    torch.cuda.set_stream(current)
+    with contextlib.suppress(RuntimeError):  # "not currently recording": it was ended
+        torch._C._cuda_endAllocateToPool(current.device_index, pool)
+    generator = torch.cuda.default_generators[current.device_index]
+    state = generator.get_state()
+    try:
+        torch.empty(1, device=current.device).uniform_(generator=generator)
+    except RuntimeError:
+        generator.graphsafe_set_state(generator.clone_state())
+    generator.set_state(state)
 
 
 def may_be_captured(arrays: Sequence[Any]) -> bool:
@@ -43,6 +80,8 @@ def may_be_captured(arrays: Sequence[Any]) -> bool:
         return False
     if any(type(mode) is not InFloat32 for mode in modes()) or torch._C._len_torch_dispatch_stack() > 0:
         return False  # somebody wants to see each call
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return False  # arrays of vmap and the like have no memory of their own
     if torch.is_autocast_enabled("cuda") and torch.is_autocast_cache_enabled():
         return False  # the graph would go on reading what the cache has let go
     # A number on the host would be a constant.
@@ -62,6 +101,7 @@ class Captured:
         self._fn, self._capture, self._may = fn, capture, may
         self._graphs: dict[Any, _Graph] = {}
         self._failed = False
+        self._captured = self._repeated = 0
 
     def __call__(self, *constants: Any) -> Callable[..., Any]:
         """The function with these first arguments, which stay the same in all its calls."""
@@ -76,11 +116,20 @@ class Captured:
             graph = self._graphs.get(key)
             if graph is None or graph.moved(constants):
                 graph = self._new(key, graph, constants, inputs)
-            return self._fn(*constants, *inputs) if graph is None else graph(run, constants, inputs)
+            if graph is None:
+                return self._fn(*constants, *inputs)
+            self._repeated += 1
+            return graph(run, constants, inputs)
 
         return call
 
     def _new(self, key: Any, old: _Graph | None, constants: Any, inputs: Any) -> _Graph | None:
+        if self._captured >= _PATIENCE and self._repeated < _WORTH * self._captured:
+            self._give_up(
+                f"{self._captured} sizes were captured, and each was repeated {self._repeated / self._captured:.1f} times"
+            )
+            return None
+        self._captured += 1
         copied = set() if old is None else old.copied | old.moved(constants)
         self._graphs.pop(key, None)
         for oldest in list(self._graphs)[: max(0, len(self._graphs) - _MOST + 1)]:
@@ -88,16 +137,20 @@ class Captured:
         try:
             graph = self._graphs[key] = _Graph(self._fn, constants, inputs, copied, self._capture)
         except RuntimeError as error:
-            self._failed = True
-            warnings.warn(
-                'compile_loops("cuda_graph"): a step cannot be captured; the loop runs without.\n'
-                f"  because  {str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}\n"
-                "The results are the same. torch.compile needs no capture:\n"
-                '    with rf.compile_loops("inductor"):',
-                stacklevel=3,
-            )
+            self._give_up(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
             return None
         return graph
+
+    def _give_up(self, reason: str) -> None:
+        self._failed = True
+        self._graphs.clear()
+        warnings.warn(
+            'compile_loops("cuda_graph"): a step cannot be captured; the loop runs without.\n'
+            f"  because  {reason}\n"
+            "The results are the same. torch.compile needs no capture:\n"
+            '    with rf.compile_loops("inductor"):',
+            stacklevel=4,
+        )
 
 
 class _Graph:
@@ -169,5 +222,6 @@ def _circumstances(array: Any) -> Any:
     stream = torch.cuda.current_stream(array.device).cuda_stream if array.is_cuda else None
     return (
         threading.get_ident(), stream, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"), len(modes()),
-        torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled(),
+        float32_precision(), torch.are_deterministic_algorithms_enabled(), torch._C._get_cudnn_enabled(),
+        torch._C._get_cudnn_deterministic(), torch._C._get_cudnn_benchmark(),
     )  # fmt: skip

@@ -82,5 +82,14 @@ def settings() -> dict[str, str]:
         "default dtype of torch": str(torch.get_default_dtype()).removeprefix("torch."),
         "number of threads of torch": str(torch.get_num_threads()),
         "deterministic algorithms of torch": str(torch.are_deterministic_algorithms_enabled()),
-        "float32 precision of torch": torch.get_float32_matmul_precision(),
+        "float32 precision of torch": float32_precision(),
     }
+
+
+def float32_precision() -> str:
+    """The precision of products of float32; by library where it is set so (`fp32_precision`), for which torch has no one word."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        parts = torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+        return " ".join(part.fp32_precision for part in parts)

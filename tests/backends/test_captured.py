@@ -3,9 +3,13 @@
 Where there is no GPU a capturer stands in for it: it runs the function again, and its results are in fixed memory too.
 """
 
+import contextlib
 import gc
+import subprocess
+import sys
 import threading
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +18,7 @@ from loop_faces import run_face
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.backends import torch_captured
 from rfnb.backends.torch_captured import Captured
 
 
@@ -226,3 +231,231 @@ def test_loops_on_a_gpu(how, gradients):
                     faces[face] = run_face(face, body, axis=time, h=rf.zeros([batch, out]))[0]
             assert_same(rf.copy_to_device(faces["with"], "cpu"), rf.copy_to_device(faces["for"], "cpu"))
             assert faces["with"].raw_tensor.requires_grad == gradients
+
+
+# -- how it is captured, with streams that only note what is asked of them -------------------------------------------------------
+
+
+class Driver:
+    """The part of `torch.cuda` that captures; the calls are in `asked`."""
+
+    def __init__(self, monkeypatch, broken=False):
+        self.asked, self.broken, self.capturing = [], broken, False
+        self.current = self.stream(self, "current")
+        cuda = torch.cuda
+        monkeypatch.setattr(cuda, "current_stream", lambda device=None: self.current)
+        monkeypatch.setattr(cuda, "set_stream", lambda stream: setattr(self, "current", stream))
+        monkeypatch.setattr(cuda, "Stream", lambda: self.stream(self, "side"))
+        monkeypatch.setattr(cuda, "stream", self.on)
+        monkeypatch.setattr(cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: None))
+        monkeypatch.setattr(cuda, "graph_pool_handle", lambda: (0, 7))
+        monkeypatch.setattr(cuda, "graph", self.graph)
+        monkeypatch.setattr(cuda, "default_generators", [torch.default_generator])
+        monkeypatch.setattr(
+            torch._C, "_cuda_endAllocateToPool", lambda *which: self.asked.append(("end", *which)), raising=False
+        )
+        monkeypatch.setattr(torch_captured, "_kept", torch_captured._OfThread())
+
+    class stream:
+        def __init__(self, driver, name):
+            self.driver, self.name, self.device, self.device_index = driver, name, torch.device("cpu"), 0
+            self.cuda_stream = id(self)
+
+        def wait_stream(self, other):
+            self.driver.asked.append((self.name, "waits for", other.name))
+
+    @contextlib.contextmanager
+    def on(self, stream):
+        before, self.current = self.current, stream
+        try:
+            yield
+        finally:
+            self.current = before
+
+    @contextlib.contextmanager
+    def graph(self, graph, *, pool, stream, capture_error_mode):
+        assert (pool, capture_error_mode) == ((0, 7), "thread_local")
+        before, self.current, self.capturing = self.current, stream, True
+        try:
+            yield
+        finally:
+            self.capturing = False
+            if self.broken:
+                raise RuntimeError("operation failed due to a previous error during capture")
+            self.current = before
+
+
+def test_a_capture_is_on_one_stream_beside_the_current_one(monkeypatch):
+    driver, runs = Driver(monkeypatch), []
+    for _ in range(2):
+        torch_captured.capture_on_gpu(lambda: runs.append((driver.current, driver.capturing)))
+    assert [capturing for _, capturing in runs] == [False, False, True] * 2
+    assert len({stream for stream, _ in runs}) == 1 and runs[0][0].name == "side"
+    assert driver.asked == [("side", "waits for", "current"), ("current", "waits for", "side")] * 2
+    assert driver.current.name == "current"
+
+
+def test_after_a_first_call_that_fails_the_stream_waits_for_what_it_has_begun(monkeypatch):
+    driver = Driver(monkeypatch)
+    with pytest.raises(ZeroDivisionError):
+        torch_captured.capture_on_gpu(lambda: 1 / 0)
+    assert driver.asked[-1] == ("current", "waits for", "side") and driver.current.name == "current"
+
+
+def test_after_a_capture_that_cannot_be_ended_all_is_as_before(monkeypatch):
+    driver = Driver(monkeypatch, broken=True)
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    with pytest.raises(RuntimeError, match="previous error during capture"):
+        torch_captured.capture_on_gpu(lambda: None)
+    assert driver.current.name == "current" and driver.asked[-1] == ("end", 0, (0, 7))
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_arrays_of_vmap_are_not_captured(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch_captured, "_is_plain", lambda x: True)
+    array = SimpleNamespace(device=torch.device("cuda", 0))
+    asked = []
+
+    def fn(x):
+        asked.append(torch_captured.may_be_captured([array]))
+        return x
+
+    with torch.no_grad():
+        assert torch_captured.may_be_captured([array])
+        torch.vmap(fn)(torch.ones(3))
+    assert asked == [False]
+
+
+@pytest.mark.parametrize("devices", [("cuda:1", "cuda:1"), ("cuda:0", "cpu"), ("cuda:0", "cuda:1"), ("cpu",), ("mps",)])
+def test_arrays_elsewhere_are_not_captured(monkeypatch, devices):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch_captured, "_is_plain", lambda x: True)
+    with torch.no_grad():
+        assert not torch_captured.may_be_captured([SimpleNamespace(device=torch.device(each)) for each in devices])
+
+
+def test_sizes_that_change_in_each_step_are_not_captured_for_ever():
+    run, capturer = captured()
+    with pytest.warns(UserWarning) as warned:
+        for size in range(1, 60):
+            check(run, *arrays(size=size))
+    assert capturer.number == 32 and run._graphs == {}
+    (one,) = warned
+    assert str(one.message) == (
+        'compile_loops("cuda_graph"): a step cannot be captured; the loop runs without.\n'
+        "  because  32 sizes were captured, and each was repeated 1.0 times\n"
+        "The results are the same. torch.compile needs no capture:\n"
+        '    with rf.compile_loops("inductor"):'
+    )
+
+
+def test_sizes_that_come_again_and_again_are_captured_as_long_as_they_do():
+    run, capturer = captured()
+    for size in range(1, 40):
+        same = arrays(size=size)
+        for _ in range(4):
+            check(run, *same)
+    assert capturer.number == 39
+
+
+def test_a_precision_that_is_set_by_library_can_be_asked_for():
+    """In a process of its own: it cannot be taken back."""
+    code = (
+        "import torch, rfnb.backends.torch_modes as modes\n"
+        "if hasattr(torch.backends, 'fp32_precision'):\n"
+        "    before = modes.settings()['float32 precision of torch']\n"
+        "    torch.backends.cuda.matmul.fp32_precision = 'tf32'\n"
+        "    print(before, '|', modes.settings()['float32 precision of torch'])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    if hasattr(torch.backends, "fp32_precision"):
+        before, after = run.stdout.strip().split(" | ")
+        assert before == "highest" and after.split()[0] == "tf32"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_nothing_is_left_of_a_capture_that_fails():
+    def reads(weight, x):
+        return (x * weight * float(weight.sum()),)  # a read of a value cannot be captured
+
+    run, weight, x = Captured(reads), torch.ones(3, device="cuda"), torch.rand(1000, 3, device="cuda")
+    stream, before = torch.cuda.current_stream(), torch.cuda.memory_allocated()
+    with torch.no_grad(), pytest.warns(UserWarning, match="a step cannot be captured"):
+        (result,) = run(weight)(x)
+    torch.testing.assert_close(result, x * 3)
+    del result
+    assert torch.cuda.current_stream() == stream and not torch.cuda.is_current_stream_capturing()
+    assert torch.cuda.memory_allocated() == before
+    torch.rand(2, device="cuda")
+    large = torch.empty(2**28, dtype=torch.uint8, device="cuda")
+    reserved = torch.cuda.memory_reserved()
+    del large
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= reserved - 2**28
+    ours = Captured(lambda weight, x: (x @ weight,))
+    with torch.no_grad():
+        torch.testing.assert_close(ours(torch.eye(3, device="cuda"))(x), (x,))
+    assert len(ours._graphs) == 1 and not ours._failed
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_results_are_those_without_while_other_threads_compute_and_copy():
+    def fn(weight, h):
+        return (torch.tanh(h @ weight),)
+
+    stop, failed = threading.Event(), []
+
+    def others():
+        try:
+            while not stop.is_set():
+                torch.rand(500, 500, device="cuda").sum().item()
+        except Exception as error:
+            failed.append(error)
+
+    def loop(run, weight, results):
+        with torch.no_grad():
+            h = torch.ones(2, 64, device="cuda")
+            call = run(weight)
+            for _ in range(50):
+                (h,) = call(h)
+            results.append(h.cpu())
+
+    weights = [torch.randn(64, 64, device="cuda") for _ in range(3)]
+    expected, actual, ours = [], [], Captured(fn)
+    for weight in weights:
+        loop(lambda w: lambda h: fn(w, h), weight, expected)
+    other = threading.Thread(target=others)
+    other.start()
+    try:
+        for weight in weights:
+            thread = threading.Thread(target=loop, args=(ours, weight, actual))
+            thread.start()
+            thread.join()
+    finally:
+        stop.set()
+        other.join()
+    assert failed == [] and not ours._failed
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_memory_of_graphs_is_given_back():
+    before = torch.cuda.memory_allocated()
+    ours = Captured(lambda weight, x: (x @ weight,))
+    with torch.no_grad():
+        call = ours(torch.eye(8, device="cuda"))
+        for size in range(1, 30):
+            for _ in range(4):
+                call(torch.ones(size, 8, device="cuda"))
+    assert len(ours._graphs) == 8
+    del ours, call
+    gc.collect()
+    torch.cuda.synchronize()
+    # The workspace of cuBLAS stays.
+    assert torch.cuda.memory_allocated() - before <= 2**26

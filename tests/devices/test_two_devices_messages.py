@@ -54,8 +54,8 @@ def test_a_module_on_the_host_and_its_input_on_the_device():
         """,
     ):
         linear(x)
-    linear.to(device="sim:0")
-    assert linear(x).device == "sim:0"
+    linear.to(device=f"{NAME}:0")
+    assert linear(x).device == f"{NAME}:0"
 
 
 class Model(rf.Module):
@@ -82,7 +82,7 @@ def test_a_parameter_is_named_by_its_path_in_the_model_of_the_user():
         """,
     ):
         model(ids)
-    model.to(device="sim:0")
+    model.to(device=f"{NAME}:0")
     model(ids)
 
 
@@ -185,7 +185,7 @@ def test_numbers_of_the_host_come_along_where_the_kernel_takes_them_and_are_name
     assert_same(x * number, x + x)
     with pytest.raises(RuntimeError, match="stack: the operands are on different devices") as caught:
         rf.stack([on_device(number), number])
-    assert str(caught.value).endswith('    number = rf.copy_to_device(number, "sim:0")')
+    assert str(caught.value).endswith(f'    number = rf.copy_to_device(number, "{NAME}:0")')
 
 
 def test_an_error_about_something_else_stays_as_it_is():
