@@ -22,7 +22,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.data.dates import CHARACTERS, SOURCE_WORDS, Date, encode_date_words, encode_iso, random_dates
 from rfnb.models.g2p import BiLSTM
-from rfnb.models.number_words import Attention, Encoded, padded_rows
+from rfnb.models.number_words import Attention, Encoded, device_of, padded_rows
 from rfnb.nn.linear import Embedding, Linear
 from rfnb.nn.module.module import Module
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
@@ -94,10 +94,11 @@ class DateModel(Module):
         return self.output(tanh(self.readout(concat_features(query, context)))), state
 
 
-def batch_of(dates: Sequence[Sequence[str]]) -> tuple[Dim, Dim, Tensor]:
-    """The batch dim, the dim of the words, and the words {batch, words} of dates that are given as words."""
+def batch_of(dates: Sequence[Sequence[str]], *, device: str | None = None) -> tuple[Dim, Dim, Tensor]:
+    """The batch dim, the dim of the words, and the words {batch, words} of dates that are given as words; on the default device if
+    `device` is not given."""
     batch = Dim(len(dates), name="batch", kind="batch")
-    words_dim, words = padded_rows([encode_date_words(words) for words in dates], batch, "words", word_dim)
+    words_dim, words = padded_rows([encode_date_words(words) for words in dates], batch, "words", word_dim, device)
     return batch, words_dim, words
 
 
@@ -141,10 +142,9 @@ def trained(start: str = "zeros") -> DateModel:
 
 def loss(model: DateModel, dates: Sequence[Date]) -> Tensor:
     """The cross-entropy of the characters given those before them: a scalar, nats per character."""
-    batch, words_dim, words = batch_of([date.words for date in dates])
-    target = convert_to_tensor(
-        np.stack([encode_iso(date.iso) for date in dates]), dims=[batch, iso_dim], sparse_dim=character_dim
-    )
+    batch, words_dim, words = batch_of([date.words for date in dates], device=device_of(model))
+    rows = np.stack([encode_iso(date.iso) for date in dates])
+    target = convert_to_tensor(rows, dims=[batch, iso_dim], sparse_dim=character_dim, device=words.device)
     encoded = model.encode(words, spatial_dim=words_dim)
     before = shift_right(target, axis=iso_dim, pad_value=0)
     logits, _ = model(before, encoded, state=encoded.start, spatial_dim=iso_dim)
@@ -159,10 +159,10 @@ def write(model: DateModel, dates: Sequence[str], *, beam_size: int = 1) -> list
         dates: Words with blanks between them, see `rfnb.data.dates`.
     """
     with stop_gradient_scope():
-        batch, words_dim, words = batch_of([date.split() for date in dates])
+        batch, words_dim, words = batch_of([date.split() for date in dates], device=device_of(model))
         encoded = model.encode(words, spatial_dim=words_dim)
         loop = Loop(axis=iso_dim, name="search")
-        loop.state.label = zeros([batch], dtype="int64", sparse_dim=character_dim)
+        loop.state.label = zeros([batch], dtype="int64", device=words.device, sparse_dim=character_dim)
         loop.state.decoder = encoded.start
         for _ in loop:
             state = loop.state.decoder

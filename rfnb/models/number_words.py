@@ -84,11 +84,16 @@ class Batch:
     words: Tensor
 
 
-def batch_of(numbers: Sequence[int] | np.ndarray) -> Batch:
-    """Digits and words of numbers; both dims are ragged."""
+def batch_of(numbers: Sequence[int] | np.ndarray, *, device: str | None = None) -> Batch:
+    """Digits and words of numbers; both dims are ragged.
+
+    Args:
+        device: Default: the default device.
+    """
     batch = Dim(len(numbers), name="batch", kind="batch")
-    digits_dim, digits = padded_rows([encode_number(int(number)) for number in numbers], batch, "digits", digit_dim)
-    words_dim, words = padded_rows([encode_words(int(number)) for number in numbers], batch, "words", word_dim)
+    of_digits, of_words = ([encode(int(number)) for number in numbers] for encode in (encode_number, encode_words))
+    digits_dim, digits = padded_rows(of_digits, batch, "digits", digit_dim, device)
+    words_dim, words = padded_rows(of_words, batch, "words", word_dim, device)
     return Batch(batch, digits_dim, words_dim, digits, words)
 
 
@@ -192,7 +197,7 @@ def train(
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * min(1.0, (step + 1) / 20) * (1 - step / steps)
-        part = batch_of(rng.choice(numbers, batch_size))
+        part = batch_of(rng.choice(numbers, batch_size), device=device_of(model))
         optimizer.zero_grad()
         mean = loss(model, part, ratio=ratio)
         mean.raw_tensor.backward()
@@ -209,7 +214,7 @@ def loss(model: NumberModel | NumberTransformer, part: Batch, *, ratio: float = 
         losses = cross_entropy(estimated=logits, target=part.words, axis=word_dim, estimated_type="logits")
         return reduce_mean(losses, axis=[part.batch, part.words_dim])
     loop = Loop(axis=part.words_dim, name="train")
-    loop.state.label = zeros([part.batch], dtype="int64", sparse_dim=word_dim)
+    loop.state.label = _begin(part)
     loop.state.decoder = encoded.start
     with loop:
         before = loop.state.decoder
@@ -232,12 +237,12 @@ def say(model: NumberModel, numbers: Sequence[int] | np.ndarray, *, beam_size: i
     Raises:
         ValueError: If they are none of `WORDS`, or too many.
     """
-    part = batch_of(numbers)
-    prefix = _prefix(begin.split(), part.batch)
+    part = batch_of(numbers, device=device_of(model))
+    prefix = _prefix(begin.split(), part)
     with stop_gradient_scope():
         encoded = model.encode(part.digits, spatial_dim=part.digits_dim)
         loop = Loop(max_seq_len=MOST_WORDS, name="search")
-        loop.state.label = zeros([part.batch], dtype="int64", sparse_dim=word_dim)
+        loop.state.label = _begin(part)
         loop.state.decoder = encoded.start
         for _ in loop:
             before = loop.state.decoder
@@ -266,11 +271,11 @@ def right_words(
         wrong_at: The model is given references before this step, in it the best word that is not the reference, and then its own
             words, which are those that count: how does it go on after a mistake?
     """
-    part = batch_of(numbers)
+    part = batch_of(numbers, device=device_of(model))
     with stop_gradient_scope():
         encoded = model.encode(part.digits, spatial_dim=part.digits_dim)
         loop = Loop(axis=part.words_dim, name="count")
-        loop.state.label = zeros([part.batch], dtype="int64", sparse_dim=word_dim)
+        loop.state.label = _begin(part)
         loop.state.decoder = encoded.start
         for step, _ in enumerate(loop):
             before = loop.state.decoder
@@ -278,7 +283,7 @@ def right_words(
             own, reference = reduce_argmax(logits, axis=word_dim), loop.unstack(part.words)
             right = loop.stack(own == reference)
             if step == wrong_at:
-                others = where(range_over_dim(word_dim) == reference, -float("inf"), logits)
+                others = where(range_over_dim(word_dim, device=logits.device) == reference, -float("inf"), logits)
                 loop.state.label = cast(reduce_argmax(others, axis=word_dim), "int64")
             else:
                 given = teacher or (wrong_at is not None and step < wrong_at)
@@ -290,16 +295,28 @@ def right_words(
     return float(cells[counted].mean())
 
 
-def padded_rows(rows: Sequence[np.ndarray], batch: Dim, name: str, sparse_dim: Dim) -> tuple[Dim, Tensor]:
+def device_of(model: Module) -> str | None:
+    """The device of the parameters: what numbers and words become is made there."""
+    return next(iter(model.parameters())).device
+
+
+def _begin(part: Batch) -> Tensor:
+    """The label before the first one."""
+    return zeros([part.batch], dtype="int64", device=part.digits.device, sparse_dim=word_dim)
+
+
+def padded_rows(
+    rows: Sequence[np.ndarray], batch: Dim, name: str, sparse_dim: Dim, device: str | None = None
+) -> tuple[Dim, Tensor]:
     """The dim of the positions of rows of labels, ragged over the batch, and the labels {batch, positions}."""
     time = ragged_dim([len(row) for row in rows], over=batch, name=name)
     array = np.zeros((len(rows), max(map(len, rows))), "int64")
     for index, row in enumerate(rows):
         array[index, : len(row)] = row
-    return time, convert_to_tensor(array, dims=[batch, time], sparse_dim=sparse_dim)
+    return time, convert_to_tensor(array, dims=[batch, time], sparse_dim=sparse_dim, device=device)
 
 
-def _prefix(begin: Sequence[str], batch: Dim) -> Tensor | None:
+def _prefix(begin: Sequence[str], part: Batch) -> Tensor | None:
     unknown = [word for word in begin if word not in WORDS]
     if unknown or len(begin) >= MOST_WORDS:
         raise value_error(
@@ -310,8 +327,9 @@ def _prefix(begin: Sequence[str], batch: Dim) -> Tensor | None:
         )
     if not begin:
         return None
-    rows = np.tile([WORDS.index(word) for word in begin], (batch.extent, 1))
-    return convert_to_tensor(rows, dims=[batch, Dim(len(begin), name="begin")], sparse_dim=word_dim)
+    rows = np.tile([WORDS.index(word) for word in begin], (part.batch.extent, 1))
+    begin_dim = Dim(len(begin), name="begin")
+    return convert_to_tensor(rows, dims=[part.batch, begin_dim], sparse_dim=word_dim, device=part.digits.device)
 
 
 def _until_end(labels: np.ndarray) -> list[str]:

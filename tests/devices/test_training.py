@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 
+import numpy as np
 import pytest
 import torch
 from models.tiny import RECIPE, TINY, WORDS, make_model
@@ -15,7 +16,8 @@ from simulated import NAME, watched
 import rfnb as rf
 from rfnb.data import cmudict
 from rfnb.data.batching import examples_of
-from rfnb.models import g2p_training, train_g2p
+from rfnb.models import dates as date_models
+from rfnb.models import g2p_training, number_words, train_g2p
 from rfnb.models.g2p_checkpoint import load_g2p, save_g2p
 from rfnb.models.g2p_live import attention_of, train_live
 from rfnb.models.g2p_search import beam_search, evaluate, score
@@ -224,3 +226,24 @@ def test_the_command_names_a_device_that_there_is_not(capsys):
     with pytest.raises(SystemExit):
         train_g2p.main(["--device", "nowhere"])
     assert f"--device: there is no 'nowhere' here (torch {torch.__version__})" in capsys.readouterr().err
+
+
+def losses_and_results(device):
+    """Of the small models of the course: steps of training, a search, and words counted."""
+    rf.set_random_seed(1)
+    numbers, dates = number_words.NumberModel(attention=True, units=12), date_models.DateModel(units=8)
+    for model in (numbers, dates):
+        model.to(device=device)
+    some = np.array([7, 42, 900, 4217])
+    losses = [*number_words.train(numbers, some, steps=2, batch_size=3)]
+    losses += [*number_words.train(numbers, some, steps=1, batch_size=3, ratio=0.5)]
+    losses += [*date_models.train(dates, steps=2, batch_size=3)]
+    found = number_words.say(numbers, some, begin="four"), number_words.right_words(numbers, some, wrong_at=1)
+    return losses, (*found, date_models.write(dates, ["3 march 2021"], beam_size=2))
+
+
+@only_simulated
+def test_models_of_the_course_take_numbers_and_words_where_they_are():
+    losses, results = losses_and_results("cpu")
+    of_device, same = losses_and_results(NAME)
+    assert of_device == pytest.approx(losses, rel=1e-4) and same == results
