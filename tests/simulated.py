@@ -66,7 +66,7 @@ def watched() -> Iterator[Seen]:
     try:
         yield seen
     finally:
-        _watching.remove(seen)
+        _watching[:] = [other for other in _watching if other is not seen]  # two may have the same events
 
 
 def _note(kind: str, op: str, waits: bool) -> None:

@@ -175,6 +175,14 @@ def test_what_does_not_wait_is_not_noted(op):
 
 
 @only_simulated
+def test_a_block_in_a_block_is_watched_by_itself():
+    with watched() as outer:
+        with watched() as inner:
+            torch.ones(2).to(NAME)
+        torch.ones(2).to(NAME)
+    assert (len(inner.waits), len(outer.waits)) == (1, 2)
+
+
 def test_a_copy_that_does_not_wait_is_noted_as_a_copy_only():
     with watched() as seen:
         torch.ones(2).to(NAME, non_blocking=True)
