@@ -69,7 +69,7 @@ def hf_search_options(
         _check_inputs(model.get_encoder(), inputs)
         with torch.no_grad():
             encoded = model.get_encoder()(**inputs).last_hidden_state
-        past = _Past(model, encoded.new_zeros((len(encoded), 0), dtype=torch.int64), mask, encoded)
+        past = _Past(model, encoded.new_zeros((len(encoded), 0), dtype=torch.int64), mask, False, encoded)
     else:
         prompts = _prompts(inputs)
         _check_inputs(model, inputs, ("input_ids", "attention_mask"))
@@ -79,7 +79,8 @@ def hf_search_options(
                 '    tokenizer.padding_side = "left"'
             )
         start = prompts[:, -1]
-        past = _Past(model, prompts[:, :-1], torch.ones_like(prompts) if mask is None else mask)
+        padded = mask is not None and not bool(mask.all())
+        past = _Past(model, prompts[:, :-1], torch.ones_like(prompts) if mask is None else mask, padded)
 
     def step(labels: Any, past: _Past) -> tuple[Any, _Past]:
         with torch.no_grad():
@@ -150,18 +151,20 @@ class _Past:
     Args:
         labels: (n, time), the start or prompt and what came after it.
         mask: Of the encoder, or of a decoder alone of its prompt.
+        padded: Whether the mask of a prompt hides anything: asked once, since to know it is to wait where the device is no CPU.
         encoded: The output of the encoder.
     """
 
-    def __init__(self, model: Any, labels: Any, mask: Any, encoded: Any = None, cache: Any = None):
-        self.model, self.labels, self.mask, self.encoded, self.cache = model, labels, mask, encoded, cache
+    def __init__(self, model: Any, labels: Any, mask: Any, padded: bool, encoded: Any = None, cache: Any = None):
+        self.model, self.labels, self.mask, self.padded = model, labels, mask, padded
+        self.encoded, self.cache = encoded, cache
 
     def with_labels(self, labels: Any) -> _Past:
         """The states with one more label each."""
         import torch
 
         both = torch.cat([self.labels, labels[:, None].to(self.labels.device)], 1)
-        return _Past(self.model, both, self.mask, self.encoded, self.cache)
+        return _Past(self.model, both, self.mask, self.padded, self.encoded, self.cache)
 
     def logits(self) -> Any:
         """The logits of the next label, (n, vocabulary)."""
@@ -174,7 +177,7 @@ class _Past:
             out = self.model(decoder_input_ids=new, **encoded, **cached)
         else:
             mask = torch.nn.functional.pad(self.mask, (0, self.labels.shape[1] - self.mask.shape[1]), value=1)
-            if not bool(self.mask.all()):  # only with padding: some models take no positions
+            if self.padded:  # only then: some models take no positions
                 cached["position_ids"] = mask.cumsum(1)[:, -new.shape[1] :].sub(1).clamp(min=0)
             out = self.model(input_ids=new, attention_mask=mask, **cached)
         cache = getattr(out, "past_key_values", None)

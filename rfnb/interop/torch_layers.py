@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rfnb.backends.torch_transfer import on_device
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, type_error
 from rfnb.core.tensor import Tensor
@@ -212,7 +213,7 @@ def _encoder(self: TorchModule, x: Tensor, *, spatial_dim: Dim) -> Tensor:
     batch = x.remaining_dims([spatial_dim, feature])
     raw, mask = _batched(x, batch, spatial_dim, feature), None
     if spatial_dim.need_masking():
-        mask = torch.as_tensor(_lengths(spatial_dim, batch), device=raw.device)
+        mask = on_device(_lengths(spatial_dim, batch), raw.device)
         mask = torch.arange(raw.shape[1], device=raw.device) >= mask[:, None]
     layer = module if isinstance(module, nn.TransformerEncoderLayer) else module.layers[0]
     if not layer.self_attn.batch_first:
@@ -240,26 +241,34 @@ def _recurrent(self: TorchModule, x: Tensor, *, spatial_dim: Dim, state: State |
         raw = value.copy_transpose(dims[name]).raw_tensor
         raws.append(raw.reshape(len(raw) if layers else 1, math.prod(d.extent for d in batch), raw.shape[-1]))
     source = _batched(x, batch, None if step else spatial_dim, feature)
-    lengths = None
     if not step and spatial_dim.need_masking():
-        lengths = torch.as_tensor(_lengths(spatial_dim, batch))
-        packed = nn.utils.rnn.pack_padded_sequence(source, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
-        first = tuple(raws) if len(raws) > 1 else raws[0]
-        out, last = module(packed, first)
-        out, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=source.shape[1])
+        out, lasts = _packed(module, source, raws, _lengths(spatial_dim, batch))
     else:
         first = tuple(raws) if len(raws) > 1 else raws[0]
         out, last = module(source if module.batch_first else source.transpose(0, 1), first)
         out = out if module.batch_first else out.transpose(0, 1)
-    lasts = list(last) if isinstance(last, tuple) else [last]
-    if lengths is not None:  # torch does not know sequences without frames
-        empty = (lengths == 0).to(source.device)[None, :, None]
-        lasts = [torch.where(empty, before, after) for before, after in zip(raws, lasts)]
+        lasts = list(last) if isinstance(last, tuple) else [last]
     after = State()
     for name, raw in zip(given, lasts):
         after[name] = Tensor(name, dims[name], raw_tensor=raw.reshape([d.extent for d in dims[name]]))
     result = _apart(out[:, 0] if step else out, batch, [*([] if step else [spatial_dim]), self.out_of(feature)])
     return result, after
+
+
+def _packed(module: Any, source: Any, first: list[Any], lengths: np.ndarray) -> tuple[Any, list[Any]]:
+    """The output (batch, time, feature) and the last states of sequences of these lengths."""
+    # Sorted here: torch would wait for the device to put the batch into its order again.
+    longest_first = np.argsort(-lengths, kind="stable")
+    order, back = (on_device(index, source.device) for index in (longest_first, np.argsort(longest_first)))
+    sizes = torch.from_numpy(np.maximum(lengths[longest_first], 1))
+    packed = nn.utils.rnn.pack_padded_sequence(source.index_select(0, order), sizes, batch_first=True)
+    packed = nn.utils.rnn.PackedSequence(packed.data, packed.batch_sizes, order, back)
+    out, last = module(packed, tuple(first) if len(first) > 1 else first[0])
+    out = nn.utils.rnn.PackedSequence(out.data, out.batch_sizes)
+    out, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=source.shape[1])
+    lasts = last if isinstance(last, tuple) else (last,)
+    empty = on_device(lengths == 0, source.device)[None, :, None]  # torch does not know sequences without frames
+    return out.index_select(0, back), [torch.where(empty, before, after) for before, after in zip(first, lasts)]
 
 
 def _batched(x: Tensor, batch: list[Dim], spatial_dim: Dim | None, feature: Dim) -> Any:

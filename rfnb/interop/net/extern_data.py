@@ -13,6 +13,7 @@ from rfnb.core.errors import DimError, ShapeError, message, shape_error, value_e
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import CallDims, DeclaredDims
+from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.dims import replace_dim
 
@@ -122,7 +123,7 @@ class ExternData:
             return tensor
         if isinstance(value, tuple) and len(value) == 2:
             value, lengths = value
-        raw = _host(value)
+        raw = value if hasattr(value, "ndim") else np.asarray(value)
         if raw.ndim != len(self.dims):
             raise self._misfit(raw)
         for index, dim in enumerate(self.dims):
@@ -133,27 +134,23 @@ class ExternData:
         # Arrays may have more frames than the longest sequence.
         kept = tuple(slice(dim.extent if dim.size is None else None) for dim in actual)
         if any(dim.size is None and dim.extent < count for dim, count in zip(actual, raw.shape, strict=True)):
-            raw = value = raw[kept]
+            raw = raw[kept]
         for dim, count in zip(actual, raw.shape, strict=True):
             if dim.extent != count:
                 raise self._misfit(raw, actual)
         self._compare_lengths(lengths, dims)
-        tensor = convert_to_tensor(
-            value if not isinstance(value, (list, tuple)) else raw, dims=actual, sparse_dim=self.sparse_dim
-        )
-        if tensor.dtype != self.dtype:
-            tensor = convert_to_tensor(raw.astype(self.dtype), dims=actual, sparse_dim=self.sparse_dim)
+        tensor = cast(convert_to_tensor(raw, dims=actual, sparse_dim=self.sparse_dim), self.dtype)
         if self.feature_dim is not None:
             tensor.feature_dim = self.feature_dim
         tensor.name = self.key
         return tensor
 
-    def _made(self, dim: Dim, raw: np.ndarray, index: int, lengths: Any, dims: CallDims) -> Dim:
+    def _made(self, dim: Dim, raw: Any, index: int, lengths: Any, dims: CallDims) -> Dim:
         given = lengths.get(dim.name) if isinstance(lengths, Mapping) else lengths
         if given is None:
             raise value_error(
                 f'Input "{self.key}": the lengths of {dim.name} are missing.',
-                [("array", raw.shape)],
+                [("array", tuple(raw.shape))],
                 "They say which frames of each sequence are real.",
                 f'net({{"{self.key}": (array, lengths), ...}})',
             )
@@ -236,11 +233,11 @@ class ExternData:
             )  # fmt: skip
         return pairs
 
-    def _misfit(self, raw: np.ndarray, actual: list[Dim] | None = None) -> ShapeError:
+    def _misfit(self, raw: Any, actual: list[Dim] | None = None) -> ShapeError:
         needed = ", ".join(dim.short_repr() for dim in actual or self.dims)
         return shape_error(
             f'Input "{self.key}": the array does not fit.',
-            [("array", raw.shape), ("needed", f"({needed})")],
+            [("array", tuple(raw.shape)), ("needed", f"({needed})")],
             "The dims of an array are in the order of extern_data, batch first.",
         )
 
@@ -261,7 +258,8 @@ def bind_all(
         dims.batch = dims.batch or next((dim for dim in tensor.dims if dim.is_batch_dim()), None)
     if dims.batch is None and not tensors:
         for key, value in data.items():
-            raw = _host(value[0] if isinstance(value, tuple) else value)
+            given = value[0] if isinstance(value, tuple) else value
+            raw = given if hasattr(given, "ndim") else np.asarray(given)
             if any(_is_batch(dim) for dim in declared[key].dims) and raw.ndim:
                 dims.batch = Dim(
                     raw.shape[[_is_batch(dim) for dim in declared[key].dims].index(True)], name="batch", kind="batch"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from rfnb.interop.net.scope import Call, Scope
 from rfnb.nn.attention.encoder_decoder import last_frame
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
+from rfnb.ops.default import set_default_device_ctx
 from rfnb.rec.state import State
 from rfnb.trace.probe import held_back
 
@@ -171,24 +173,34 @@ class DictNetwork(Module):
             ValueError: An input that is missing or not declared, an unknown layer.
             DimError, ShapeError: Inputs that do not fit.
         """
-        dims = CallDims(self._declared)
-        tensors = bind_all(self.extern_data, data, lengths or {}, dims)
-        call = Call(
-            tensors,
-            search=self.search if search is None else search,
-            face=self.loop if loop is None else _face(loop),
-            move_out=self.move_out if move_out is None else move_out,
-            keys={key: declared.sparse_dim for key, declared in self.extern_data.items()},
-        )
-        scope = Scope(self.layers, call, dims)
-        out = NetOutputs()
-        for name in self.default_outputs() if outputs is None else outputs:
-            out[name] = scope.get(name)
-            layer = self.layers.by_name.get(name)
-            if outputs is None and isinstance(layer, StepNetworkLayer):
-                out.update((f"{name}/{part}", scope.get(f"{name}/{part}")) for part in layer.stacked)
-        out.states, out._weights = scope.finals, call.weights
-        return out
+        with self._on_its_device(data):
+            dims = CallDims(self._declared)
+            tensors = bind_all(self.extern_data, data, lengths or {}, dims)
+            call = Call(
+                tensors,
+                search=self.search if search is None else search,
+                face=self.loop if loop is None else _face(loop),
+                move_out=self.move_out if move_out is None else move_out,
+                keys={key: declared.sparse_dim for key, declared in self.extern_data.items()},
+            )
+            scope = Scope(self.layers, call, dims)
+            out = NetOutputs()
+            for name in self.default_outputs() if outputs is None else outputs:
+                out[name] = scope.get(name)
+                layer = self.layers.by_name.get(name)
+                if outputs is None and isinstance(layer, StepNetworkLayer):
+                    out.update((f"{name}/{part}", scope.get(f"{name}/{part}")) for part in layer.stacked)
+            out.states, out._weights = scope.finals, call.weights
+            return out
+
+    def _on_its_device(self, data: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Make first states, ends and constants, which have no operands, where the parameters are, or else the inputs."""
+        values = [value[0] if isinstance(value, tuple) else value for value in data.values()]
+        # NumPy 2 says "cpu" of all of its arrays, which go anywhere.
+        told = [*self.parameters(), *(each for each in values if not isinstance(each, np.ndarray))]
+        devices = [getattr(each, "device", None) for each in told]
+        device = next((each for each in devices if each is not None), None)
+        return nullcontext() if device is None else set_default_device_ctx(str(device))
 
     # -- parameters --------------------------------------------------------------------------------------------------------
     def parameters_by_path(self) -> dict[str, Parameter]:
