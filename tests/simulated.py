@@ -80,7 +80,9 @@ def _note(kind: str, op: str, waits: bool) -> None:
 def values(x: torch.Tensor) -> torch.Tensor:
     """The values of a tensor of the device, as a tensor of the host on the same memory. Nothing is noted."""
     memory = _memory[x.untyped_storage()._cdata]
-    return torch.empty(0, dtype=x.dtype).set_(memory, x.storage_offset(), x.shape, x.stride())
+    raw = torch.empty(0, dtype=x.dtype).set_(memory, x.storage_offset(), x.shape, x.stride())
+    raw = raw.conj() if x.is_conj() else raw
+    return torch._neg_view(raw) if x.is_neg() else raw
 
 
 def _of_values(raw: torch.Tensor) -> torch.Tensor:
@@ -188,8 +190,8 @@ def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     _refuse_two_devices(op, name, leaves)
     mine = {id(x): x for x in leaves if _is_mine(x)}
     raws = {key: values(x) for key, x in mine.items()}
-    by_mask = name in ("index", "_index_put_impl_", "index_put_") and any(
-        x.dtype in (torch.bool, torch.uint8) for x in mine.values()
+    by_mask = name in ("index", "_index_put_impl_", "index_put_", "index_put") and any(
+        x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]
     )
     if name in _READS or by_mask:
         _note("read", name, True)
@@ -348,6 +350,9 @@ _setup_privateuseone_for_python_backend(NAME, backend_module=BACKEND)
 _LIBRARY = torch.library.Library("_", "IMPL")
 _LIBRARY.fallback(_kernel, "PrivateUse1")
 _ATEN = torch.library.Library("aten", "IMPL")
+
+for _sign in ("Conjugate", "Negative"):  # to resolve a sign is to copy, for which torch would resolve it
+    _ATEN.impl("_copy_from", torch.library.fallthrough_kernel, _sign)
 
 
 def _ops_with_a_default() -> Iterator[Any]:

@@ -106,6 +106,14 @@ def test_memory_lives_as_long_as_what_uses_it():
     assert len(simulated._memory) == before
 
 
+def test_signs_that_are_views_are_those_of_the_values():
+    x = torch.tensor([1 + 2j, 3 - 1j]).to(NAME)
+    assert x.conj().cpu().tolist() == [1 - 2j, 3 + 1j]
+    assert (x.conj() * x).real.tolist() == [5, 10]
+    assert x.conj().imag.cpu().tolist() == [-2, 1]
+    assert (x.conj().imag + 1).tolist() == [-1, 2]
+
+
 @pytest.mark.parametrize(
     "op",
     [
@@ -165,6 +173,7 @@ def test_what_waits_is_noted_with_its_line(read):
         lambda x: x.sort().values.cumsum(0).argmax(),
         lambda x: torch.arange(3, device=NAME) + torch.full((3,), 2, device=NAME),
         lambda x: x.index_select(0, x.long() - 1)[:1],
+        lambda x: (x > 1)[x.long() - 1],
     ],
 )
 def test_what_does_not_wait_is_not_noted(op):
