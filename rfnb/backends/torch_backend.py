@@ -126,6 +126,8 @@ class TorchBackend(Backend):
     @classmethod
     def to_device_raw(cls, raw: Any, device: str) -> Any:
         try:
+            if raw.is_cpu and not raw.requires_grad:
+                return brought(raw, torch.device(device))
             return raw.to(device)
         except Exception as error:
             refuse_device(error, device)

@@ -9,6 +9,7 @@ import torch
 
 from rfnb.backends.torch_devices import refuse_device
 from rfnb.backends.torch_dtypes import DTYPES
+from rfnb.backends.torch_transfer import on_device
 
 
 def kept(raw: Any) -> Any:
@@ -36,12 +37,14 @@ def assign(param: Any, value: Any) -> None:
 def assign_at(param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
     """See `Backend.assign_at_raw`."""
     if mask is not None:
-        places = torch.from_numpy(mask).to(param.device)
-        parts = (
-            part.to(param.device).expand(places.shape) if isinstance(part, torch.Tensor) else part for part in indices
-        )
-        indices = tuple(part[places] if isinstance(part, torch.Tensor) else part for part in parts)
-        value = value.expand(places.shape)[places]
+        # Where they are is known on the host; to pick by a mask of the device is to wait for it.
+        places = on_device(np.flatnonzero(mask), param.device)
+        picked = [
+            part.to(param.device).expand(mask.shape).reshape(-1)[places] if isinstance(part, torch.Tensor) else part
+            for part in (*indices, value.to(param.device))
+        ]
+        *rest, value = picked
+        indices = tuple(rest)
     with torch.no_grad():
         param[indices] = _apart(value, param).to(param.device, param.dtype)
 

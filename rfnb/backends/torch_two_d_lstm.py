@@ -69,7 +69,8 @@ def _from_diagonals(rows: list[Any], width: int, height: int) -> Any:
     y = torch.arange(height, device=flat.device)[:, None]
     diagonal = y + torch.arange(width, device=flat.device)
     # Cells before a diagonal: each one before it has as many as it has places.
-    sizes = torch.tensor([row.shape[0] for row in rows], device=flat.device)
+    number = torch.arange(len(rows), device=flat.device)
+    low = (number - width + 1).clamp(min=0)
+    sizes = number.clamp(max=height - 1) + 1 - low
     before = torch.cumsum(sizes, 0) - sizes
-    low = (torch.arange(len(rows), device=flat.device) - width + 1).clamp(min=0)
     return flat[(before - low)[diagonal] + y]

@@ -21,7 +21,6 @@ from rfnb.core.tensor_text import operand_rows, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values, not_a_tensor
@@ -175,22 +174,21 @@ def _repeated(view: Any, shape: tuple[int, ...], backend: Any) -> Any:
 
 def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> Tensor:
     """The place of frame t of each joined sequence among the joined padded arrays; {length dims, out_dim}."""
-    frames = dim_ops.range_over_dim(out_dim, dtype="int64")
+    frames = dim_ops.range_over_dim(out_dim, dtype="int64", device=like.device)
     position, start, offset = frames, None, 0
     for _, dim in sources[:-1]:
-        length = _length_of(dim)
+        length = _length_on(dim, like.device)
         start = length if start is None else math.combine_bc(start, "add", length)
         offset += dim.extent
         shifted = math.combine_bc(frames, "sub", start) + offset
         position = where(
             math.compare_bc(frames, "greater_equal", start), shifted, position, allow_broadcast_all_sources=True
         )
-    position = math.clip_by_value(position, 0, padded.extent - 1)
-    return copy_to_device(position, like.device)
+    return math.clip_by_value(position, 0, padded.extent - 1)
 
 
-def _length_of(dim: Dim) -> Any:
-    return dim.size if dim.size is not None else cast(dim.get_size_tensor(), "int64")
+def _length_on(dim: Dim, device: str | None) -> Any:
+    return dim.size if dim.size is not None else cast(dim.get_size_tensor(device=device), "int64")
 
 
 @op

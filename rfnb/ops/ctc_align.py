@@ -72,11 +72,11 @@ def ctc_forced_align(
     log_probs = logits if logits_normalized else log_softmax(logits, axis=classes)
     is_label, begins = compare(path, "not_equal", blank), cast(_starts(path, time, blank), "int32")
     place = set_sparse_dim(cumsum(begins, spatial_dim=time), None)
-    frame = set_sparse_dim(copy_to_device(range_over_dim(time), path.device), None)
+    frame = set_sparse_dim(range_over_dim(time, device=path.device), None)
 
     # The frames before the first label have a place of their own, which is dropped.
     with_first = 1 + targets_spatial_dim
-    index = copy_to_device(range_over_dim(targets_spatial_dim), path.device) + 1
+    index = range_over_dim(targets_spatial_dim, device=path.device) + 1
 
     def per_label(values: Tensor) -> Tensor:
         summed, _ = _sum_at(what, values, set_sparse_dim(place, None), time, with_first, with_first)

@@ -13,7 +13,6 @@ from rfnb.ops.assertion import assert_
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
 from rfnb.ops.cumsum import cumsum
-from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.masked import masked_select
 from rfnb.ops.math import clip_by_value, compare, logical_and
@@ -183,7 +182,7 @@ def _labels_dim(what: str, count: Tensor, time: Dim, dim: Dim | None, check: boo
     if not dim.is_dim_known():
         dim.dyn_size_ext = total.copy_masked(0)
     elif check:
-        sizes = copy_to_device(dim.get_size_tensor(), total.device)
+        sizes = dim.get_size_tensor(device=total.device)
         same = compare(total, "equal", sizes, allow_broadcast_all_sources=True)
         text = message(
             f"{what}: the paths have other numbers of labels than targets_spatial_dim.",

@@ -103,4 +103,5 @@ def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
     device = device or get_default_device()
     if device is None or x.device == device:
         return x
-    return x._like(x.backend.to_device_raw(x._raw, device), x.dims)
+    raw = x.backend.to_device_raw(x._raw, device)
+    return x if raw is x._raw else x._like(raw, x.dims)  # "cuda" is the one that torch works on now: it may be there

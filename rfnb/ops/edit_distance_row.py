@@ -10,8 +10,6 @@ symbol by symbol, so it is the state of a loop that generates `a`:
 
 from __future__ import annotations
 
-import numpy as np
-
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, full_shape
@@ -38,7 +36,7 @@ def initial_edit_distance_row(b: Tensor, *, b_spatial_dim: Dim) -> Tensor:
     """
     need_tensors("initial_edit_distance_row", b)
     check_dim("initial_edit_distance_row", b, b_spatial_dim, "b")
-    row = copy_to_device(range_over_dim(b_spatial_dim + 1, dtype="int32"), b.device)
+    row = range_over_dim(b_spatial_dim + 1, dtype="int32", device=b.device)
     row.sparse_dim = None
     return expand_dims(row, [dim for dim in b.dims if dim is not b_spatial_dim and dim not in row.dims])
 
@@ -165,7 +163,7 @@ def optimal_completions(
             f"Labels and blank are {size} candidates.",
             f"rf.{what}(..., out_dim=Dim({size}, name=...))",
         )
-    candidates = set_sparse_dim(copy_to_device(range_over_dim(out_dim, dtype="int32"), b.device), None)
+    candidates = set_sparse_dim(range_over_dim(out_dim, dtype="int32", device=b.device), None)
     return next_edit_distance_reduce(
         row, candidates, b, b_spatial_dim=b_spatial_dim, n=n, ended=ended, optimal_completion=True, blank_idx=blank_idx
     )
@@ -204,8 +202,8 @@ def optimal_completion_edit_distance_per_successor(
     need_tensors("optimal_completion_edit_distance_per_successor", a, b)
     what = "optimal_completion_edit_distance_per_successor"
     row = _last_row(what, a, a_spatial_dim, b, b_spatial_dim)
-    candidates = set_sparse_dim(copy_to_device(range_over_dim(successors_dim, dtype="int32"), b.device), None)
-    count = set_sparse_dim(copy_to_device(a_spatial_dim.get_size_tensor(), b.device), None)
+    candidates = set_sparse_dim(range_over_dim(successors_dim, dtype="int32", device=b.device), None)
+    count = set_sparse_dim(a_spatial_dim.get_size_tensor(device=b.device), None)
     return next_edit_distance_reduce(row, candidates, b, b_spatial_dim=b_spatial_dim, n=count, optimal_completion=True)
 
 
@@ -213,7 +211,7 @@ def _reduced(row: Tensor, time: Dim, optimal_completion: bool) -> Tensor:
     row_dim = time + 1
     if optimal_completion:
         return reduce_min(row, axis=row_dim)
-    last = set_sparse_dim(copy_to_device(time.get_size_tensor(), row.device), row_dim)
+    last = set_sparse_dim(time.get_size_tensor(device=row.device), row_dim)
     return gather(row, indices=last, axis=row_dim)
 
 
@@ -255,10 +253,13 @@ def _last_row(what: str, a: Tensor, a_dim: Dim, b: Tensor, b_dim: Dim) -> Tensor
     symbols, target = flat_batch(a, batch, (a_dim,)), flat_batch(b, batch, (b_dim,))
     a_lengths, b_lengths = flat_lengths(what, a_dim, batch), flat_lengths(what, b_dim, batch)
     device = backend.get_device_raw(target)
-    row = backend.from_numpy(np.tile(np.arange(row_dim.extent), (count, 1)), dtype="int32", device=device)
+    row = backend.broadcast_raw(
+        backend.arange_raw(row_dim.extent, dtype="int32", device=device), (count, row_dim.extent)
+    )
+    read, has_ended = backend.from_numpy(a_lengths, dtype="int32", device=device), backend.binary_fn("less_equal")
     for index in range(a_dim.extent):
-        done = backend.from_numpy(index >= a_lengths, dtype="bool", device=device)
-        number = backend.from_numpy(a_lengths * 0 + index, dtype="int32", device=device)
+        done = has_ended(read, index)
+        number = backend.full_raw((count,), index, dtype="int32", device=device)
         symbol = backend.reshape_raw(backend.slice_raw(symbols, 1, index, index + 1), (count,))
         row = backend.next_edit_distance_row_raw(row, symbol, number, done, target, b_lengths)
     dims = (*batch, row_dim)

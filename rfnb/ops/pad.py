@@ -147,8 +147,8 @@ def _plan(
         return dims, out_dim, widths, None
     check_lengths_here("pad", [("source", source.dims)], axis, "source")
     frames = dim_ops.range_over_dim(out_dim, dtype="int32", device=source.device)
-    end = (left + axis).get_size_tensor() if at_the_ends else before + axis.extent
-    real = math.compare_bc(frames, "less", copy_to_device(end, source.device) if isinstance(end, Tensor) else end)
+    end = (left + axis).get_size_tensor(device=source.device) if at_the_ends else before + axis.extent
+    real = math.compare_bc(frames, "less", end)
     if per_entry:
         real = math.combine_bc(real, "logical_and", math.compare(frames, "greater_equal", before))
     return dims, out_dim, widths, real

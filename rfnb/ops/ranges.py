@@ -10,7 +10,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device, get_default_float_dtype
+from rfnb.ops.default import get_default_float_dtype
 from rfnb.ops.dims import range_over_dim
 
 
@@ -82,11 +82,13 @@ def linspace_over_dim(
 
     Args:
         start, end: Numbers, or Tensors without dim.
+        device: Of the result; by default that of start and end, or else the default device.
     """
     dtype = dtype or get_default_float_dtype()
+    device = device or next((end.device for end in (start, end) if isinstance(end, Tensor)), None)
     steps = range_over_dim(dim, dtype=dtype, device=device)
     if dim.need_masking():
-        lengths = copy_to_device(cast(dim.get_size_tensor(), dtype), steps.device)
+        lengths = cast(dim.get_size_tensor(device=steps.device), dtype)
         fraction = math.combine_bc(steps, "truediv", math.maximum(lengths, 1))
     else:
         fraction = steps / max(dim.extent, 1)

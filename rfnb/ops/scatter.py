@@ -20,7 +20,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like
-from rfnb.ops.default import copy_to_device, get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
@@ -234,7 +234,7 @@ def _argmax(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, inv
     source, indices = stop_gradient(source), indices.copy_masked(0)
     peak = _scatter("max", source, indices, axis, out_dim, masked)
     best = math.compare(source, "equal", gather(peak, indices=indices, axis=out_dim))
-    frames = copy_to_device(range_over_dim(axis, dtype="int64"), source.device)
+    frames = range_over_dim(axis, dtype="int64", device=source.device)
     place = where(best, frames, axis.extent)
     place = _scatter("min", place, indices, axis, out_dim, masked)
     out = where(math.compare(place, "less", axis.extent), place, invalid)

@@ -135,9 +135,13 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
     elif isinstance(size, int):
         dim = Dim(size, name=f"{axis.name}[:{size}]")
     else:
-        lengths = (
-            size if size is not None else _remaining(axis.get_size_tensor() if has_lengths else axis.extent, start, end)
-        )
+        lengths = size
+        if size is None:  # computed where start and end are, so that only the result is read
+            places = {x.device for x in (start, end) if isinstance(x, Tensor)}
+            place = places.pop() if len(places) == 1 else "cpu"
+            first, last = (copy_to_device(x, place) if isinstance(x, Tensor) else x for x in (start, end))
+            all_frames = axis.get_size_tensor(device=place) if has_lengths else axis.extent
+            lengths = _remaining(all_frames, first, last)
         dim = Dim(copy_to_device(cast(lengths, "int32"), "cpu"), name=f"{axis.name}[...]")
     out_dim = out_dim or dim
     settle_size("slice", out_dim, dim)
@@ -167,7 +171,7 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
 
 def _remaining(all_frames: Any, start: Any, end: Any) -> Tensor:
     """The number of frames from start to end, or to the end of the sequence if that is earlier."""
-    start, end = (copy_to_device(cast(x, "int32"), "cpu") if isinstance(x, Tensor) else x for x in (start, end))
+    start, end = (cast(x, "int32") if isinstance(x, Tensor) else x for x in (start, end))
     if end is None:
         end = all_frames
     elif isinstance(end, int):

@@ -9,7 +9,6 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.cumsum import cumsum
-from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
@@ -58,7 +57,7 @@ def top_p_mask(
     ranked, order = new_tensor(raw, dims), new_tensor(raw_order, dims)
     covered = cumsum(ranked, spatial_dim=rank_dim)
     keep = math.compare(covered - ranked, "less", p) if one_more else math.compare(covered, "less_equal", p)
-    ranks = copy_to_device(range_over_dim(rank_dim), probs.device)
+    ranks = range_over_dim(rank_dim, device=probs.device)
     keep = math.logical_or(keep, math.compare(ranks, "less", min_tokens_to_keep))
     ranks.sparse_dim = None
     rank = scatter(ranks, indices=order, indices_dim=rank_dim, out_dim=axis)

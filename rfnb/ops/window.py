@@ -10,7 +10,6 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
@@ -58,8 +57,8 @@ def window(
     left = _left(window_dim.extent, before, after, padding)
     out_dim = spatial_dim if padding == "same" else spatial_dim - (window_dim.extent - 1)
     out_dim = out_dim.ceildiv_right(stride) if stride != 1 else out_dim
-    starts = copy_to_device(range_over_dim(out_dim, dtype="int64"), source.device) * stride - left
-    offsets = copy_to_device(range_over_dim(window_dim, dtype="int64"), source.device)
+    starts = range_over_dim(out_dim, dtype="int64", device=source.device) * stride - left
+    offsets = range_over_dim(window_dim, dtype="int64", device=source.device)
     positions = math.combine_bc(starts, "add", offsets)
     out = gather(source, indices=math.clip_by_value(positions, 0, spatial_dim.extent - 1), axis=spatial_dim)
     if padding == "valid":
@@ -68,7 +67,7 @@ def window(
     inside = math.logical_and(positions >= 0, positions < end)
     if use_mask is not False and spatial_dim.has_padding():
         check_lengths_here("window", [("source", source.dims)], spatial_dim, "source")
-        lengths = copy_to_device(cast(spatial_dim.get_size_tensor(), "int64"), source.device)
+        lengths = cast(spatial_dim.get_size_tensor(device=source.device), "int64")
         inside = math.combine_bc(inside, "logical_and", math.compare_bc(positions, "less", lengths))
     fill = number_to_fill("window", source, 0 if pad_value is None else pad_value, "pad_value")
     return where(inside, out, fill).copy_transpose(out.dims), out_dim

@@ -36,7 +36,7 @@ def masked_select_nested(
     Returns:
         The structure, the packed dim, the dim map (which `masked_scatter_nested` needs).
     """
-    mask = mask if mask_cpu is None else mask_cpu
+    mask = copy_to_device(mask, "cpu") if mask_cpu is None else mask_cpu  # read once
     new = {} if dim_map is None else dim_map
     _, out_dim = masked_select(mask, mask=mask, dims=dims, out_dim=out_dim)
     for leaf in values_in(s):

@@ -16,7 +16,6 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import reduce
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 from rfnb.ops.math import maximum
 from rfnb.ops.operands import need_tensors
@@ -140,7 +139,7 @@ def _per_label(x: Tensor, scores: Tensor, beam: Dim, ragged: list[Dim]) -> Tenso
         )
     if not ragged:  # all hypotheses of a sequence have the same length
         return scores
-    lengths = copy_to_device(cast(ragged[0].get_size_tensor(), scores.dtype), scores.device)
+    lengths = cast(ragged[0].get_size_tensor(device=scores.device), scores.dtype)
     return where(lengths > 0, scores / maximum(lengths, 1), float("-inf"), allow_broadcast_all_sources=True)
 
 

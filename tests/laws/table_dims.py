@@ -24,7 +24,7 @@ def _set_sparse_dim(w: World) -> Any:
 
 @case("range_over_dim")
 def _range_over_dim(w: World) -> Any:
-    return lambda x: x * rf.range_over_dim(w.time), [w.floats(w.batch, w.time)]
+    return lambda x: x * rf.range_over_dim(w.time, device=x.device), [w.floats(w.batch, w.time)]
 
 
 @case("sequence_mask")
@@ -40,8 +40,8 @@ def _last_frame(w: World) -> Any:
         return lambda x: x, [x]
 
     def call(x: Tensor) -> Tensor:
-        last = rf.gather(x, indices=rf.last_frame_position_of_dim(w.char))
-        return rf.where(w.char.dyn_size_ext > 0, last, 0)  # what is empty has no last frame either
+        last = rf.gather(x, indices=rf.last_frame_position_of_dim(w.char, device=x.device))
+        return rf.where(w.char.get_size_tensor(device=x.device) > 0, last, 0)  # what is empty has no last frame either
 
     return call, [x]
 
@@ -61,7 +61,7 @@ def _range_strided(w: World) -> Any:
 @case("range_over_merged_dims")
 def _range_merged(w: World) -> Any:
     dims = (w.time, *w.shuffled((w.heads, w.feat)))[: w.rng.integers(1, 4)]
-    return lambda x: x * rf.range_over_merged_dims(dims), [w.floats(w.batch, *dims)]
+    return lambda x: x * rf.range_over_merged_dims(dims, device=x.device), [w.floats(w.batch, *dims)]
 
 
 @case("range_over_merged_dims", "with batch")
@@ -73,7 +73,11 @@ def _range_merged_batch(w: World) -> Any:
 @case("linspace_over_dim")
 def _linspace(w: World) -> Any:
     axis = w.time if w.rng.random() < 0.6 else w.feat
-    return lambda x: (rf.linspace_over_dim(axis, -1.0, 2.0), rf.linspace_over_dim(axis, x, 4.0)), [w.floats(w.batch)]
+
+    def call(x: Tensor) -> Any:
+        return rf.linspace_over_dim(axis, -1.0, 2.0, device=x.device), rf.linspace_over_dim(axis, x, 4.0)
+
+    return call, [w.floats(w.batch)]
 
 
 @case("replace_dim_v2")

@@ -18,17 +18,22 @@ exempt("what the kinds of self-attention share", "SelfAttentionBase")
 def of_module(
     w: World, make: Callable[[], rf.Module], call: Callable[..., Any], inputs: list[Tensor], low: float = -1.0
 ) -> Any:
-    """(call, inputs) where the parameters of the module that `make` makes come after `inputs`."""
-    pattern = list(make().parameters())
+    """(call, inputs) where the parameters of the module that `make` makes come after `inputs`; masks of blocks stay as they are."""
+    pattern = _to_be_drawn(make())
 
     def run(*values: Tensor) -> Any:
-        module = make()
-        for parameter, like, value in zip(module.parameters(), pattern, values[len(inputs) :], strict=True):
+        with rf.set_default_device_ctx(values[-1].device if values else None):
+            module = make()
+        for parameter, like, value in zip(_to_be_drawn(module), pattern, values[len(inputs) :], strict=True):
             raw = value.copy_transpose(like.dims).raw_tensor
             parameter.assign(Tensor(dims=parameter.dims, raw_tensor=raw))
         return call(module, *values[: len(inputs)])
 
     return run, [*inputs, *(w.floats(*parameter.dims, low=low, high=1.0) for parameter in pattern)]
+
+
+def _to_be_drawn(module: rf.Module) -> list[rf.Parameter]:
+    return [parameter for parameter in module.parameters() if parameter.dtype != "bool"]
 
 
 # -- normalisation -----------------------------------------------------------------------------------------------------
@@ -153,7 +158,8 @@ def _sinusoidal_encoding(w: World) -> Any:
 @case("sinusoidal_positional_encoding")
 def _sinusoidal_positional_encoding(w: World) -> Any:
     def call(offset: Tensor) -> Any:
-        return [rf.sinusoidal_positional_encoding(spatial_dim=w.time, feat_dim=w.out, offset=o) for o in (None, offset)]
+        options = {"spatial_dim": w.time, "feat_dim": w.out, "device": offset.device}
+        return [rf.sinusoidal_positional_encoding(**options, offset=each) for each in (None, offset)]
 
     return call, [w.ints(w.batch)]
 
@@ -164,7 +170,7 @@ def _relative_positional_encoding(w: World) -> Any:
 
     def call(x: Tensor) -> Any:
         dims = {"query_spatial_dim": w.heads, "key_value_spatial_dim": w.time, "feat_dim": w.out}
-        encoding, own = rf.relative_positional_encoding(**dims, query_offset=1)
+        encoding, own = rf.relative_positional_encoding(**dims, query_offset=1, device=x.device)
         return x + rf.replace_dim(encoding, in_dim=own, out_dim=distance)[0]
 
     return call, [w.floats(distance, w.out)]

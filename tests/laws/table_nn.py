@@ -16,7 +16,8 @@ def _linear(w: World) -> Any:
     out_dim = w.feat if w.rng.random() < 0.3 else w.out
 
     def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        linear = rf.Linear(w.feat, out_dim)
+        with rf.set_default_device_ctx(x.device):
+            linear = rf.Linear(w.feat, out_dim)
         linear.weight.assign(weight)
         linear.bias.assign(bias)
         return linear(x)
@@ -28,7 +29,8 @@ def _linear(w: World) -> Any:
 @case("Embedding")
 def _embedding(w: World) -> Any:
     def call(ids: Tensor, weight: Tensor) -> Tensor:
-        embedding = rf.Embedding(w.classes, w.out)
+        with rf.set_default_device_ctx(ids.device):
+            embedding = rf.Embedding(w.classes, w.out)
         embedding.weight.assign(weight)
         return embedding(ids)
 
@@ -42,7 +44,8 @@ for _name in ("over time", "one step"):
         gates = 4 * w.out
 
         def call(x: Tensor, h: Tensor, c: Tensor, ff: Tensor, rec: Tensor, bias: Tensor) -> Any:
-            lstm = rf.LSTM(w.feat, w.out)
+            with rf.set_default_device_ctx(x.device):
+                lstm = rf.LSTM(w.feat, w.out)
             for param, value in ((lstm.ff_weight, ff), (lstm.rec_weight, rec), (lstm.bias, bias)):
                 param.assign(value)
             axis = rf.single_step_dim if single else w.time

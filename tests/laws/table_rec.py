@@ -97,7 +97,7 @@ def _scan_cond(w: World) -> Any:
             cond=lambda _, state: state["i"] < limit,
             cond_dims=[w.batch],
             cond_before_body=before,
-            initial={"i": rf.zeros([w.batch], dtype="int32"), "h": start},
+            initial={"i": rf.zeros([w.batch], dtype="int32", device=start.device), "h": start},
             ys=start,
             max_seq_len=4,
             body=lambda _, state: (state["h"], {"i": state["i"] + 1, "h": state["h"] * 0.5}),

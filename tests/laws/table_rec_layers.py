@@ -103,7 +103,7 @@ def _parts(w: World) -> Any:
 def _valid(w: World) -> Any:
     def call(module: Any, a: Tensor, b: Tensor, valid: Tensor) -> Any:
         _, state = module(a, w.time, state=module.default_initial_state(batch_dims=[w.batch]))
-        some = rf.minimum(valid, w.time.get_size_tensor())
+        some = rf.minimum(valid, w.time.get_size_tensor(device=valid.device))
         return module(b, w.source, state=state, state_var_lengths=some)[0]
 
     inputs = [w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.source, w.feat), w.ints(w.batch, low=0, high=4)]
@@ -117,9 +117,10 @@ def _position(w: World) -> Any:
 
     def call(x: Tensor, frame: Tensor, offset: Tensor) -> Any:
         module = rf.PositionalEncoding(w.feat, add_to_input=add, in_dim=w.feat, constant=constant)
-        state = module.default_initial_state(batch_dims=[w.batch])
+        state = module.default_initial_state(batch_dims=[w.batch], device=x.device)
         out, state = module(x, axis=w.time, state=state, offset=offset)
-        return out, module(frame, axis=rf.single_step_dim, state=state)[0]
+        fresh = module(x, axis=w.time)[1]
+        return out, *(module(frame, axis=rf.single_step_dim, state=each)[0] for each in (state, fresh))
 
     return call, [w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.feat), w.ints(w.batch, low=0)]
 
@@ -130,9 +131,9 @@ def _relative(w: World) -> Any:
 
     def call(module: Any, offset: Tensor) -> Any:
         return (
-            module(query_spatial_dim=w.time),
+            module(query_spatial_dim=w.time, device=offset.device),
             module(query_spatial_dim=w.time, key_value_spatial_dim=w.source, query_offset=offset),
-            module(query_spatial_dim=None, key_value_spatial_dim=w.heads),
+            module(query_spatial_dim=None, key_value_spatial_dim=w.heads, device=offset.device),
         )
 
     make = lambda: rf.RelativePositionalEncoding(w.feat, clipping=2, fixed=fixed)  # noqa: E731

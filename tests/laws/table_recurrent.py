@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from table import case, exempt
@@ -28,21 +27,6 @@ _UNITS: dict[str, dict[str, Any]] = {
     "BlocksparseLSTMCell": {"block_size": 1, "connectivity": 1},
     "BlocksparseMultiplicativeMultistepLSTMCell": {"layer_norm": False, "always_dense": True, "depth": 3},
 }
-
-
-def of_unit(w: World, make: Callable[[], Any], call: Callable[..., Any], inputs: list[Tensor]) -> Any:
-    """`of_module`, where masks of blocks stay as they are."""
-    pattern = [parameter for parameter in make().parameters() if parameter.dtype != "bool"]
-
-    def run(*values: Tensor) -> Any:
-        module = make()
-        floats = (parameter for parameter in module.parameters() if parameter.dtype != "bool")
-        for parameter, like, value in zip(floats, pattern, values[len(inputs) :], strict=True):
-            raw = value.copy_transpose(like.dims).raw_tensor
-            parameter.assign(Tensor(dims=parameter.dims, raw_tensor=raw))
-        return call(module, *values[: len(inputs)])
-
-    return run, [*inputs, *(w.floats(*parameter.dims, low=-1.0, high=1.0) for parameter in pattern)]
 
 
 def _in_dim(w: World, name: str) -> Dim:
@@ -78,7 +62,7 @@ for _name in _UNITS:
                 return output, dict(final)
 
             states = [w.floats(*own, out_dim) for _ in parts]
-            return of_unit(w, lambda: getattr(rf, name)(in_dim, out_dim, **_UNITS[name]), call, [x, *states])
+            return of_module(w, lambda: getattr(rf, name)(in_dim, out_dim, **_UNITS[name]), call, [x, *states])
 
 
 for _options in (
@@ -90,14 +74,14 @@ for _options in (
     @case("LayerNormVariantsLSTMCell", " and ".join(key for key, value in _options.items() if value))
     def _layer_norm(w: World, options: dict[str, bool] = _options) -> Any:
         make = lambda: rf.LayerNormVariantsLSTMCell(w.feat, w.out, variance_epsilon=0.1, **options)  # noqa: E731
-        return of_unit(w, make, lambda unit, x: unit(x, spatial_dim=w.time)[0], [w.floats(w.batch, w.time, w.feat)])
+        return of_module(w, make, lambda unit, x: unit(x, spatial_dim=w.time)[0], [w.floats(w.batch, w.time, w.feat)])
 
 
 @case("NativeLstm2", "without input projection")
 def _without_projection(w: World) -> Any:
     gates = 4 * w.out
     make = lambda: rf.NativeLstm2(gates, w.out, input_projection=False)  # noqa: E731
-    return of_unit(w, make, lambda unit, x: unit(x, spatial_dim=w.time)[0], [w.floats(w.batch, w.time, gates)])
+    return of_module(w, make, lambda unit, x: unit(x, spatial_dim=w.time)[0], [w.floats(w.batch, w.time, gates)])
 
 
 @case("NativeLstm2", "over words that have characters")
@@ -106,7 +90,7 @@ def _over_characters(w: World) -> Any:
         output, final = unit(x, spatial_dim=w.char)
         return output, final.h
 
-    return of_unit(w, lambda: rf.NativeLstm2(w.feat, w.out), call, [w.floats(w.batch, w.time, w.char, w.feat)])
+    return of_module(w, lambda: rf.NativeLstm2(w.feat, w.out), call, [w.floats(w.batch, w.time, w.char, w.feat)])
 
 
 @case("GRUCell", "over words that have characters")
@@ -115,7 +99,7 @@ def _gru_over_characters(w: World) -> Any:
         output, final = unit(x, spatial_dim=w.char)
         return output, final.h
 
-    return of_unit(w, lambda: rf.GRUCell(w.feat, w.out), call, [w.floats(w.batch, w.time, w.char, w.feat)])
+    return of_module(w, lambda: rf.GRUCell(w.feat, w.out), call, [w.floats(w.batch, w.time, w.char, w.feat)])
 
 
 @case("NativeLstm")
@@ -124,7 +108,7 @@ def _native_lstm(w: World) -> Any:
         output, final = unit(x, spatial_dim=w.time, direction=-1)
         return output, dict(final)
 
-    return of_unit(w, lambda: rf.NativeLstm(w.feat, w.out), call, [w.floats(w.batch, w.time, w.feat)])
+    return of_module(w, lambda: rf.NativeLstm(w.feat, w.out), call, [w.floats(w.batch, w.time, w.feat)])
 
 
 @case("Rec")

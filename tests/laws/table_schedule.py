@@ -16,7 +16,8 @@ def _running_mean(w: World) -> Any:
     dims = w.shuffled((w.feat, w.heads))[: w.rng.integers(1, 3)]
 
     def call(x: Tensor, y: Tensor) -> Any:
-        mean = rf.RunningMean(dims, alpha=0.3, is_prob_distribution=True)
+        with rf.set_default_device_ctx(x.device):
+            mean = rf.RunningMean(dims, alpha=0.3, is_prob_distribution=True)
         with rf.init_train_step_run_ctx():
             return mean(x), mean(y)
 

@@ -132,10 +132,10 @@ def _transducer(w: World) -> tuple[Dim, Any, Any]:
 
     def step(frame: Tensor, label: Tensor, state: Tensor) -> Any:
         state = rf.tanh(state + rf.cast(rf.set_sparse_dim(label, None), frame.dtype) - 1)
-        scale = rf.cast(rf.range_over_dim(classes), frame.dtype)
+        scale = rf.cast(rf.range_over_dim(classes, device=frame.device), frame.dtype)
         return frame * 1.3 + rf.expand_dim(state, classes) * scale, state
 
-    return classes, step, lambda: rf.zeros([w.batch])
+    return classes, step, lambda like: rf.zeros([w.batch], device=like.device)
 
 
 @case("transducer_beam_search")
@@ -145,7 +145,7 @@ def _transducer_beam(w: World) -> Any:
 
     def call(encoder: Tensor) -> Any:
         encoder.feature_dim = classes
-        found = rf.transducer_beam_search(step, encoder, beam_size=3, initial_state=state(), **options)
+        found = rf.transducer_beam_search(step, encoder, beam_size=3, initial_state=state(encoder), **options)
         return rf.gather(found[1], indices=0, axis=found[3])
 
     return call, [w.floats(w.batch, w.time, classes)]
@@ -158,7 +158,9 @@ def _transducer_greedy(w: World) -> Any:
 
     def call(encoder: Tensor) -> Any:
         encoder.feature_dim = classes
-        return rf.transducer_greedy_decode(step, encoder, initial_state=state(), max_labels_per_frame=2, **options)[1]
+        return rf.transducer_greedy_decode(
+            step, encoder, initial_state=state(encoder), max_labels_per_frame=2, **options
+        )[1]
 
     return call, [w.floats(w.batch, w.time, classes)]
 

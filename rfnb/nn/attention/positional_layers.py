@@ -78,7 +78,7 @@ class PositionalEncoding(Module):
             further = [dim for dim in out.dims if dim not in dims and dim is not self.out_dim]
             out = out.copy_transpose([*further, *dims, self.out_dim])
         out.feature_dim = self.out_dim
-        return out, self._next(axis, state)
+        return out, self._next(axis, state, encoding.device)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim], device: str | None = None) -> State:
         """index {*batch_dims}: -1."""
@@ -99,11 +99,10 @@ class PositionalEncoding(Module):
             return sinusoidal_encoding(offset, **options)  # type: ignore[arg-type]
         return sinusoidal_positional_encoding(spatial_dim=axis, offset=offset, device=device, **options)  # type: ignore[arg-type]
 
-    def _next(self, axis: Dim, state: State | None) -> State:
+    def _next(self, axis: Dim, state: State | None, device: str | None) -> State:
         if axis is single_step_dim:
             return State() if state is None else State(index=state.index + 1)
-        device = None if state is None else state.index.device
-        index = axis.get_size_tensor(device=device) - 1
+        index = axis.get_size_tensor(device=device if state is None else state.index.device) - 1
         return State(index=index if state is None else combine_bc(state.index + 1, "add", index))
 
     def _features(self, source: Tensor) -> Dim | None:
@@ -187,6 +186,8 @@ class RelativePositionalEncoding(Module):
                     "encoding(query_spatial_dim=rf.single_step_dim, key_value_spatial_dim=history)",
                 )
             keys = queries.copy(match_priority=queries.match_priority - 1)
+        if device is None and isinstance(query_offset, Tensor):
+            device = query_offset.device
         matrix = self._matrix(device)
         if query_offset is None:
             query_offset = offset_of_last_query(None, keys, matrix) if single else 0

@@ -18,7 +18,6 @@ from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
 from rfnb.nn.transformer.embedded import Embedded
 from rfnb.nn.transformer.encoder import MODEL_DIM
 from rfnb.ops.const import zeros
-from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import combine_bc
@@ -141,7 +140,7 @@ class TransformerDecoder(Embedded):
         if not single and spatial_dim not in source.dims:
             raise missing_dim("TransformerDecoder", source, spatial_dim, "source")
         x = self._embed(source, spatial_dim=spatial_dim, offset=state.pos)
-        count = 1 if single else copy_to_device(spatial_dim.get_size_tensor(), state.pos.device)
+        count = 1 if single else spatial_dim.get_size_tensor(device=state.pos.device)
         new = State(pos=combine_bc(state.pos, "add", count))
         for name, layer in self.layers.items():
             part = None if encoder is None else encoder[name]

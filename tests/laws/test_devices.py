@@ -1,0 +1,108 @@
+"""The law of devices, for every public op and layer; see `devices.py`. A list names those that cannot do without a read of values."""
+
+import pytest
+import torch
+from devices import check_same_values, second_call
+from simulated import NAME, watched
+from table import CASES, read_entries
+from world import hard_worlds
+
+import rfnb as rf
+from rfnb import Dim
+
+read_entries()
+_COUNTS = "the size of the result is how many are picked, so that a size has to be known"
+_LENGTHS = "these numbers are lengths of the result"
+_CONDITION = "Python decides by the value of the condition"
+_GOES_ON = "what goes on depends on values"
+# Cases for which the host waits, how often it may, and the reason.
+MAY_READ = {
+    "masked_select all dims of the mask": (1, _COUNTS),
+    "masked_select of frames": (1, _COUNTS),
+    "masked_select_nested": (1, _COUNTS),
+    "masked_scatter_nested": (2, f"both ways get the mask; {_COUNTS}"),
+    "pack_padded": (1, _COUNTS),
+    "MaskedComputation": (1, _COUNTS),
+    "unmask": (1, f"packs by a mask first: {_COUNTS}"),
+    "QKVSelfAttention some frames of the state": (1, "the lengths of the history are values"),
+    "slice with a start and an end for each sequence": (1, _LENGTHS),
+    "pad with a number of frames and a value for each sequence": (1, _LENGTHS),
+    "repeat": (1, _LENGTHS),
+    "ctc_greedy_decode": (1, _LENGTHS),
+    "ctc_durations_from_path": (1, _LENGTHS),
+    "ctc_no_label_loop_blank_durations_from_path": (1, _LENGTHS),
+    "ctc_prefix_beam_search": (1, "prefixes are made on the host"),
+    "transducer_forced_align": (2, "paths are found on the host, from scores of blanks and of labels"),
+    "KenLmState": (20, "parts of words are joined to words on the host"),
+    "transducer_beam_search": (20, f"in each step {_GOES_ON}"),
+    "transducer_greedy_decode": (20, f"in each step {_GOES_ON}"),
+    "beam_search_step": (2, "of equal scores the first has to go on, and whether all have ended is asked"),
+    "cond": (1, _CONDITION),
+    "scan until a condition": (6, _CONDITION),
+}
+# Results on the host, although there are operands on the device.
+ON_HOST = {
+    "make_conv_out_spatial_dims": "lengths of dims",
+    "make_transposed_conv_out_spatial_dims": "lengths of dims",
+    "scan until a condition": "gives the lengths of a dim too",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_are_those_of_the_cpu(name):
+    check_same_values(name, CASES[name], lambda: hard_worlds()[4])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_where_the_operands_are_and_nobody_waits(name):
+    for index in (0, 4):
+        devices, seen = second_call(CASES[name], lambda index=index: hard_worlds()[index])
+        assert devices <= ({NAME, "cpu"} if name in ON_HOST else {NAME})
+        often, _ = MAY_READ.get(name, (0, ""))
+        to_host = [str(event) for event in seen if event.waits or event.kind == "to host"]
+        assert len(to_host) <= often, to_host
+
+
+def test_the_exceptions_are_cases():
+    assert [name for name in (*MAY_READ, *ON_HOST) if name not in CASES] == []
+
+
+def test_the_host_waits_for_nothing_in_a_training_step():
+    batch, vocab, model = Dim(2, name="batch"), Dim(5, name="vocab"), Dim(8, name="model")
+    time = rf.ragged_dim([3, 2], over=batch, name="time")
+    with rf.set_default_device_ctx(NAME):
+        encoder = rf.TransformerEncoder(vocab, model, num_layers=1, num_heads=2)
+        ids = rf.random_uniform([batch, time], dtype="int64", minval=0, maxval=5, sparse_dim=vocab)
+
+    def step():
+        with rf.get_run_ctx().train_flag_ctx(True):
+            out = encoder(ids, spatial_dim=time)
+            loss = rf.reduce_mean(rf.square(out), axis=out.dims)
+        loss.raw_tensor.backward()
+
+    step()
+    with watched() as seen:
+        step()
+    assert seen.waits == []
+
+
+def test_lengths_may_be_read():
+    batch = Dim(3, name="batch")
+    with rf.set_default_device_ctx(NAME), watched() as seen:
+        assert rf.ragged_dim([3, 1, 2], over=batch).dyn_size_ext.numpy().tolist() == [3, 1, 2]
+    assert seen == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name in CASES if name not in MAY_READ])
+def test_no_op_waits_for_a_gpu(name):
+    with rf.set_default_device_ctx("cuda"):
+        call, inputs = CASES[name](hard_worlds()[4])
+        inputs = [rf.copy_to_device(x, "cuda") for x in inputs]
+        call(*inputs)  # masks and tables go to the device
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            call(*inputs)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
