@@ -25,11 +25,12 @@ def assert_same_text(printed: str, shown: str) -> None:
         assert float(number) == pytest.approx(float(other), abs=2.1 * last_digit)
 
 
-def run(guide: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict, int]:
-    """Names after all blocks, and how many of them showed what they print."""
+def run(guide: str, capsys: pytest.CaptureFixture[str], cuda: str = "cuda") -> tuple[dict, int]:
+    """Names after all blocks, and how many of them showed what they print; `cuda` is the device that it is tried on instead."""
     names: dict = {"__name__": guide}
     shown = 0
-    for section in HEADING.split((DOCS / guide).read_text()):
+    text = re.sub(r"\bcuda(?=[\": ]|$)", cuda, (DOCS / guide).read_text(), flags=re.MULTILINE)
+    for section in HEADING.split(text):
         if "import transformers" in section and importlib.util.find_spec("transformers") is None:
             continue
         for code, text in BLOCK.findall(section):
