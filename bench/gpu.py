@@ -40,10 +40,16 @@ class Part:
 
 def parts() -> list[Part]:
     """In the order in which they are run."""
-    marked = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if "pytest.mark.gpu" in path.read_text()]
+    texts = {
+        path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))
+    }
+    marked = [name for name, text in texts.items() if "pytest.mark.gpu" in text]
+    elsewhere = [
+        name for name, text in texts.items() if "\nfrom simulated import" in text and "tests/devices" not in name
+    ]
     return [
-        Part("tests", 150, tuple(str(path.relative_to(ROOT)) for path in marked), is_bench=False),
-        Part("devices", 150, ("tests/devices",), is_bench=False),
+        Part("tests", 150, tuple(marked), is_bench=False),
+        Part("devices", 200, ("tests/devices", *elsewhere), is_bench=False),
         Part("waits", 60, ("bench/test_waits.py",)),
         Part("on_device", 150, ("bench/test_on_device.py",)),
         Part("training", 60, ("bench/test_training_on_device.py",)),

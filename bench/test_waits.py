@@ -2,7 +2,7 @@
 
 On a GPU counted by torch's sync debug mode, on the simulated device by itself. A loop over a given axis never waits; a search may
 once per step, where it has to know whether it has ended; a recording adds none in the loop. Ops and layers, one by one, have tests
-of their own (tests/laws/test_host_reads.py).
+of their own (tests/laws/test_devices.py).
 """
 
 from __future__ import annotations

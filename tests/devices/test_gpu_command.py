@@ -16,7 +16,8 @@ def test_each_part_has_its_files_and_every_marked_test_is_in_one():
     parts = {part.name: part for part in gpu.parts()}
     assert list(parts) == ["tests", "devices", "waits", "on_device", "training", "encoder", "search", "ops", "decoder"]
     assert all((gpu.ROOT / path).exists() for part in parts.values() for path in part.paths)
-    assert {"tests/laws/test_host_reads.py", "tests/backends/test_captured.py"} <= set(parts["tests"].paths)
+    assert {"tests/devices", "tests/laws/test_devices.py"} <= set(parts["devices"].paths)
+    assert {"tests/laws/test_devices.py", "tests/backends/test_captured.py"} <= set(parts["tests"].paths)
 
 
 @no_gpu
