@@ -12,6 +12,8 @@ from rfnb.backends.torch_dtypes import DTYPES, HALF
 
 def take(raw: Any, indices: Any, axis: int) -> Any:
     """See `Backend.take_raw`."""
+    if not indices.dim() and not indices.is_cpu:
+        return raw.index_select(axis, indices.reshape(1)).squeeze(axis)  # as a number it would be waited for
     if axis == 0:
         return torch.embedding(raw, indices) if raw.dim() == 2 else raw[indices]
     if indices.dim() <= 1:
@@ -55,3 +57,17 @@ def one_hot(raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
     """See `Backend.one_hot_raw`."""
     out = torch.full((*raw.shape, size), off, dtype=DTYPES[dtype], device=raw.device)
     return out.scatter_(-1, raw.long().unsqueeze(-1), on)
+
+
+def first_top_k(raw: Any, k: int) -> tuple[Any, Any]:
+    """See `Backend.first_top_k_raw`: of numbers whose order is that of the values and, among equal ones, of the places."""
+    if raw.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        best, index = torch.sort(raw, dim=-1, descending=True, stable=True)
+        return best[..., :k], index[..., :k]
+    size = raw.shape[-1]
+    scores = raw.detach().float() + 0.0  # -0.0 is no less than 0.0
+    bits = torch.where(scores == scores, scores, torch.nan).contiguous().view(torch.int32)  # NaN may have a sign
+    bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()  # numbers below 0 count down
+    keys = bits * 2**32 + torch.arange(size - 1, -1, -1, device=raw.device)
+    index = size - 1 - torch.topk(keys, k, -1)[0] % 2**32
+    return raw.gather(-1, index), index
