@@ -125,6 +125,11 @@ class Backend(Kernels, Gradients):
         """The values on the host (bfloat16 as float32); may share memory."""
 
     @classmethod
+    def raws_to_numpy(cls, raws: Sequence[Any]) -> list[np.ndarray]:
+        """`raw_to_numpy` of several arrays; a GPU is waited for once."""
+        return [cls.raw_to_numpy(raw) for raw in raws]
+
+    @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
         """A new array with `value` everywhere."""
         return cls.from_numpy(np.full(tuple(shape), value), dtype=dtype, device=device)
@@ -376,6 +381,14 @@ class Backend(Kernels, Gradients):
     @written_by_backend
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
         """Values and int64 indices of the k largest of the last axis; which of equal ones is not said."""
+
+    @classmethod
+    def first_top_k_raw(cls, raw: Any, k: int) -> tuple[Any, Any]:
+        """Values and int64 indices of the k largest of the last axis, the largest first (NaN before all), of equal ones the first. On
+        the device of the array: for where reading whether some are equal would wait."""
+        axis = cls.get_ndim_raw(raw) - 1
+        best, index = cls.sort_raw(raw, axis, True, True)
+        return cls.slice_raw(best, axis, 0, k), cls.slice_raw(index, axis, 0, k)
 
     @written_by_backend
     def cumsum_raw(cls, raw: Any, axis: int) -> Any:

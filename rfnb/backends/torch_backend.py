@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from rfnb.backends import torch_conv, torch_functions, torch_index, torch_parameter, torch_stft
+from rfnb.backends import torch_conv, torch_functions, torch_index, torch_parameter, torch_stft, torch_transfer
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_ahead import JOIN, PRODUCTS, product_ahead
@@ -93,6 +93,8 @@ class TorchBackend(Backend):
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
         return (raw.float() if raw.dtype == torch.bfloat16 else raw).numpy(force=True)
+
+    raws_to_numpy: Any = staticmethod(torch_transfer.on_host)
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
@@ -225,6 +227,8 @@ class TorchBackend(Backend):
     @classmethod
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
         return torch.topk(raw, k, -1, True, sorted)
+
+    first_top_k_raw = staticmethod(torch_index.first_top_k)
 
     cumsum_raw: Any = staticmethod(torch.cumsum)
 

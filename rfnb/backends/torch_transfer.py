@@ -1,7 +1,8 @@
-"""Arrays of the host brought to a device."""
+"""Arrays of the host brought to a device, and those of a device to the host."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,3 +20,22 @@ def brought(raw: Any, device: torch.device, dtype: Any = None) -> Any:
         return raw if dtype is None else raw.to(dtype)
     raw = raw.pin_memory() if device.type == "cuda" and torch.cuda.is_available() else raw
     return raw.to(device, dtype, non_blocking=True)
+
+
+def on_host(raws: Sequence[Any]) -> list[np.ndarray]:
+    """See `Backend.raws_to_numpy`: what is on one device comes in one copy, as bytes."""
+    raws = [raw.float() if raw.dtype == torch.bfloat16 else raw.detach() for raw in raws]
+    out = [raw.numpy(force=True) if raw.is_cpu else None for raw in raws]
+    for device in dict.fromkeys(raw.device for raw in raws if not raw.is_cpu):
+        places = [place for place, raw in enumerate(raws) if raw.device == device]
+        if len(places) == 1:
+            out[places[0]] = raws[places[0]].numpy(force=True)
+            continue
+        flat = [raws[place].reshape(-1).contiguous().view(torch.uint8) for place in places]
+        start, host = 0, torch.cat(flat).numpy(force=True)
+        for place, part in zip(places, flat, strict=True):
+            stop, raw = start + len(part), raws[place]
+            dtype = torch.empty(0, dtype=raw.dtype).numpy().dtype
+            out[place] = host[start:stop].copy().view(dtype).reshape(raw.shape)
+            start = stop
+    return out  # type: ignore[return-value]

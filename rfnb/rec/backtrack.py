@@ -88,6 +88,9 @@ def backtrack(
     shape = [dim.extent for dim in dims]
     same = np.broadcast_to(np.arange(carried.extent).reshape([-1 if dim is carried else 1 for dim in dims]), shape)
     rows = np.arange(shape[0])[:, None]
+    for selection in history:
+        if selection is not None:
+            selection.want_parents()
     now: Dim | None = carried
     position = same  # of the final hypotheses, in the beam after the step
     renamed, positions = [], []

@@ -237,6 +237,7 @@ class _Steps:
         selections.note_step()
         end, include_eos = body.end
         active = ends.end_step(with_raw(like[end], raws[end]), include_eos, chosen, index)
+        selections.wanted.make_checks()
         for (_, given), kept in zip(body.outputs, self._kept):
             kept.append(None if given is None else raws[given])
         follow = self._of.follow_if(active is None)

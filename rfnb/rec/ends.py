@@ -226,7 +226,7 @@ class EndsByCondition(Ends):
         """
         if selection is not None:
             cond = selection.bring(cond)
-        now, dims = cond.numpy(), cond.dims
+        now, dims = cond.numpy() if selection is None else selection.read(cond, parents=self.some), cond.dims
         counted = None
         if self.some:
             dims = self._joined(dims, selection)

@@ -85,6 +85,7 @@ class Loop(NotPicklable):
         self.max_seq_len = max_seq_len
         self.given_axis = axis
         self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
+        self._limit: tuple[Any, int] | None = None  # the raw array of max_seq_len, and its largest value
         self._index = -1
         self._phase = "before"  # "before", "in", "after"
         self._ends: EndsByCondition | EndsOfAxis = (
@@ -354,6 +355,7 @@ class Loop(NotPicklable):
                 if isinstance(self._ends, EndsByCondition):
                     self._ends.set_lengths(self.axis)
                 if self.search is not None:
+                    self.selections.wanted.make_checks(of_all=True)
                     self.search.finish(self)
                 step.finish()
             except BaseException as error:
@@ -398,7 +400,11 @@ class Loop(NotPicklable):
         if self.max_seq_len is None:
             return 1  # the first step tells what is missing: an end (which then asks for max_seq_len)
         limit = self.max_seq_len  # looked at in every step, since a body may set it
-        return int(limit.numpy().max()) if isinstance(limit, Tensor) else int(limit)
+        if not isinstance(limit, Tensor):
+            return int(limit)
+        if self._limit is None or self._limit[0] is not limit._raw:
+            self._limit = limit._raw, int(limit.numpy().max())
+        return self._limit[1]
 
     def _commit(self) -> None:
         step, ends = self.step, self._ends
@@ -413,6 +419,7 @@ class Loop(NotPicklable):
                     "    loop.end(condition, include_eos=True)"
                 )
             active = ends.end_step(*step.end, self.selections.now, self._index)
+            self.selections.wanted.make_checks()
         step.commit(active)
         if self._on_commit:
             for fn in self._on_commit:

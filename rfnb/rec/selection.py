@@ -20,8 +20,8 @@ from rfnb.core.memo import Memo
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
+from rfnb.rec.wanted import Value, Wanted, host_value
 
 _plans = PlanCache(by_structure=False)
 _ways = PlanCache(by_structure=False)
@@ -46,9 +46,11 @@ class Selection(NotPicklable):
         sources: Each beam of this step before the choice -> which of its hypotheses each one after the choice continues.
         again: If a later step may choose in the same way: (raw scores, what has ended and its dims, or None) -> its selection, with
             the `tokens` that were chosen, or None if it is another kind of step after all; `listings()` is that to read.
+        wanted: What the host will look at, of all steps of the loop.
     """
 
     again: Any = None
+    wanted: Wanted | None = None
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Selection(NotPicklable):
         self._beams = (*self.sources, out_dim)
         self._gathered: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (value, gathered): a state is often read twice
         self._rows: dict[Dim, Any] = {}  # beam of `sources` -> which rows of a value under it are continued
-        self._host: dict[Dim, np.ndarray] = {}
+        self._host: dict[Dim, np.ndarray | Value] = {}
         self.closed = self.repicked = False
         self._picked_dims: dict[Dim, Dim] = {}
 
@@ -191,7 +193,7 @@ class Selection(NotPicklable):
             return dim
         known = self._picked_dims.get(dim)
         if known is None:
-            parents = copy_to_device(self.sources[source], "cpu")
+            parents = self._parents_on_host(source)
             lengths = pick(dim.get_size_tensor(), parents, source, self.out_dim, self.carried)
             known = self._picked_dims[dim] = Dim(lengths, name=dim.name, kind=dim.kind)
         return known
@@ -234,10 +236,42 @@ class Selection(NotPicklable):
         """The hypotheses of the beam `dim` that are continued, as a host array over the dims of `parents`."""
         found = self._host.get(dim)
         if found is None:
-            source = self.sources[dim]
-            source = source if source.dims == self.parents.dims else source.copy_transpose(self.parents.dims)
-            found = self._host[dim] = source.numpy()
+            found = self._want_parents(dim)
+        return found() if isinstance(found, Value) else found
+
+    def want_parents(self) -> None:
+        """Let the parents come with the next value that the host looks at."""
+        if self.start is not None and self.start not in self._host:
+            self._want_parents(self.start)
+
+    def _want_parents(self, dim: Dim) -> np.ndarray | Value:
+        source = self.sources[dim]
+        source = source if source.dims == self.parents.dims else source.copy_transpose(self.parents.dims)
+        found = self._host[dim] = host_value(source._raw, source.backend)
+        if self.wanted is not None and isinstance(found, Value):
+            self.wanted.add(found)
         return found
+
+    def _parents_on_host(self, dim: Dim) -> Tensor:
+        """The same as a Tensor of the host."""
+        source = self.sources[dim]
+        if source.backend.is_on_host_raw(source._raw):
+            return source
+        if self.wanted is not None:
+            self.wanted.parents = True  # so will the next steps
+        out = new_tensor(
+            source.backend.from_numpy(self.host_parents(dim), dtype=source.dtype, device="cpu"), self.parents.dims
+        )
+        out.sparse_dim = source.sparse_dim
+        return out
+
+    def read(self, value: Tensor, *, parents: bool) -> np.ndarray:
+        """A value of this step on the host; and with it all that the host will look at, as the parents if it is said."""
+        if self.wanted is None or value.backend.is_on_host_raw(value._raw):
+            return value.numpy()
+        if parents or self.wanted.parents:
+            self.want_parents()
+        return self.wanted.add(Value(value._raw, value.backend))()
 
 
 def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> np.ndarray:

@@ -14,6 +14,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.rec.backtrack import Paths, backtrack
 from rfnb.rec.nested import map_nested
 from rfnb.rec.selection import Selection
+from rfnb.rec.wanted import Wanted
 
 
 class Selections(NotPicklable):
@@ -23,12 +24,14 @@ class Selections(NotPicklable):
         now: After the choices of this step so far; None before the first one, and outside of steps.
         last: After the last choice of all.
         steps: Of each step that is over; None in one without choice.
+        wanted: What the host will look at.
     """
 
     def __init__(self) -> None:
         self.now: Selection | None = None
         self.last: Selection | None = None
         self.steps: list[Selection | None] = []
+        self.wanted = Wanted()
         self._paths: Paths | None = None  # back through a finished search
 
     def select(self, selection: Selection) -> None:

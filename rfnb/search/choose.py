@@ -14,6 +14,7 @@ from rfnb.ops import math
 from rfnb.ops.where import where
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
+from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, note_written
@@ -101,19 +102,24 @@ def choose(
         )
     else:
         ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
-        if not ranked.distinct:
+        if not ranked.is_known:
+            given = (scores.dims, scores.dtype) if options.adds_log_probs else None
+            rank.check_later(search.wanted, flat, ranked, total.dims, given, place_of(loop))
+        elif not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
         if decisions:
             ranked = told = forced(flat, ranked, decisions)
     if decisions:
         followed(loop, flat, ranked, decisions)
-    if options.adds_log_probs:
+    if options.adds_log_probs and ranked.is_known:
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
+    parts = None
+    if search.is_watched():  # before the loop follows: from then on values are those of the chosen hypotheses
+        parts = parts_of(flat, total, free, allowed, own, base_used, options, has_ended)
     labels = follow(search, link, flat, ranked)
     if options.no_repeat_ngram:
         note_written(search, link, 0, labels, before)
-    if search.is_watched():
-        parts = parts_of(flat, total, free, allowed, own, base_used, options, has_ended)
+    if parts is not None:
         if told is ranked:
             tell_at_end(loop, link, flat, ranked, parts, options)
         else:
@@ -124,7 +130,7 @@ def choose(
 def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
     """Let the loop go on with what was chosen; returns the labels."""
     parent, label = split_index(flat, ranked.index)
-    out_dim, carried = link.dims(ranked.host.shape[-1])
+    out_dim, carried = link.dims(ranked.count)
     in_dim = flat.in_dim
     parents = out_tensor(parent, flat, out_dim, in_dim if in_dim is not None else carried)
     labels = out_tensor(label, flat, out_dim, flat.axis)
@@ -138,6 +144,8 @@ def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: Parts
     assert decision is not None
     out_dim, dims = decision.out_dim, decision.tokens.dims
     seen = Seen(options.name, flat, ranked, parts, link, num_candidates(options.keep_candidates, out_dim.extent))
+    if link.search.keep is not None:
+        seen.want(link.search.wanted)
     host, end_dims = loop.ended_before(), loop.end_dims
 
     def before() -> tuple[np.ndarray | None, tuple[Dim, ...]]:
@@ -238,7 +246,7 @@ def _sampled(flat: Flat, total: Tensor, log_prob: Tensor, options: Options, axis
         )
         index = backend.binary_tensors_fn("add")(label, starts)
     scores = rank.take(flat, index)
-    return Ranked(scores, index, backend.raw_to_numpy(scores), in_order=False)
+    return Ranked(scores, index, host_value(scores, backend), in_order=False)
 
 
 def parts_of(

@@ -17,6 +17,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.selection import align_host
+from rfnb.rec.wanted import Value
 from rfnb.search import rank
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.decision import Decision
@@ -24,7 +25,7 @@ from rfnb.search.options import Options
 from rfnb.search.plain_ranking import ranking
 from rfnb.search.report import num_candidates
 from rfnb.search.score import only_end_label, stay_row
-from rfnb.search.search_state import Link, Search, on_backend
+from rfnb.search.search_state import Link, Search, on_backend, place_of
 
 
 def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
@@ -37,7 +38,7 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     link, last = search.next_link(loop), search.last
     plain = link.plain
     if plain is None or last is None or not plain.fits(scores, last, axis, options.beam_size):
-        plain = link.plain = _prepared(search, link, last, scores, axis, options.beam_size)
+        plain = link.plain = _prepared(loop, search, link, last, scores, axis, options.beam_size)
     if plain is None or link.cheats or loop.step.decisions or (last is None and search.is_watched()):
         return choose(loop, scores, axis, options)
     if search.is_watched():
@@ -59,10 +60,12 @@ def _watched(loop: Loop, search: Search, link: Link, plain: Plain, scores: Tenso
     total = own if base is None else own + base
     flat = rank.flat_of(total, plain.in_dim, axis, plain.dims[:-1])
     ranked = rank.best_of(flat, count, num_candidates(None, count))
-    if not ranked.distinct or ranked.host.max() > 0:
+    if not ranked.is_known:
+        rank.check_later(search.wanted, flat, ranked, total.dims, (scores.dims, scores.dtype), place_of(loop))
+    elif not ranked.distinct or ranked.host.max() > 0:
         return choose(loop, scores, axis, options)
-    labels = follow(search, link, flat, ranked)
     parts = parts_of(flat, own, own, None, scores, base, options, has_ended)
+    labels = follow(search, link, flat, ranked)
     tell_at_end(loop, link, flat, ranked, parts, options)
     return labels
 
@@ -81,11 +84,12 @@ class Plain:
     """
 
     def __init__(
-        self, search: Search, link: Link, scores: Tensor, axis: Dim, in_dim: Dim | None, base: tuple[Dim, ...] | None, count: int
+        self, loop: Loop, link: Link, scores: Tensor, axis: Dim, in_dim: Dim | None, base: tuple[Dim, ...] | None, count: int
     ):  # fmt: skip
         rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
         axes = (axis,) if in_dim is None else (in_dim, axis)
-        self.search, self.link = search, link
+        self.search, self.link, self._place = link.search, link, f'choice in loop "{loop.name}", step '
+        self._on_host = scores.backend.is_on_host_raw(scores._raw)
         self.kind, self.scores, self.axis, self.in_dim = scores._raw.__class__, scores.dims, axis, in_dim
         self.base, self.count, self.backend = base, count, scores.backend
         self.order = to_order(scores.dims, (*rest, *axes), scores.backend)
@@ -100,7 +104,7 @@ class Plain:
     def _ranking(self, stay: Any) -> Program:
         return ranking(
             self.backend, order=self.order, before=self.base_shape, stay=stay, shape=self.shape, count=self.count,
-            num_labels=self.axis.extent,
+            num_labels=self.axis.extent, reads=self._on_host,
         )  # fmt: skip
 
     def fits(self, scores: Tensor, last: Decision, axis: Dim, count: int) -> bool:
@@ -112,7 +116,8 @@ class Plain:
         )  # fmt: skip
 
     def __call__(self, raw: Any, ended: tuple[np.ndarray, tuple[Dim, ...]] | None) -> Decision | None:
-        """Let the loop follow the best continuations; None if some are equal, or there is something to tell: seldom.
+        """Let the loop follow the best continuations; None if some are equal, or there is something to tell: seldom. On a device, which
+        nobody waits for, neither is asked: of equal ones the first go on, and what there is to tell is told when the step is over.
 
         Args:
             raw: Log probabilities over `scores`.
@@ -133,14 +138,24 @@ class Plain:
             run = self._ranking_of_ended(new_tensor(raw, self.scores)).run
             args.append(mask)
         best, parents, labels, total = run(*args)
-        if not rank.falls(self.backend.raw_to_numpy(best), self.count + 1, 0.0):
+        if self._on_host and not rank.falls(self.backend.raw_to_numpy(best), self.count + 1, 0.0):
             return None
         dims, axis = self.dims, self.axis
         of_parents, tokens = new_tensor(parents, dims), new_tensor(labels, dims)
         of_parents.sparse_dim, tokens.sparse_dim = self.parents_dim, axis
         decision = search.decide(link, self.in_dim, of_parents, tokens, new_tensor(total, dims))
         decision.again = self
+        if not self._on_host:
+            self._check_later(decision, raw)
         return decision
+
+    def _check_later(self, decision: Decision, raw: Any) -> None:
+        backend, total = self.backend, decision.scores._raw
+        # Only hypotheses are told, so a parent is as good as the index of a continuation.
+        flat = rank.Flat(None, self.dims[:-1], 1, self.in_dim, self.axis, backend)
+        ranked = rank.Ranked(total, decision.parents._raw, Value(total, backend))
+        given = self.scores, backend.get_dtype_name_raw(raw)
+        rank.check_later(self.search.wanted, flat, ranked, self.scores, given, f"{self._place}{decision.step}")
 
     def listings(self) -> list[Listing]:
         """The programs, to read."""
@@ -162,16 +177,18 @@ class Plain:
         return found
 
 
-def _prepared(search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, count: int) -> Plain | None:
+def _prepared(
+    loop: Loop, search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, count: int
+) -> Plain | None:
     """None if `scores` are not over all hypotheses, or those before in another order, or if it takes more than the usual."""
     if link.beam_size is None:  # the first step
         link.beam_size = count
     if search.leave or link.beam_size != count or axis.extent <= count:
         return None
     if last is None:
-        return Plain(search, link, scores, axis, None, None, count)
+        return Plain(loop, link, scores, axis, None, None, count)
     in_dim, base = last.carried if last.closed else last.out_dim, last.scores.dims
     rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
     if in_dim not in scores.dims or base != (*rest, last.out_dim):
         return None
-    return Plain(search, link, scores, axis, in_dim, base, count)
+    return Plain(loop, link, scores, axis, in_dim, base, count)

@@ -14,8 +14,9 @@ from rfnb.ops import math
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
+from rfnb.rec.wanted import Value, host_value
 from rfnb.search.operand_checks import check_mask
-from rfnb.search.search_state import Link, Search, host_of, on_backend
+from rfnb.search.search_state import Link, Search, on_backend
 
 Written = tuple[np.ndarray, tuple[Dim, ...]]
 
@@ -27,15 +28,24 @@ def note_written(search: Search, link: Link, source: int, labels: Tensor, before
         labels: Those that were chosen now.
         before: Those of the hypotheses that the choice started from: what `search.written` gave.
     """
-    decision = link.last
+    decision, dims = link.last, labels.dims
     assert decision is not None
-    tokens, dims = host_of(labels, labels.dims)[..., None], labels.dims
-    if before is not None:
-        start = decision.parents.sparse_dim if decision.sources else None
-        value, dims_before = before
-        value = decision.follow_host(value, dims_before, dims, start)
-        tokens = np.concatenate([np.broadcast_to(value, (*tokens.shape[:-1], value.shape[-1])), tokens], -1)
-    decision.written[source] = tokens, dims
+    start = decision.parents.sparse_dim if decision.sources else None
+    own = host_value(labels._raw, labels.backend)
+
+    def written() -> Written:
+        tokens = (own() if isinstance(own, Value) else own)[..., None]
+        if before is not None:
+            value = decision.follow_host(*before, dims, start)
+            tokens = np.concatenate([np.broadcast_to(value, (*tokens.shape[:-1], value.shape[-1])), tokens], -1)
+        return tokens, dims
+
+    if isinstance(own, Value):  # they come with what else the host looks at before the next choice
+        search.wanted.add(own)
+        decision.want_parents()
+        decision.written[source] = written
+    else:
+        decision.written[source] = written()
 
 
 def allowed_labels(

@@ -7,12 +7,16 @@ fields of the `beams` event, of which `BeamHistory`, the early stop and the resu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.rec.selection import Selection
+
+Written = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 class Decision(Selection):
@@ -22,7 +26,8 @@ class Decision(Selection):
         tokens: The labels, {batch dims, out_dim}.
         scores: Natural log, summed over steps, {batch dims, out_dim}.
         step: Index of the step.
-        written: Of each source the labels so far, {dims, step}, and the dims, if a choice blocks n-grams.
+        written: Of each source the labels so far, {dims, step}, and the dims, if a choice blocks n-grams; or a function that gives
+            them.
     """
 
     def __init__(
@@ -38,7 +43,7 @@ class Decision(Selection):
     ):
         super().__init__(in_dim, out_dim, carried, parents, before=before)
         self.tokens, self.scores, self.step = tokens, scores, step
-        self.written: dict[int, tuple[np.ndarray, tuple[Dim, ...]]] = {}
+        self.written: dict[int, Written | Callable[[], Written]] = {}
         self._carried_scores: Tensor | None = None
 
     def carried_scores(self) -> Tensor:

@@ -20,6 +20,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
+from rfnb.rec.wanted import Value, Wanted, host_value
 from rfnb.search import rank
 from rfnb.search.forced import forced
 from rfnb.search.options import Options
@@ -70,7 +71,10 @@ def rank_unfinished(
     raw = backend.where_raw(ends, float("-inf"), flat.raw)
     going = rank.best_of(Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend), count)
     shape = (*backend.get_shape_tuple_raw(flat.raw)[:-1], num_hypotheses)
-    score = backend.raw_to_numpy(rank.take(flat, backend.broadcast_raw(index, shape)))
+    own = host_value(rank.take(flat, backend.broadcast_raw(index, shape)), backend)
+    if isinstance(own, Value) and isinstance(going.values, Value):
+        Wanted([own, going.values]).bring()
+    score = own() if isinstance(own, Value) else own
     # The rank among all continuations, of which only the best `count` without an end are known: no more are needed.
     better = (going.host[..., None, :] > score[..., None]).sum(-1) + (score[..., None, :] > score[..., None]).sum(-1)
     ended = better < count
@@ -123,6 +127,8 @@ def tell_with_left(loop: Loop, link: Link, flat: Flat, told: Ranked, parts: Part
     assert decision is not None
     count = decision.out_dim.extent
     seen = Seen(options.name, flat, told, parts, link, num_candidates(options.keep_candidates, size))
+    if link.search.keep is not None:
+        seen.want(link.search.wanted)
     left = np.broadcast_to(np.arange(size) >= count, told.host.shape) & (told.host > -np.inf)
     seen.more["left"] = left, "bool"
     loop.call_on_commit(lambda: tell(loop, decision, seen, lambda: (left, (*flat.rest, seen.carried))))

@@ -24,9 +24,10 @@ def ranking(
     shape: Sequence[int],
     count: int,
     num_labels: int,
+    reads: bool,
 ) -> Program:
-    """A function (scores, scores before, mask of what has ended) -> (the best sums and one more, parents, labels, the best sums),
-    without the arguments that there are not.
+    """A function (scores, scores before, mask of what has ended) -> (the best sums, parents, labels, the best sums), without the
+    arguments that there are not.
 
     Args:
         order: Brings the scores into the order {batch dims, hypothesis, label}; None: they are so.
@@ -34,20 +35,22 @@ def ranking(
         stay: The scores of a hypothesis that has ended; None: none has.
         shape: Of the sums, {batch dims, hypothesis * label}.
         count: How many go on.
+        reads: Whether the host looks if some are equal: then the first result has one more. Else of equal sums the first are taken.
     """
     axis = len(shape) - 1
     values = {
         "order": order, "where": backend.where_raw, "reshape": backend.reshape_raw, "add": backend.binary_tensors_fn("add"),
         "top_k": backend.top_k_raw, "part": backend.slice_raw, "divide": backend.binary_fn("floordiv"),
         "remainder": backend.binary_fn("mod"), "stay": stay, "before_shape": before, "shape": tuple(shape), "axis": axis,
-        "count": count, "count_and_next": count + 1, "num_labels": num_labels,
+        "count": count, "count_and_next": count + 1, "num_labels": num_labels, "first_top_k": backend.first_top_k_raw,
+        "is_impossible": backend.unary_fn("is_neg_infinite"),
     }  # fmt: skip
-    code, bound = _code(order is not None, before is not None, stay is not None)
+    code, bound = _code(order is not None, before is not None, stay is not None, reads)
     return Program(code, {name: values[name] for name in bound}, lambda place: "choice")
 
 
-@lru_cache(maxsize=8)
-def _code(ordered: bool, adds: bool, ends: bool) -> tuple[Code, list[str]]:
+@lru_cache(maxsize=16)
+def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[Code, list[str]]:
     """The lines, and what they need."""
     lines: list[Line] = []
     bound: dict[str, None] = {}
@@ -70,8 +73,16 @@ def _code(ordered: bool, adds: bool, ends: bool) -> tuple[Code, list[str]]:
         line("sums", "add", [scores, "added"])
         scores = "sums"
     line("flat", "reshape", [scores], "shape")
-    line("best, index", "top_k", ["flat"], "count_and_next", "True")
-    line("chosen", "part", ["index"], "axis", "0", "count")
+    if reads:
+        line("best, index", "top_k", ["flat"], "count_and_next", "True")
+        line("chosen", "part", ["index"], "axis", "0", "count")
+    else:
+        line("best, index", "first_top_k", ["flat"], "count")
+        line("impossible", "is_impossible", ["best"])
+        lines.append(
+            Line(("chosen",), "where(impossible, 0, index)", frozenset(["impossible", "index"]), True, False, 0)
+        )
+        bound["where"] = None
     line("parents", "divide", ["chosen"], "num_labels")
     line("labels", "remainder", ["chosen"], "num_labels")
     line("total", "part", ["best"], "axis", "0", "count")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ from rfnb.core.errors import value_error
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_text import dims_text
+from rfnb.rec.wanted import Value, Wanted, host_value
+from rfnb.search.score import refuse_above
 from rfnb.search.search_state import first_of
 
 _plans = PlanCache()
@@ -54,7 +56,7 @@ class Ranked:
 
     Attributes:
         scores, index: Raw arrays.
-        host: The scores on the host.
+        values: The scores on the host, or on their way there.
         in_order: Whether they are the best of all, best first.
         distinct: Whether they are known to be numbers above -inf, each better than the next and than all that are cut.
         more: Scores and index of these and further ones, if they were asked for.
@@ -62,10 +64,27 @@ class Ranked:
 
     scores: Any
     index: Any
-    host: np.ndarray
+    values: np.ndarray | Value
     in_order: bool = True
     distinct: bool = False
     more: tuple[Any, Any] | None = None
+
+    @property
+    def host(self) -> np.ndarray:
+        """The scores on the host."""
+        if isinstance(self.values, Value):
+            self.values = self.values()
+        return self.values
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the host can look at the scores without waiting for a GPU."""
+        return not isinstance(self.values, Value)
+
+    @property
+    def count(self) -> int:
+        """The number of those that go on."""
+        return self.values.shape[-1]
 
 
 def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None = None) -> Flat:
@@ -102,6 +121,8 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     backend, raw, axis = flat.backend, flat.raw, len(flat.rest)
     size = backend.get_shape_tuple_raw(raw)[-1]
     found = min(count, size)
+    if not backend.is_on_host_raw(raw):
+        return _best_elsewhere(flat, count, found, min(max(found, num_more), size), num_more)
     more = min(max(found + 1, num_more), size)  # one more tells whether the last one is as good as one that is cut
     best, index = backend.top_k_raw(raw, more, True)
     host = backend.raw_to_numpy(best)
@@ -124,6 +145,19 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     ranked = _filled(flat, best, index, host, count)
     ranked.more = further
     return ranked
+
+
+def _best_elsewhere(flat: Flat, count: int, found: int, more: int, num_more: int) -> Ranked:
+    """`best_of` on a device, which nobody waits for: whether scores are equal is not asked."""
+    backend, axis = flat.backend, len(flat.rest)
+    best, index = further = backend.first_top_k_raw(flat.raw, more)
+    if more > found:
+        best, index = backend.slice_raw(best, axis, 0, found), backend.slice_raw(index, axis, 0, found)
+    if found < count:
+        widths = [(0, 0)] * axis + [(0, count - found)]
+        best, index = backend.pad_raw(best, widths, float("-inf")), backend.pad_raw(index, widths, 0)
+    index = backend.where_raw(backend.unary_fn("is_neg_infinite")(best), 0, index)
+    return Ranked(best, index, Value(best, backend), more=further if num_more else None)
 
 
 def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
@@ -192,20 +226,21 @@ def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
     starts = backend.from_numpy(starts, dtype="int64", device=backend.get_device_raw(flat.raw))
     out = (*shape[:-1], hypotheses * count)
     index = backend.reshape_raw(backend.binary_tensors_fn("add")(ranked.index, starts), out)
-    return Ranked(backend.reshape_raw(ranked.scores, out), index, ranked.host.reshape(out), in_order=False)
+    best = backend.reshape_raw(ranked.scores, out)
+    values = ranked.host.reshape(out) if ranked.is_known else Value(best, backend)
+    return Ranked(best, index, values, in_order=False)
 
 
 def with_last(flat: Flat, ranked: Ranked, index: np.ndarray) -> Ranked:
     """The last slot of each beam gets a continuation that is given."""
     backend = flat.backend
-    count = ranked.host.shape[-1]
-    axis = len(flat.rest)
+    count, axis = ranked.count, len(flat.rest)
     device = backend.get_device_raw(flat.raw)
     own = backend.from_numpy(index[..., None], dtype="int64", device=device)
     scores = take(flat, own)
     join = lambda a, b: backend.concat_raw([backend.slice_raw(a, axis, 0, count - 1), b], axis)  # noqa: E731
     best = join(ranked.scores, scores)
-    return Ranked(best, join(ranked.index, own), backend.raw_to_numpy(best), in_order=False)
+    return Ranked(best, join(ranked.index, own), host_value(best, backend), in_order=False)
 
 
 def take(flat: Flat, index: Any, raw: Any = None) -> Any:
@@ -268,24 +303,65 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
     Raises:
         ValueError: Says in which step, sequence and hypothesis.
     """
-    host = ranked.host
-    if ranked.distinct or not host.size:
+    if not ranked.distinct:
+        _check(ranked.host, flat.rest, total.dims, place, lambda is_bad: _first(is_bad, total, flat.axis))
+
+
+def check_later(
+    wanted: Wanted, flat: Flat, ranked: Ranked, dims: tuple[Dim, ...], given: tuple[Sequence[Dim], str] | None, place: str,
+    *, only_nan: bool = False,
+) -> None:  # fmt: skip
+    """`check_ranked` and `check_log_probs`, when the host looks at something of the step anyway.
+
+    What is bad is found among the best, where it is first: all scores would be kept until then.
+
+    Args:
+        dims: Of the sums that were ranked.
+        given: Dims and dtype of the log probabilities that were added; None: it were other scores.
+        only_nan: Nothing else is looked for.
+    """
+    backend, index = flat.backend, ranked.index
+    rest, in_dim, axis, num_labels = flat.rest, flat.in_dim, flat.axis, flat.num_labels
+
+    def check(host: np.ndarray) -> None:
+        def first(is_bad: Callable[[np.ndarray], np.ndarray]) -> str:
+            place = np.argwhere(is_bad(host))[0]
+            found = dict(zip(rest, map(int, place)))
+            if in_dim is not None:
+                found[in_dim] = int(backend.raw_to_numpy(index)[tuple(place)]) // num_labels
+            return ", ".join(f"{dim.name} {found[dim]}" for dim in dims if dim is not axis)
+
+        if not only_nan:
+            _check(host, rest, dims, place, first)
+        elif np.isnan(host).any():
+            raise _nan_error(dims, first(np.isnan), place)
+        if given is not None and host.size and host.max() > 0:
+            refuse_above(host, rest, *given, place)
+
+    assert isinstance(ranked.values, Value)
+    wanted.check(ranked.values, check)
+
+
+def _check(
+    host: np.ndarray, rest: tuple[Dim, ...], dims: tuple[Dim, ...], place: str,
+    first: Callable[[Callable[[np.ndarray], np.ndarray]], str],
+) -> None:  # fmt: skip
+    if not host.size:
         return
     worst = host.min()  # NaN if there is one among the scores: it is first in every ranking
     if np.isnan(worst):
-        raise nan_error(total, flat.axis, place)
+        raise _nan_error(dims, first(np.isnan), place)
     if host.max() == np.inf:
-        where = _first(np.isposinf, total, flat.axis)
         raise value_error(
             f"{place}: the scores contain +inf.",
-            [("scores", shape_of(total)), ("first", where)],
+            [("scores", dims_text(dims)), ("first", first(np.isposinf))],
             "It beats everything, and the next step would be NaN. A log probability is at most 0.",
         )
     if worst == -np.inf and ((top := host.max(-1)) == -np.inf).any():
-        where = first_of(top == -np.inf, flat.rest)
+        where = first_of(top == -np.inf, rest)
         raise value_error(
             f"{place}: no hypothesis is left.",
-            [("scores", shape_of(total)), ("first", where or "the sequence")],
+            [("scores", dims_text(dims)), ("first", where or "the sequence")],
             "All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:",
             "with rf.record() as trace: ...   # the same search; then rf.show(trace)",
         )
@@ -300,10 +376,13 @@ def _first(is_bad: Callable[[np.ndarray], np.ndarray], total: Tensor, axis: Dim)
 
 def nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
     """The error for scores with NaN."""
-    where = _first(np.isnan, total, axis)
+    return _nan_error(total.dims, _first(np.isnan, total, axis), place)
+
+
+def _nan_error(dims: tuple[Dim, ...], first: str, place: str) -> ValueError:
     return value_error(
         f"{place}: the scores contain NaN.",
-        [("scores", shape_of(total)), ("first", where)],
+        [("scores", dims_text(dims)), ("first", first)],
         "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
     )
 

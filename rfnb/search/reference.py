@@ -15,6 +15,7 @@ from rfnb.ops.random import random_uniform
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
+from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.choose import follow, parts_of, tell_at_end
 from rfnb.search.options import Options
@@ -100,12 +101,14 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tenso
     host = labels + np.arange(size) * axis.extent
     index = flat.backend.from_numpy(host, dtype="int64", device=flat.backend.get_device_raw(flat.raw))
     best = rank.take(flat, index)
-    ranked = Ranked(best, index, flat.backend.raw_to_numpy(best), in_order=False)
-    if np.isnan(ranked.host).any():
+    ranked = Ranked(best, index, host_value(best, flat.backend), in_order=False)
+    if not ranked.is_known:
+        rank.check_later(search.wanted, flat, ranked, total.dims, None, place_of(loop), only_nan=True)
+    elif np.isnan(ranked.host).any():
         raise rank.nan_error(total, axis, place_of(loop))
+    parts = parts_of(flat, total, total, None, own, base, options, has_ended) if search.is_watched() else None
     out = follow(search, link, flat, ranked)
-    if search.is_watched():
-        parts = parts_of(flat, total, total, None, own, base, options, has_ended)
+    if parts is not None:
         tell_at_end(loop, link, flat, ranked, parts, options)
     return out
 

@@ -18,6 +18,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host, take_host
+from rfnb.rec.wanted import Value, Wanted
 from rfnb.search.decision import Decision
 from rfnb.search.rank import Flat, Ranked, best_of_each_row, split_index, take
 from rfnb.search.search_state import Link
@@ -99,24 +100,24 @@ class Seen:
 
     def __init__(self, name: str, flat: Flat, ranked: Ranked, parts: Parts, link: Link, count: int):
         self.name, self.in_order = name, ranked.in_order
-        self.num_kept = ranked.host.shape[-1]
+        self.num_kept = ranked.count
         self.carried = link.dims(self.num_kept)[1]
         self.flat = Flat(None, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend)
         self.token_dims = [dim for _, dim in parts.tokens]
         options = {"length_exponent": link.normalized, "threshold": parts.threshold}
         self.options = {name: value for name, value in options.items() if value is not None}
         self.base, self.ended_before = parts.base, parts.ended
-        self.is_prefix = ranked.in_order and parts.unblocked is None and (
-            ranked.distinct or ranked.host.min(initial=0) > -np.inf
-        )  # fmt: skip
+        usual = ranked.in_order and parts.unblocked is None
+        self.is_prefix = usual and (ranked.distinct or (ranked.is_known and ranked.host.min(initial=0) > -np.inf))
         self.more: dict[str, tuple[np.ndarray, str]] = {}  # further fields over the beam, with their dtype
         backend, axis = flat.backend, len(flat.rest)
         totals = flat.raw if parts.unblocked is None else parts.unblocked
         size = min(count, backend.get_shape_tuple_raw(totals)[-1])
-        self.is_prefix = self.is_prefix and self.num_kept <= size
+        usual, self.is_prefix = usual and self.num_kept <= size, self.is_prefix and self.num_kept <= size
         self.is_kept: Any = None
         self.verdict: Any = None
-        if self.is_prefix and ranked.more is not None:
+        self._on_way: list[Value] | None = None  # what `host` is made of
+        if ranked.more is not None and (self.is_prefix or (usual and not ranked.is_known)):
             scores, index = ranked.more
         else:
             scores, index = backend.top_k_raw(totals, size, True)
@@ -219,22 +220,36 @@ class Seen:
             parts = {name: backend.where_raw(ended, 0.0, raw) for name, raw in parts.items()}
         return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
 
+    def want(self, wanted: Wanted) -> None:
+        """Somebody will look at `host` in every step."""
+        if not self.flat.backend.is_on_host_raw(self.candidates.index):
+            self._on_way = [wanted.add(Value(raw, self.flat.backend)) for raw in self._of_host()]
+
+    def _of_host(self) -> list[Any]:
+        """The raw arrays that `host` is made of."""
+        some = self.candidates if self.kept is None else self.kept
+        before = (self.ended_before, self.base if self.flat.in_dim is not None else None)
+        raws = [over_hypotheses(value, self.flat) for value in before if value is not None]
+        return [some.index, some.scores, some.log_prob, *some.fused.values(), *raws]
+
     def host(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, np.ndarray]:
         """The scores of the hypotheses that are kept, and what they are made of, as host arrays [batch, beam]."""
-        flat, numpy = self.flat, self.flat.backend.raw_to_numpy
+        flat, backend = self.flat, self.flat.backend
         rows = math.prod(dim.extent for dim in flat.rest)
-        some = self.candidates if self.kept is None else self.kept
-        own = lambda raw: numpy(raw).reshape(rows, -1)[:, : self.num_kept]  # noqa: E731
+        on_way = self._on_way
+        arrays = backend.raws_to_numpy(self._of_host()) if on_way is None else [value() for value in on_way]
+        given = iter(arrays)
+        own = lambda: next(given).reshape(rows, -1)[:, : self.num_kept]  # noqa: E731
         carried = (*flat.rest, self.carried)
-        parents = own(some.index) // flat.num_labels
-        of_parents = lambda value: take_host(numpy(over_hypotheses(value, flat)).reshape(rows, -1), parents, 1)  # noqa: E731
-        parts = {"log_probs": own(some.log_prob), **{f"part:{name}": own(raw) for name, raw in some.fused.items()}}
+        parents, scores = own() // flat.num_labels, own()
+        of_parents = lambda: take_host(next(given).reshape(rows, -1), parents, 1)  # noqa: E731
+        fused = (self.candidates if self.kept is None else self.kept).fused
+        parts = {name: own() for name in ("log_probs", *(f"part:{name}" for name in fused))}
         if self.ended_before is not None:
-            before = of_parents(self.ended_before)
+            before = of_parents()
             parts = {name: np.where(before, 0, array) for name, array in parts.items()}
-        scores = own(some.scores)
         host = _ended_in(ended, ended_dims, carried)
-        base = np.zeros_like(scores) if self.base is None or flat.in_dim is None else of_parents(self.base)
+        base = np.zeros_like(scores) if self.base is None or flat.in_dim is None else of_parents()
         return {"scores": scores, "parents": parents, "ended": host.reshape(rows, -1), "base": base, **parts}
 
     def num_bytes(self) -> int:
@@ -282,7 +297,7 @@ def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> An
 def _kept_first(flat: Flat, scores: Any, index: Any, kept: Any, ranked: Ranked) -> tuple[Any, Any, Any]:
     """Kept ones, in the order of the beam, then the best others."""
     backend, axis = flat.backend, len(flat.rest)
-    count = max(backend.get_shape_tuple_raw(index)[-1] - ranked.host.shape[-1], 0)
+    count = max(backend.get_shape_tuple_raw(index)[-1] - ranked.count, 0)
     others = backend.where_raw(kept, float("-inf"), scores)
     best, place = backend.top_k_raw(others, count, True) if count else (backend.slice_raw(others, axis, 0, 0), None)
     more = backend.slice_raw(index, axis, 0, 0) if place is None else take(flat, place, index)

@@ -14,7 +14,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import math, reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.softmax import log_softmax
@@ -69,15 +69,21 @@ def check_log_probs(
     if not host.size:
         return
     highest = host.item(host.argmax())  # in a third of the time of max()
-    if not highest > 0:  # so it is for NaN, of which others tell
-        return
-    above = _ABOVE.get(scores.dtype, 1e-3)
-    if highest > above:
+    if highest > 0:  # so it is not for NaN, of which others tell
+        refuse_above(host, dims, scores.dims, scores.dtype, place(), what)
+
+
+def refuse_above(
+    host: np.ndarray, dims: Sequence[Dim], scores: Sequence[Dim], dtype: str, place: str, what: str = "rf.choice"
+) -> None:
+    """The same for sums of which some are above 0, if it is more than rounding. Of the scores, dims and dtype are given."""
+    above = _ABOVE.get(dtype, 1e-3)
+    if host.max() > above:
         first = np.argwhere(host > above)[0]
         where_ = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, first)) or "the only sequence"
         raise value_error(
-            f"{place()}: a score above 0.",
-            [("scores", shape_of(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
+            f"{place}: a score above 0.",
+            [("scores", dims_text(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
             "A log probability is 0 at most, and so is a sum of them; a bonus is fusion={name: (scores, scale)}.\n"
             "Say what the scores are:",
             f'{what}(..., input_type="prob")        # probabilities\n'

@@ -18,6 +18,7 @@ from rfnb.ops.const import zeros_like
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.rec.selections import Selections
+from rfnb.rec.wanted import Wanted
 from rfnb.search.decision import Decision
 from rfnb.trace.probe import Later, listening
 
@@ -99,6 +100,11 @@ class Search:
         """The last decision; None before the first choice."""
         return cast("Decision | None", self._selections.last)
 
+    @property
+    def wanted(self) -> Wanted:
+        """The values of the loop that the host will look at."""
+        return self._selections.wanted
+
     def is_watched(self) -> bool:
         """Whether somebody wants all that is known of a choice."""
         return self.keep is not None or listening("beams")
@@ -129,6 +135,7 @@ class Search:
         out_dim, carried = link.dims(tokens.dims[-1].extent)
         now, step = self._selections.now, len(self._selections.steps)
         decision = Decision(in_dim, out_dim, carried, parents, tokens, scores, now, step)
+        decision.wanted = self._selections.wanted
         link.last = decision
         self._selections.select(decision)
         return decision
@@ -160,7 +167,8 @@ class Search:
         last = link.last
         if last is None or source not in last.written:
             return None
-        value, dims = last.written[source]
+        found = last.written[source]
+        value, dims = last.written[source] = found if isinstance(found, tuple) else found()
         beam: Dim = last.out_dim
         for one in self._selections.steps[last.step :]:
             if one is None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, with_raw
 from rfnb.trace.beam_labels import combine_sources
 
 FIELDS = ("tokens", "parents", "scores", "ended")
@@ -109,6 +109,22 @@ class BeamDims:
     def _is_beam(self, dim: Dim) -> bool:
         # Between its choice and its end, a step has a beam dim of its own.
         return dim in self.beams or (is_beam(dim) and dim not in self.batch)
+
+
+def on_host(values: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The values of events with all their Tensors on the host, where a GPU is waited for once."""
+    found = {
+        id(x): x for fields in values for x in fields.values() if isinstance(x, Tensor) and x.raw_tensor is not None
+    }
+    away = [x for x in found.values() if not x.backend.is_on_host_raw(x.raw_tensor)]
+    if not away:
+        return values
+    here: dict[int, Tensor] = {}
+    for backend in dict.fromkeys(x.backend for x in away):
+        own = [x for x in away if x.backend is backend]
+        for x, array in zip(own, backend.raws_to_numpy([x.raw_tensor for x in own]), strict=True):
+            here[id(x)] = with_raw(x.__dict__, backend.from_numpy(array, dtype=x.dtype, device="cpu"))
+    return [{name: here.get(id(x), x) for name, x in fields.items()} for fields in values]
 
 
 def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarray]:

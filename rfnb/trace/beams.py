@@ -21,7 +21,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
 from rfnb.trace.beam_analysis import Fate, Verdict
 from rfnb.trace.beam_diagnosis import Diagnosis
-from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields
+from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields, on_host
 from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
 from rfnb.trace.beam_smaller import SmallerBeam
 from rfnb.trace.probe import Later
@@ -147,7 +147,7 @@ class BeamHistory:
         each = [labels_of(fields) for fields in values] if len(sparse) > 1 else None
         last = values[-1] if values else {}
         return cls(
-            [host_fields(fields, dims) for fields in values] if steps is None else steps,
+            [host_fields(fields, dims) for fields in on_host(values)] if steps is None else steps,
             labels_of(values[0]) if values else None,
             dims=dims,
             step_labels=each,
