@@ -110,7 +110,18 @@ def machine(device: str) -> dict[str, Any]:
 
 def run(part: Part, options: argparse.Namespace, seconds: float) -> tuple[str, str]:
     """ "passed", "failed" or "out of time", and the last line that was printed."""
-    command = [sys.executable, "-u", "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=short", *part.paths]
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--continue-on-collection-errors",
+        "-v",
+        "--tb=short",
+        *part.paths,
+    ]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     if part.is_bench:
         command += [

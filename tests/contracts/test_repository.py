@@ -98,3 +98,18 @@ def test_shipped_data_has_a_licence_or_card_beside_it():
         )
     ]
     assert lacking == []
+
+
+def test_what_tests_import_from_each_other_has_names_of_its_own():
+    """`tests`, `tests/laws` and `bench` are looked through for a module; of two of one name one is never found, and of a folder that tests
+    import from and a module it is the folder."""
+    places = [ROOT / "tests", ROOT / "tests/laws", ROOT / "bench"]
+    modules = [
+        path.stem for place in places for path in place.glob("*.py") if not path.name.startswith(("test_", "conftest"))
+    ]
+    texts = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    folders = set(re.findall(r"^(?:from|import) (\w+)\.\w", texts, re.MULTILINE)) & {
+        x.name for x in (ROOT / "tests").iterdir()
+    }
+    assert "devices" in folders
+    assert sorted({name for name in modules if modules.count(name) > 1 or name in folders}) == []

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import simulated
 import torch
+
+pytest.importorskip("nbclient", reason="notebooks are run by nbclient")
+pytest.importorskip("ipykernel", reason="notebooks are run in a kernel")
 from notebooks.runner import execute
 
 from notebooks import test_tour_notebook as tour

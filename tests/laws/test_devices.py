@@ -1,8 +1,8 @@
-"""The law of devices, for every public op and layer; see `devices.py`. A list names those that cannot do without a read of values."""
+"""The law of devices, for every public op and layer; see `on_device.py`. A list names those that cannot do without a read of values."""
 
 import pytest
 import torch
-from devices import check_same_values, second_call
+from on_device import check_same_values, second_call
 from simulated import NAME, watched
 from table import CASES, read_entries
 from world import hard_worlds
