@@ -6,11 +6,14 @@ What can be padded is padded by torch's own functions, so gradients go through. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from torch.utils import dlpack
+
+from rfnb.backends import torch_transfer
 
 
 class Plain(NamedTuple):
@@ -111,10 +114,26 @@ def without_values(value: Any) -> tuple[str, str] | None:
 
 def on_host(raw: torch.Tensor) -> Any:
     """The values as a NumPy array; dtypes that NumPy has not (bfloat16, float8) as float32. Waits for a GPU."""
-    raw = raw.detach()
-    if raw.is_floating_point() and raw.dtype not in (torch.float16, torch.float32, torch.float64):
-        raw = raw.float()
-    return raw.cpu().resolve_conj().resolve_neg().numpy()
+    return _of_numpy(raw.detach()).cpu().resolve_conj().resolve_neg().numpy()
+
+
+def _of_numpy(raw: torch.Tensor) -> torch.Tensor:
+    """The tensor with a dtype that NumPy has."""
+    known = (torch.float16, torch.float32, torch.float64)
+    return raw.float() if raw.is_floating_point() and raw.dtype not in known else raw
+
+
+def together(values: Sequence[Any]) -> list[Any]:
+    """The same values; tensors of a device as NumPy arrays, in one copy."""
+    out = list(values)
+    places = [place for place, value in enumerate(out) if isinstance(value, torch.Tensor) and not value.is_cpu]
+    places = [
+        place for place in places if not (refusal(out[place]) or without_values(out[place]) or knows_axes(out[place]))
+    ]
+    raws = [_of_numpy(out[place].detach()).resolve_conj().resolve_neg() for place in places]
+    for place, array in zip(places, torch_transfer.on_host(raws), strict=True):
+        out[place] = array
+    return out
 
 
 def from_dlpack(value: Any) -> torch.Tensor | None:

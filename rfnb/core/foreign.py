@@ -7,7 +7,7 @@ xarray, or nested lists of numbers. No library is imported that is not there alr
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -128,7 +128,8 @@ def host_array(value: Any, where: str) -> np.ndarray:
             "What is under a mask is no value. Say what is there:",
             "x.filled(numpy.nan)    # or mask=~numpy.ma.getmaskarray(x) of rf.viz.attention",
         )
-    leaves = _with_host_leaves(value, where)
+    tensors = _tensors_in(value)
+    leaves = _with_host_leaves(value, iter(together(tensors)), where) if tensors else value
     try:
         array = np.asarray(leaves)
     except (ValueError, TypeError):  # lists of different lengths; an array on a GPU that does not move by itself
@@ -151,11 +152,27 @@ def host_array(value: Any, where: str) -> np.ndarray:
     return array
 
 
-def _with_host_leaves(value: Any, where: str) -> Any:
-    """Nested lists whose numbers may be tensors without axes."""
+def together(values: Sequence[Any]) -> list[Any]:
+    """The same values; tensors of torch on a device as NumPy arrays, all in one copy: each copy waits for the device."""
+    if "torch" not in sys.modules:
+        return list(values)
+    from rfnb.backends import torch_packed
+
+    return torch_packed.together(values)
+
+
+def _tensors_in(value: Any) -> list[Any]:
+    """The tensors of torch in nested lists, e.g. those without axes that are its numbers."""
     if isinstance(value, (list, tuple)):
-        return [_with_host_leaves(item, where) for item in value]
-    return value if _torch(value) is None else host_array(value, where)
+        return [tensor for item in value for tensor in _tensors_in(item)]
+    return [] if _torch(value) is None else [value]
+
+
+def _with_host_leaves(value: Any, tensors: Iterator[Any], where: str) -> Any:
+    """Nested lists with these instead."""
+    if isinstance(value, (list, tuple)):
+        return [_with_host_leaves(item, tensors, where) for item in value]
+    return value if _torch(value) is None else host_array(next(tensors), where)
 
 
 def _torch(value: Any) -> Any:

@@ -104,4 +104,9 @@ def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
     if device is None or x.device == device:
         return x
     raw = x.backend.to_device_raw(x._raw, device)
-    return x if raw is x._raw else x._like(raw, x.dims)  # "cuda" is the one that torch works on now: it may be there
+    if raw is x._raw:  # "cuda" is the one that torch works on now: it may be there
+        return x
+    out = x._like(raw, x.dims)
+    if x._roles is not None:
+        out._roles = x._roles
+    return out

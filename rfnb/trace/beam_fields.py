@@ -12,8 +12,10 @@ import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor, with_raw
+from rfnb.core.foreign import host_array
+from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_labels import combine_sources
+from rfnb.trace.on_host import on_host
 
 FIELDS = ("tokens", "parents", "scores", "ended")
 CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
@@ -85,7 +87,7 @@ class BeamDims:
     def pick(self, value: Any, seq: int, slot: int) -> np.ndarray:
         """The entry of one sequence and slot of a Tensor, or of an array [batch, beam, ...]."""
         if not isinstance(value, Tensor):
-            array = np.asarray(value)[seq]
+            array = host_array(value, "BeamHistory.along")[seq]
             return array[0 if array.shape[0] == 1 else slot]
         array = self.host(value)
         array = array[seq if any(dim in self.batch for dim in value.dims) else 0]
@@ -111,26 +113,22 @@ class BeamDims:
         return dim in self.beams or (is_beam(dim) and dim not in self.batch)
 
 
-def on_host(values: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The values of events with all their Tensors on the host, where a GPU is waited for once."""
-    found = {
-        id(x): x for fields in values for x in fields.values() if isinstance(x, Tensor) and x.raw_tensor is not None
-    }
-    away = [x for x in found.values() if not x.backend.is_on_host_raw(x.raw_tensor)]
-    if not away:
-        return values
-    here: dict[int, Tensor] = {}
-    for backend in dict.fromkeys(x.backend for x in away):
-        own = [x for x in away if x.backend is backend]
-        for x, array in zip(own, backend.raws_to_numpy([x.raw_tensor for x in own]), strict=True):
-            here[id(x)] = with_raw(x.__dict__, backend.from_numpy(array, dtype=x.dtype, device="cpu"))
-    return [{name: here.get(id(x), x) for name, x in fields.items()} for fields in values]
+def host_fields(steps: Sequence[Mapping[str, Any]], dims: BeamDims) -> list[dict[str, np.ndarray]]:
+    """The fields of each step as arrays."""
+    names = [(step, name) for step, fields in enumerate(steps) for name in _names_in(fields)]
+    values = on_host([steps[step][name] for step, name in names])
+    out: list[dict[str, np.ndarray]] = [{} for _ in steps]
+    for (step, name), value in zip(names, values, strict=True):
+        out[step][name] = dims.host(value)
+    return [_completed(arrays, fields) for arrays, fields in zip(out, steps, strict=True)]
 
 
-def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarray]:
-    """The fields of one step as arrays."""
+def _names_in(fields: Mapping[str, Any]) -> list[str]:
     further = [name for name in fields if name in FURTHER or name.startswith(_FURTHER)]
-    arrays = {name: dims.host(fields[name]) for name in (*FIELDS, *CANDIDATES, *further) if name in fields}
+    return [name for name in (*FIELDS, *CANDIDATES, *further) if name in fields]
+
+
+def _completed(arrays: dict[str, np.ndarray], fields: Mapping[str, Any]) -> dict[str, np.ndarray]:
     for name in NEXT:
         if name in arrays and arrays[name].ndim == 2:
             arrays[name] = arrays[name][:, None]

@@ -21,9 +21,10 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
 from rfnb.trace.beam_analysis import Fate, Verdict
 from rfnb.trace.beam_diagnosis import Diagnosis
-from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields, on_host
+from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields
 from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
 from rfnb.trace.beam_smaller import SmallerBeam
+from rfnb.trace.on_host import on_host
 from rfnb.trace.probe import Later
 
 
@@ -147,7 +148,7 @@ class BeamHistory:
         each = [labels_of(fields) for fields in values] if len(sparse) > 1 else None
         last = values[-1] if values else {}
         return cls(
-            [host_fields(fields, dims) for fields in on_host(values)] if steps is None else steps,
+            host_fields(values, dims) if steps is None else steps,
             labels_of(values[0]) if values else None,
             dims=dims,
             step_labels=each,
@@ -366,6 +367,7 @@ class BeamHistory:
                 "The slots of a step mean something only in that step, so there is one value per step.",
                 "history.along(trace.attention.steps(path), seq, k)",
             )
+        values = on_host(values)
         path = self._until_end(seq, k, step)
         if len(values) <= max((self.loop_steps[index] for index, _ in path), default=-1):
             raise value_error(
@@ -386,7 +388,7 @@ class BeamHistory:
     def in_slots(self, values: Sequence[Tensor | None]) -> list[np.ndarray | None]:
         """The values of all slots, of which `along` gives those of one hypothesis: for each Tensor an array {batch, slot, ...}, with
         one slot where it holds for all; None for None."""
-        return [None if value is None else self._dims.all_slots(value, self.num_seqs) for value in values]
+        return [None if value is None else self._dims.all_slots(value, self.num_seqs) for value in on_host(values)]
 
     @property
     def batch(self) -> tuple[Dim, ...]:

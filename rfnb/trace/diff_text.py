@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.trace.diff_searches import REAL, SearchDiff, SequenceDiff, StepOfSearch
-from rfnb.trace.event import Event
+from rfnb.trace.event import Event, named_tensors
 
 if TYPE_CHECKING:
     from rfnb.trace.diff import Diff
     from rfnb.trace.diff_rows import Row
+    from rfnb.trace.trace import Trace
 
 _MOST_PATHS, _MOST_SEQS, _MOST_LABELS, _LONGEST = 20, 8, 12, 120
 
@@ -236,13 +237,23 @@ def edited(labels_a: Sequence[str], labels_b: Sequence[str], edits: str | None) 
 
 
 def _heading(diff: Diff) -> str:
-    a, b = (f"{name} ({len(trace)} events)" for name, trace in zip(diff.names, (diff.a, diff.b)))
+    where = [_devices_in(trace) for trace in (diff.a, diff.b)]
+    there = [f" on {names}" if names and where[0] != where[1] else "" for names in where]
+    sizes = (len(diff.a), len(diff.b))
+    a, b = (f"{name} ({size} events{on})" for name, size, on in zip(diff.names, sizes, there, strict=True))
     seqs = (
         ""
         if None in diff.seqs
         else f", sequence {diff.seqs[0]} of {diff.names[0]} with {diff.seqs[1]} of {diff.names[1]}"
     )
     return f"{a} and {b}{seqs}. A difference is more than {diff.tolerance.text()}."
+
+
+def _devices_in(trace: Trace) -> str:
+    """The devices that recorded values are on: the CPU, as of a file, or others, beside which lengths are on the CPU."""
+    found = (x.device for event in trace.events for _, x in named_tensors(event.values.items()))
+    names = dict.fromkeys(device for device in found if device is not None)
+    return ", ".join(name for name in names if name != "cpu" or len(names) == 1)
 
 
 def _same(diff: Diff) -> str:

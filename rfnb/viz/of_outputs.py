@@ -14,6 +14,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
+from rfnb.trace.on_host import on_host
 from rfnb.trace.stack import stack
 from rfnb.viz.axes import RowsOver
 from rfnb.viz.distribution.spec import spec as distribution_spec
@@ -138,7 +139,7 @@ def _along(followed: Followed, run: list[Any], estimated_type: str, title: str, 
     }
     reference = None
     if given:
-        steps = [given.get(step) for step in range(len(followed.steps))]
+        steps = on_host([given.get(step) for step in range(len(followed.steps))])
         rows = replace(followed, steps=steps, inner=()).rows()
         reference = np.full(array.shape[:2], -1, np.int64)
         for seq, row in enumerate(rows):

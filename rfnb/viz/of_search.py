@@ -17,6 +17,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beams import BeamHistory
+from rfnb.trace.on_host import on_host
 from rfnb.viz.hypotheses import MOST_LIVE, in_slots
 
 
@@ -81,9 +82,10 @@ class Followed:
         if search is None:
             return None
         history = search.history
-        given = [(event, event.values[name]) for event in events if event.entry in search.choices]
+        chosen = [event for event in events if event.entry in search.choices]
         if not any(history.slot_dims(event.values[name]) for event in events):  # those of a step that goes on count too
             return None
+        given = list(zip(chosen, on_host([event.values[name] for event in chosen]), strict=True))
         telling = [(event, one) for event, one in given if history.slot_dims(one)]
         sides = {_is_before(event, one, search) for event, one in telling or given}
         side = sides.pop()

@@ -19,6 +19,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_labels import Combined
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.match import kind_filter, path_filter
+from rfnb.trace.on_host import all_on_host, on_host
 from rfnb.trace.stack import loop_dim_of, runs_of
 from rfnb.viz.attention.layers import joined_layers, layers_of, pattern_of
 from rfnb.viz.attention.long import is_long, long_spec
@@ -251,7 +252,7 @@ class _Page:
         long = long_of(run.events[0].values)
         if long is not None:
             return self._long(run, own, long)
-        weights = self.trace.attention[run.path, run.number]
+        (weights,) = on_host([self.trace.attention[run.path, run.number]])
         search = search_of(run.events, self.searches)
         cross = ", cross-attention" if run.events[0].values.get("cross") else ""
         title = f"Attention: {run.path or 'attention'}{cross}"
@@ -349,6 +350,7 @@ class _Page:
             for name, value in tracks.items()
             if isinstance(value, Tensor) and _has(value, step) and _is_float(value)
         }
+        shown = all_on_host(shown)
         # One track may lack the batch (a counter): it holds for all, and says nothing about one.
         most = max((len(Named.of(value).seq_axes([])) for value in shown.values()), default=0)
         shown = {name: value for name, value in shown.items() if len(Named.of(value).seq_axes([])) == most}

@@ -13,7 +13,7 @@ from rfnb import Dim
 BATCH, VOCAB, MODEL = Dim(3, name="batch"), Dim(7, name="vocab"), Dim(4, name="model")
 TIME = rf.ragged_dim([5, 2, 3], over=BATCH, name="time")
 FRAME = Dim(2, name="frame")
-IDS = np.random.default_rng(3).integers(0, 7, (3, 5)).astype("int64")
+IDS = np.random.default_rng(3).integers(0, 7, (3, 5)).astype("int64") * (np.arange(5) < [[5], [2], [3]])
 
 
 def with_numbers(model: rf.Module) -> Any:
@@ -141,6 +141,29 @@ def choices(face: str) -> Callable[[], Any]:
     return call
 
 
+def attending_search() -> Callable[[], Any]:
+    """A search that attends to frames in each step, and carries a state."""
+    table, x, embedding = scores_of(), frames(), with_numbers(rf.Embedding(VOCAB, MODEL))
+
+    def call() -> Any:
+        loop = rf.Loop(max_seq_len=4, name="search")
+        loop.state.label = rf.zeros([BATCH], dtype="int64", sparse_dim=VOCAB)
+        loop.state.h = rf.zeros([BATCH, MODEL])
+        for _ in loop:
+            query = embedding(loop.state.label) + loop.state.h
+            seen = rf.dot_attention(query, x, x, key_dim=MODEL, axis=TIME)
+            loop.state.h = rf.tanh(seen)
+            at = rf.set_sparse_dim(loop.state.label, table.dims[0])
+            scores = rf.gather(table, indices=at, axis=table.dims[0]) + rf.reduce_sum(seen, axis=MODEL) * 0.0
+            label = rf.choice(scores, axis=VOCAB, beam_size=3, end_label=0)
+            loop.state.label = label
+            loop.end(label == 0, include_eos=True)
+            out = loop.stack(label)
+        return rf.decide(out)
+
+    return call
+
+
 PROGRAMS: dict[str, Callable[[], Callable[[], Any]]] = {
     "encoder": encoder,
     "decoder": decoder,
@@ -150,4 +173,5 @@ PROGRAMS: dict[str, Callable[[], Callable[[], Any]]] = {
     "beam_search": beam_search,
     "choice for": lambda: choices("for"),
     "choice with": lambda: choices("with"),
+    "attending search": attending_search,
 }

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import shape_error, type_error, value_error
-from rfnb.core.foreign import is_array
+from rfnb.core.foreign import is_array, together
 from rfnb.viz.spec import Spec, host
 
 _EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
@@ -176,7 +176,8 @@ def _numbers(label: str, values: Any) -> np.ndarray:
     try:
         if hasattr(values, "shape") or hasattr(values, "raw_tensor"):
             return np.array(host(values), dtype=np.float64).reshape(-1)
-        return np.array([math.nan if value is None else float(host(value)) for value in values], dtype=np.float64)
+        raws = together([value.raw_tensor if hasattr(value, "raw_tensor") else value for value in values])
+        return np.array([math.nan if value is None else float(host(value)) for value in raws], dtype=np.float64)
     except (TypeError, ValueError):
         wrong = next((value for value in values if not isinstance(value, (int, float, type(None)))), values)
         raise _no_numbers(label, wrong) from None
