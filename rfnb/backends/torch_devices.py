@@ -8,7 +8,7 @@ import torch
 
 _MISSING = re.compile(
     r"not compiled with \w+ enabled|not linked with support for|No CUDA GPUs|no NVIDIA driver|driver on your system is too old"
-    r"|device type at start of device string|Invalid device string|invalid device ordinal|backend is not available",
+    r"|device type at start of device string|Invalid device string|invalid device ordinal|must not be empty|backend is not available",
     re.IGNORECASE,
 )
 
@@ -21,12 +21,25 @@ def refuse_device(error: Exception, device: object) -> None:
     """
     if not _MISSING.search(str(error)):
         return
-    there = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
-    there += ["mps"] if torch.backends.mps.is_available() else []
+    there = _accelerators()
     made_for = (
         f"{torch.__version__} (built {f'for CUDA {torch.version.cuda}' if torch.version.cuda else 'without CUDA'})"
     )
+    rule, name = "Everything works on the CPU as well; only large models are slow there.", "cpu"
+    if there:
+        rule, name = "A device has the name that torch has for it:", there[0]
     raise RuntimeError(
-        f'torch: there is no device "{device}" here.\n  device  {device}\n  there   {", ".join(there)}\n  torch   {made_for}\n'
-        'Everything works on the CPU as well; only large models are slow there.\n    rf.set_default_device("cpu")'
+        f'torch: there is no device "{device}" here.\n  device  {device}\n  there   {", ".join(["cpu", *there])}\n'
+        f'  torch   {made_for}\n{rule}\n    rf.set_default_device("{name}")'
     ) from error
+
+
+def _accelerators() -> list[str]:
+    """The names of the devices there are besides the CPU."""
+    if not torch.accelerator.is_available():
+        return []
+    kind = torch.accelerator.current_accelerator()
+    assert kind is not None
+    return (
+        ["mps"] if kind.type == "mps" else [f"{kind.type}:{index}" for index in range(torch.accelerator.device_count())]
+    )

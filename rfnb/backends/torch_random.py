@@ -46,7 +46,11 @@ def _truncated_normal(shape: Sequence[int], device: str | None, low: float, high
 
 def generator(device: str | None, *, seed: int | None = None, state: bytes | None = None) -> Any:
     """See `Backend.generator_raw`."""
-    out = torch.Generator(device or "cpu")
+    try:
+        out = torch.Generator(device or "cpu")
+    except Exception as error:
+        refuse_device(error, device)
+        raise
     if seed is not None:
         out.manual_seed(seed)
     if state is not None:

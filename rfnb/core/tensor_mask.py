@@ -52,7 +52,16 @@ def copy_masked(
         dim = self.dims[self._index(item, "copy_masked")]
         if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
             mask = raw_mask_for(self, dim)
-            raw = self.backend.where_raw(mask, raw, value)
+            try:
+                raw = self.backend.where_raw(mask, raw, value)
+            except RuntimeError:
+                from rfnb.core.two_devices import on_two_devices  # Tensor has this as method
+
+                operands: Any = [("x", self), *([("mask_value", mask_value)] if hasattr(mask_value, "dims") else [])]
+                error = on_two_devices("copy_masked", operands, numbers=True)
+                if error is None:
+                    raise
+                raise error from None
     out = self._like(raw, self.dims)
     if dims is None and isinstance(value, (int, float)) and abs(value) <= _USUAL:
         # Else what is put there would be masked by the next product, while gradients are tracked.

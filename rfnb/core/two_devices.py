@@ -101,7 +101,7 @@ def copies(operands: Iterable[Operand], target: str, *, numbers: bool = False) -
 def operands_in(label: str, value: Any) -> list[Operand]:
     """The Tensors in a value, also those in dicts, lists and tuples, called as code would."""
     if isinstance(value, Tensor):
-        return [] if value._raw is None else [(label, value)]
+        return [] if value.device is None else [(label, value)]  # a value of a recorded step shows no array
     if isinstance(value, dict):
         named = [
             (f".{key}" if str(key).isidentifier() and hasattr(value, key) else f"[{key!r}]", item)

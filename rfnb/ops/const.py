@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.device_names import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.fill import plain_number
@@ -16,7 +17,12 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
-from rfnb.ops.default import copy_to_device, get_default_device, get_default_float_dtype, get_default_int_dtype
+from rfnb.ops.default import (
+    copy_to_device,
+    device_of_new,
+    get_default_float_dtype,
+    get_default_int_dtype,
+)
 from rfnb.ops.operands import not_a_tensor
 
 
@@ -44,7 +50,7 @@ def full(
     fill_value = plain_number(fill_value)
     if dtype is None:
         dtype = _dtype_of(fill_value)
-    raw = registry.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device or get_default_device())
+    raw = registry.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device_of_new(device))
     return _with(new_tensor(raw, dims), sparse_dim, feature_dim)
 
 
@@ -166,7 +172,7 @@ def convert_to_tensor(
         out = value
         if dtype is not None and out.dtype != dtype:
             out = out._like(out.backend.cast_raw(out._raw, dtype), out.dims)
-        return copy_to_device(out, device) if device else out
+        return out if device is None else copy_to_device(out, device)
     backend = registry.selected()
     if not isinstance(value, backend.RawTensorType):
         array = _as_array(value)
@@ -179,14 +185,12 @@ def convert_to_tensor(
             )
         if keep_scalar_on_cpu and array.ndim == 0:
             device = "cpu"
-        value = backend.from_numpy(
-            array, dtype=dtype or _dtype_of_array(value, array), device=device or get_default_device()
-        )
+        value = backend.from_numpy(array, dtype=dtype or _dtype_of_array(value, array), device=device_of_new(device))
     else:
         if dtype is not None and backend.get_dtype_name_raw(value) != dtype:
             value = backend.cast_raw(value, dtype)
         if device is not None:
-            value = backend.to_device_raw(value, device)
+            value = backend.to_device_raw(value, device_name(device))
     if dims is None:
         dims = [Dim(length, name=f"axis{axis}") for axis, length in enumerate(backend.get_shape_tuple_raw(value))]
     return Tensor(name, tuple(dims), sparse_dim=sparse_dim, feature_dim=feature_dim, raw_tensor=value)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from rfnb.core.device_names import device_name
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -26,9 +27,23 @@ def get_default_device() -> str | None:
 
 
 def set_default_device(device: str | None) -> None:
-    """Make new tensors on `device`, e.g. "cuda"."""
+    """Make new tensors on `device`, e.g. "cuda"; a torch.device stands for its name.
+
+    Raises:
+        TypeError: For something else.
+    """
+    device = None if device is None else device_name(device)
     _set[0] = True
     _device.set(device)
+
+
+def device_of_new(device: str | None) -> str | None:
+    """The device of a new tensor: the one that is asked for, else the default device.
+
+    Raises:
+        TypeError: For something that is no device.
+    """
+    return get_default_device() if device is None else device_name(device)
 
 
 @contextmanager
@@ -100,7 +115,7 @@ def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
     """x on `device` (default: the default device); x itself if it is there or there is no such device."""
     if not isinstance(x, Tensor):
         raise not_a_tensor("copy_to_device", x)
-    device = device or get_default_device()
+    device = device_of_new(device)
     if device is None or x.device == device:
         return x
     raw = x.backend.to_device_raw(x._raw, device)

@@ -14,7 +14,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import no_dim, shape_of
 from rfnb.ops import math
-from rfnb.ops.default import get_default_device
+from rfnb.ops.default import device_of_new
 from rfnb.ops.operands import need_tensors, not_a_tensor
 from rfnb.ops.out_dim import dim_and_lengths
 
@@ -25,9 +25,7 @@ def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = N
     dtype = dtype or "int32"
     if not isinstance(dim, Dim):
         raise no_dim("range_over_dim", dim)
-    out = new_tensor(
-        registry.selected().arange_raw(dim.extent, dtype=dtype, device=device or get_default_device()), (dim,)
-    )
+    out = new_tensor(registry.selected().arange_raw(dim.extent, dtype=dtype, device=device_of_new(device)), (dim,))
     if dtype.startswith(("int", "uint")):
         out.sparse_dim = dim
     return out
@@ -42,12 +40,10 @@ def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Te
         if dim.need_masking():
             order = [other for other in dims if other is dim or other in dim.length_dims]
             order = [other for other in dim.length_dims if other not in order] + order
-            one = dim.get_mask(order, device or get_default_device())
+            one = dim.get_mask(order, device_of_new(device))
             mask = one if mask is None else math.combine_bc(mask, "logical_and", one)
     if mask is None:
-        return new_tensor(
-            registry.selected().full_raw((), True, dtype="bool", device=device or get_default_device()), ()
-        )
+        return new_tensor(registry.selected().full_raw((), True, dtype="bool", device=device_of_new(device)), ())
     return mask
 
 
@@ -109,7 +105,7 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_sca
     """
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
     raw = registry.selected().from_numpy(
-        np.clip(lengths - 1, 0, max(dim.extent - 1, 0)), dtype="int32", device=device or get_default_device()
+        np.clip(lengths - 1, 0, max(dim.extent - 1, 0)), dtype="int32", device=device_of_new(device)
     )
     out = new_tensor(raw, dim.length_dims)
     out.sparse_dim = dim

@@ -16,7 +16,12 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.cast import cast
-from rfnb.ops.default import get_default_array_index_dtype, get_default_device, get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import (
+    device_of_new,
+    get_default_array_index_dtype,
+    get_default_float_dtype,
+    is_float_dtype,
+)
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import clip_by_value, combine, floor
 from rfnb.ops.random_state import generator_for, update_state
@@ -211,7 +216,7 @@ class _Draw:
         self.dims = check_unique(dims_of(what, dims), what)
         self.backend = registry.selected() if out is None else out.backend
         self.dtype = dtype or (get_default_float_dtype() if out is None else out.dtype)
-        self.device = device or get_default_device() if out is None else out.device
+        self.device = device_of_new(device) if out is None else out.device
         self.size = numbers.prod(full_shape(self.dims))
         if out is not None:
             self._check_out(out)

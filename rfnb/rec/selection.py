@@ -21,6 +21,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
+from rfnb.rec.state_changes import check_same_device
 from rfnb.rec.wanted import Value, Wanted, host_value
 
 _plans = PlanCache(by_structure=False)
@@ -179,7 +180,11 @@ class Selection(NotPicklable):
                 rows = self._rows.get(source)
                 if rows is None:
                     rows = self._rows[source] = plan.rows(index._raw)
-                picked = value._like(plan.take(value._raw, rows), plan.dims)
+                try:
+                    picked = value._like(plan.take(value._raw, rows), plan.dims)
+                except RuntimeError:
+                    check_same_device(value, index)
+                    raise
             self.repicked = self.repicked or bool(plan.over)
             for dim in plan.over:
                 picked = _with_dim(picked, dim, self._picked_dim(dim))

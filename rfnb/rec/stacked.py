@@ -14,6 +14,7 @@ from rfnb.core.errors import DimError, dim_error
 from rfnb.core.tensor import Tensor, new_tensor, same_dtype
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.two_devices import of_devices, rows_of, target_of
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import from_frames
@@ -39,7 +40,7 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
     dims = set(first.dims)
     if all(value.dims == first.dims or set(value.dims) == dims for value in values):
         _check_dtypes(values, loop_name)
-        return from_frames(values[: axis.extent], axis=axis, like=first)
+        return _joined_frames(values[: axis.extent], axis, first, loop_name)
     values = expanded(values, [dim for dim in later if any(dim in value.dims for value in values)])
     common = set.intersection(*(set(value.dims) for value in values))
     own = [[dim for dim in value.dims if dim not in common] for value in values]
@@ -56,7 +57,7 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
         longest = Dim(max((dim.extent for dim in each), default=0), name=name)
         values = [_padded(value, dim, longest) for value, dim in zip(values, each, strict=True)]
         parts.append((longest, _joined(each, axis, name)))
-    out = from_frames(values, axis=axis, like=values[0] if values else first)
+    out = _joined_frames(values, axis, values[0] if values else first, loop_name)
     for longest, joined in parts:
         out = replace_dim_v2(out, in_dim=longest, out_dim=joined) if values else out
     return out
@@ -98,6 +99,22 @@ def _check_dtypes(values: Sequence[Tensor], loop_name: str) -> None:
     other = next((step for step, value in enumerate(values) if not same_dtype(value, values[0])), None)
     if other is not None:
         raise _changed(values, other, loop_name)
+
+
+def _joined_frames(values: Sequence[Tensor], axis: Dim, like: Tensor, loop_name: str) -> Tensor:
+    try:
+        return from_frames(values, axis=axis, like=like)
+    except RuntimeError:
+        devices = [str(value.device) for value in values]
+        other = next((step for step, device in enumerate(devices) if device != devices[0]), None)
+        if other is None:
+            raise
+        raise of_devices(
+            f'Loop "{loop_name}": a stacked value changed its device.',
+            [(f"step {i}", rows_of([("", values[i])])[0][1]) for i in (0, other)],
+            "It is on the same device in every step. Copy it to that of the others first:",
+            [f'loop.stack(rf.copy_to_device(y, "{target_of(devices)}"))'],
+        ) from None
 
 
 def _changed(values: Sequence[Tensor], step: int, loop_name: str) -> DimError:

@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
+from rfnb.core.two_devices import of_devices, rows_of, target_of
 from rfnb.rec.nested import leaves, structure_text
 
 
@@ -52,6 +53,44 @@ def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence
         "A state keeps its dims and dtype in every step." + hint,
         fix,
     )
+
+
+def other_device(what: str, name: str, before: Any, value: Any, active: Tensor) -> RuntimeError:
+    """A sequence has ended and cannot keep its state, since not all that this needs is on one device."""
+    befores = dict(leaves(before))
+    tensors = [(path, new, befores[path]) for path, new in leaves(value) if isinstance(new, Tensor)]
+    path, now, old = next(
+        (each for each in tensors if len({str(x.device) for x in (*each[1:], active) if isinstance(x, Tensor)}) > 1),
+        tensors[0],
+    )
+    operands = [("before", old), ("now", now), ("ended", active)]
+    devices = [str(tensor.device) for _, tensor in operands]
+    code = f"loop.state.{name}{f'.{path}' if path else ''}"
+    target = target_of(devices[1:])
+    lines = [f'{code} = rf.copy_to_device(initial, "{target}")'] if devices[0] != target else []
+    lines += [f'{code} = rf.copy_to_device(new, "{target}")'] if devices[1] != target else []
+    lines += [f'loop.end(rf.copy_to_device(ended, "{target}"), ...)'] if devices[2] != target else []
+    return of_devices(
+        f"{what} is on another device than what it is kept for.",
+        rows_of(operands),
+        "What has ended keeps its state, which takes both values of it and what says which have ended on one device:",
+        lines,
+    )
+
+
+def check_same_device(state: Tensor, parents: Tensor) -> None:
+    """Raise a RuntimeError if a state is on another device than the scores that its hypotheses are chosen by."""
+    devices = [str(state.device), str(parents.device)]
+    if devices[0] == devices[1]:
+        return
+    target = target_of(devices)
+    label = "scores" if devices[0] == target else "state"
+    raise of_devices(
+        "choice: a state is on another device than the scores.",
+        rows_of([("state", state), ("parents", parents)]),
+        "The states that go on are picked by the scores, so both are on one device. In the step:",
+        [f'{label} = rf.copy_to_device({label}, "{target}")'],
+    ) from None
 
 
 def _part_code(value: Any, name: str) -> str:

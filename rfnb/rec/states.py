@@ -8,10 +8,11 @@ from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
+from rfnb.core.two_devices import is_of_devices
 from rfnb.rec.ended import kept
 from rfnb.rec.nested import agree, leaves, map_nested, same_structure
 from rfnb.rec.selections import Selections
-from rfnb.rec.state_changes import changed_leaf, changed_structure
+from rfnb.rec.state_changes import changed_leaf, changed_structure, other_device
 
 if TYPE_CHECKING:
     from rfnb.rec.loop_step import Step
@@ -155,7 +156,12 @@ class States(NotPicklable):
                 late.update(dims.difference(now.dims))
             return kept(active, now, before)
 
-        return map_nested(keep, new, old)
+        try:
+            return map_nested(keep, new, old)
+        except RuntimeError as error:
+            if not is_of_devices(error):
+                raise
+            raise other_device(self._where(name), name, old, new, active) from None
 
     def _where(self, name: str) -> str:
         return f'Loop "{self.loop_name}", step {self._index}: state "{name}"'

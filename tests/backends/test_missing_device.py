@@ -26,11 +26,13 @@ WAYS = {
 
 def text(device: str) -> str:
     made = f"{torch.__version__} (built {f'for CUDA {torch.version.cuda}' if torch.version.cuda else 'without CUDA'})"
-    there = "cpu, mps" if torch.backends.mps.is_available() else "cpu"
+    there, rule = ["cpu"], "Everything works on the CPU as well; only large models are slow there."
+    if torch.accelerator.is_available():
+        kind, rule = torch.accelerator.current_accelerator().type, "A device has the name that torch has for it:"
+        there += ["mps"] if kind == "mps" else [f"{kind}:{index}" for index in range(torch.accelerator.device_count())]
     return (
-        f'torch: there is no device "{device}" here.\n  device  {device}\n  there   {there}\n  torch   {made}\n'
-        "Everything works on the CPU as well; only large models are slow there.\n"
-        '    rf.set_default_device("cpu")'
+        f'torch: there is no device "{device}" here.\n  device  {device}\n  there   {", ".join(there)}\n  torch   {made}\n'
+        f'{rule}\n    rf.set_default_device("{there[:2][-1]}")'
     )
 
 

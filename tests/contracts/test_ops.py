@@ -29,7 +29,7 @@ EXEMPT = {
     "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim default.is_float_dtype",
     "bound once, when the package is loaded": "operators.bind",
     "what is current: settings, and scopes of them": """amp.get_amp_policy amp.set_amp_policy amp.set_amp_policy_ctx
-        default.get_default_array_index_dtype default.get_default_device default.get_default_dim_size_device
+        default.device_of_new default.get_default_array_index_dtype default.get_default_device default.get_default_dim_size_device
         default.get_default_float_dtype default.get_default_int_dtype default.set_default_device
         default.set_default_device_ctx default.set_default_float_dtype default.set_default_float_dtype_ctx
         dims.use_mask_default gradient.gradient_checkpoint_scope gradient.stop_gradient_scope half.in_float32

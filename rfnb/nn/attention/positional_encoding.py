@@ -18,7 +18,7 @@ from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
 from rfnb.ops.concat import concat
 from rfnb.ops.const import convert_to_tensor, zeros
-from rfnb.ops.default import get_default_device, get_default_float_dtype
+from rfnb.ops.default import device_of_new, get_default_float_dtype
 from rfnb.ops.math import combine_bc, cos, sin
 from rfnb.ops.operands import need_tensors
 
@@ -57,7 +57,7 @@ def sinusoidal_positional_encoding(
             "A single step does not know how many came before it.",
             "rf.sinusoidal_positional_encoding(spatial_dim=rf.single_step_dim, offset=step, ...)",
         )
-    dtype, device = dtype or get_default_float_dtype(), device or get_default_device()
+    dtype, device = dtype or get_default_float_dtype(), device_of_new(device)
     if isinstance(offset, Tensor):
         frames = 0 if single else dim_ops.range_over_dim(spatial_dim, device=offset.device)
         return sinusoidal_encoding(combine_bc(offset, "add", frames), feat_dim=feat_dim, base=base, dtype=dtype)
@@ -132,7 +132,7 @@ def relative_positional_encoding(
         steps = combine_bc(steps, "sub", _plain(query_offset))
         return _encoding(steps, _relative_rates(feat_dim.extent), feat_dim, dtype), distance
     first -= query_offset
-    device = device or get_default_device()
+    device = device_of_new(device)
     # From a table up to the next power of two: a growing history would need a new one in each step.
     size = 1 << max(abs(first), abs(first + distance.extent), 63).bit_length()
     table = _table(-size, 2 * size + 1, feat_dim.extent, _relative_rates, 1e4, dtype, device, _backend())

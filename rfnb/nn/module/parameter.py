@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rfnb.backends import registry
+from rfnb.core.device_names import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.fill import plain_number
@@ -21,7 +22,8 @@ from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.module.assign_key import Places
 from rfnb.nn.module.types import ItemKeyType, RawTensorTypes
 from rfnb.ops.const import convert_to_tensor
-from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import device_of_new, get_default_float_dtype, is_float_dtype
+from rfnb.ops.operands import check_devices
 
 
 class Parameter(Tensor):
@@ -86,10 +88,10 @@ class Parameter(Tensor):
             "parameter", dims, dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, raw_tensor=raw_tensor
         )
         if raw_tensor is None:
-            backend, device = registry.selected(), device or get_default_device()
+            backend, device = registry.selected(), device_of_new(device)
             raw_tensor = backend.full_raw(full_shape(dims), 0, dtype=self.dtype, device=device)
         elif device is not None:
-            raw_tensor = self.backend.to_device_raw(raw_tensor, device)
+            raw_tensor = self.backend.to_device_raw(raw_tensor, device_name(device))
         self._raw = raw_tensor
         self._dtype = self.dtype
         self.non_critical_for_restore, self.weight_decay = non_critical_for_restore, weight_decay
@@ -174,7 +176,8 @@ class Parameter(Tensor):
 
     @op(changes_state=True)
     def assign(self, value: Tensor | RawTensorTypes) -> None:
-        """New values, in place, without gradient; dims are matched by identity, missing ones broadcast.
+        """New values, in place, without gradient; dims are matched by identity, missing ones broadcast. They are copied, also from
+        another device: the parameter stays on its own.
 
         Args:
             value: Tensor {any of the dims}, number, or array (in the order of the dims).
@@ -189,7 +192,13 @@ class Parameter(Tensor):
     def assign_add(self, value: Tensor | RawTensorTypes) -> None:
         """Add in place, without gradient. See `assign`."""
         raw = self._fitting("assign_add", value, self.dims)
-        self.backend.assign_raw(self._raw, self.backend.combine_raw(self.backend.detach_raw(self._raw), "add", raw))
+        try:
+            total = self.backend.combine_raw(self.backend.detach_raw(self._raw), "add", raw)
+        except RuntimeError:
+            if isinstance(value, Tensor):
+                check_devices("Parameter.assign_add", self, value)
+            raise
+        self.backend.assign_raw(self._raw, total)
 
     @op(changes_state=True)
     def assign_key(
@@ -257,7 +266,9 @@ class Parameter(Tensor):
 
     @op
     def to(self, *, device: str | None = None, dtype: str | None = None) -> None:
-        """Move, and cast if it is a float one. As in torch the raw parameter stays the same object, so optimizers go on."""
+        """Move, and cast if it is a float one. As in torch the raw parameter stays the same object, so optimizers go on. What one has
+        kept of its steps stays where it is; `optimizer.load_state_dict(optimizer.state_dict())` brings it to the parameters."""
+        device = None if device is None else device_name(device)
         if dtype is not None and not is_float_dtype(self.dtype):
             dtype = None
         self._raw = self.backend.convert_parameter_raw(self._raw, dtype, device)
