@@ -9,7 +9,7 @@ import torch
 
 from rfnb.backends.torch_devices import refuse_device
 from rfnb.backends.torch_dtypes import DTYPES
-from rfnb.backends.torch_transfer import on_device
+from rfnb.backends.torch_transfer import brought, on_device
 
 
 def kept(raw: Any) -> Any:
@@ -31,7 +31,7 @@ def parameter(raw: Any, trainable: bool) -> Any:
 def assign(param: Any, value: Any) -> None:
     """See `Backend.assign_raw`."""
     with torch.no_grad():
-        param.copy_(_apart(value, param))
+        param.copy_(_there(_apart(value, param), param))
 
 
 def assign_at(param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
@@ -40,13 +40,13 @@ def assign_at(param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray
         # Where they are is known on the host; to pick by a mask of the device is to wait for it.
         places = on_device(np.flatnonzero(mask), param.device)
         picked = [
-            part.to(param.device).expand(mask.shape).reshape(-1)[places] if isinstance(part, torch.Tensor) else part
-            for part in (*indices, value.to(param.device))
+            _there(part, param).expand(mask.shape).reshape(-1)[places] if isinstance(part, torch.Tensor) else part
+            for part in (*indices, value)
         ]
         *rest, value = picked
         indices = tuple(rest)
     with torch.no_grad():
-        param[indices] = _apart(value, param).to(param.device, param.dtype)
+        param[indices] = _there(_apart(value, param), param).to(param.dtype)
 
 
 def convert_parameter(param: Any, dtype: str | None, device: str | None) -> Any:
@@ -73,6 +73,11 @@ def _move(tensor: Any, dtype: str | None, device: str | None) -> None:
     # A device of a plug-in, to which torch.nn.Module.to would make other parameters.
     is_parameter = isinstance(tensor, torch.nn.Parameter)
     torch.utils.swap_tensors(tensor, torch.nn.Parameter(moved, tensor.requires_grad) if is_parameter else moved)
+
+
+def _there(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
+    """The value on the device of the parameter."""
+    return brought(value, param.device) if value.is_cpu else value.to(param.device)
 
 
 def _apart(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:

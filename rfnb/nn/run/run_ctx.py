@@ -25,7 +25,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_dict import TensorDict
 from rfnb.nn.run.marked_loss import Loss
 from rfnb.nn.run.marked_output import in_order, like_expected
-from rfnb.ops.const import convert_to_tensor
+from rfnb.ops.const import convert_to_tensor, full
 from rfnb.rec.modes import keep_mode
 
 
@@ -80,11 +80,11 @@ class RunCtx:
 
     def get_step_tensor(self) -> Tensor:
         """The step as a scalar int64 Tensor on the default device."""
-        return convert_to_tensor(self._step, dims=(), dtype="int64")
+        return full(dims=(), fill_value=self._step, dtype="int64")
 
     def get_epoch_tensor(self) -> Tensor:
         """The epoch as a scalar int64 Tensor on the default device."""
-        return convert_to_tensor(self._epoch, dims=(), dtype="int64")
+        return full(dims=(), fill_value=self._epoch, dtype="int64")
 
     # -- training or not -----------------------------------------------------------------------------------------------
     @contextmanager
