@@ -45,7 +45,7 @@ def _word(face):
     return lambda: word.rfnb(4, face)
 
 
-# Name, what runs, steps, waits allowed besides those of its steps.
+# Name: what runs, and how many waits are allowed.
 LOOPS = {
     "decoder, for": (lambda: without_gradients(World().stepped), 0),
     "decoder, with": (lambda: without_gradients(World().recorded), 0),
@@ -53,11 +53,13 @@ LOOPS = {
     "decoder, training step, with": (lambda: (world := World()).training_step(world.recorded), 0),
     "encoder, training step": (lambda: _training(Setup("small")), 0),
 }
+# Name: what runs, its steps, and waits besides those of its steps. The end: the lengths of the result, and which hypothesis is the
+# first. A recorded loop compares what its body reads before and after; arrays of inference mode have no version, only values.
 SEARCHES = {
-    "search, greedy, for": (lambda: _search(1), 6),
-    "search, beam 4, for": (lambda: _search(4), 6),
-    "search of a word, beam 4, for": (lambda: _word("for"), 30),
-    "search of a word, beam 4, with": (lambda: _word("with"), 30),
+    "search, greedy, for": (lambda: _search(1), 6, 2),
+    "search, beam 4, for": (lambda: _search(4), 6, 2),
+    "search of a word, beam 4, for": (lambda: _word("for"), 30, 2),
+    "search of a word, beam 4, with": (lambda: _word("with"), 30, 10),
 }
 
 
@@ -87,9 +89,8 @@ def test_a_loop_over_an_axis_waits_for_nobody(row, name):
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_waits_at_most_once_per_step(row, name):
-    make, steps = SEARCHES[name]
-    # The end: the lengths of the result, and which hypothesis is the first.
-    assert told(row, name, waits_of(make()), steps=steps) <= steps + 4
+    make, steps, besides = SEARCHES[name]
+    assert told(row, name, waits_of(make()), steps=steps) <= steps + besides
 
 
 @pytest.mark.parametrize("look", [recorded, live])
