@@ -80,7 +80,7 @@ def _note(kind: str, op: str, waits: bool) -> None:
 def values(x: torch.Tensor) -> torch.Tensor:
     """The values of a tensor of the device, as a tensor of the host on the same memory. Nothing is noted."""
     memory = _memory[x.untyped_storage()._cdata]
-    raw = torch.empty(0, dtype=x.dtype).set_(memory, x.storage_offset(), x.shape, x.stride())
+    raw = torch.empty(0, dtype=x.dtype, device="cpu").set_(memory, x.storage_offset(), x.shape, x.stride())
     raw = raw.conj() if x.is_conj() else raw
     return torch._neg_view(raw) if x.is_neg() else raw
 
@@ -173,7 +173,8 @@ def _as_tensor(x: Any, schema: Any, raws: dict[int, torch.Tensor]) -> Any:
     if not isinstance(x, int | float | complex) or "Tensor" not in str(schema.type):
         return x
     dtypes = [raw.dtype for raw in raws.values()]
-    return torch.tensor(x, dtype=torch.result_type(torch.empty(0, dtype=dtypes[0]), x) if dtypes else None)
+    dtype = torch.result_type(torch.empty(0, dtype=dtypes[0], device="cpu"), x) if dtypes else None
+    return torch.tensor(x, dtype=dtype, device="cpu")
 
 
 def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -292,7 +293,7 @@ torch.Generator = _Generator  # type: ignore[misc]
 
 
 def _storage_of(memory: torch.UntypedStorage) -> torch.UntypedStorage:
-    return _of_values(torch.empty(0, dtype=torch.uint8).set_(memory)).untyped_storage()
+    return _of_values(torch.empty(0, dtype=torch.uint8, device="cpu").set_(memory)).untyped_storage()
 
 
 def _of_storage(own: Any) -> None:
