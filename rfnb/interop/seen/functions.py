@@ -71,6 +71,7 @@ def _as_it_is(new: Any, original: Any) -> Any:
 
 _others: list[Callable[[list[torch.nn.Module]], AbstractContextManager[None]]] = []
 _unheard: ContextVar[bool] = ContextVar("rfnb_seen_unheard", default=False)
+_running: ContextVar[tuple[Any, Any] | None] = ContextVar("rfnb_seen_running", default=None)  # a function, its first argument
 
 
 def opens(
@@ -106,10 +107,19 @@ def _seeing(original: Any, handlers: list[tuple[Handler, Before | None]]) -> Any
         call = current()
         if call is None or not listening() or _unheard.get():
             return original(*args, **kwargs)
+        # Where torch hands calls on (a default device, a subclass of Tensor) it calls what is at this place once more.
+        first = args[0] if args else next(iter(kwargs.values()), None)
+        running = _running.get()
+        if running is not None and running[0] is original and running[1] is first:
+            return original(*args, **kwargs)
         for _, before in handlers:
             if before is not None:
                 _told(call, before, args, kwargs)
-        result = original(*args, **kwargs)
+        token = _running.set((original, first))
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            _running.reset(token)
         for handler, _ in handlers:
             _told(call, handler, args, kwargs, result)
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -211,3 +212,24 @@ def test_targets_in_front_of_the_batch_are_told_by_the_inputs():
     x, memory = torch.randn(TARGETS, BATCH, WIDTH), torch.randn(SOURCES, BATCH, WIDTH)
     _, weights, result = names_of(CrossAttention(), x, memory)
     assert torch.equal(weights.raw_tensor, result.transpose(0, 1)) and weights.dims[0].name == "batch"
+
+
+class Described(torch.Tensor):
+    """A subclass, for which torch hands calls on."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("handed_on", ["by a default device", "by a subclass"])
+def test_a_call_that_torch_hands_on_is_seen_once(way, handed_on):
+    model, x = SelfAttention(way), torch.randn(BATCH, SOURCES, WIDTH)
+    x = x.as_subclass(Described) if handed_on == "by a subclass" else x
+    with torch.device("cpu") if handed_on == "by a default device" else nullcontext(), rf.record(model=model) as trace:
+        model(x)
+    assert len([event for event in trace.events if event.kind == "attention"]) == 1
+
+
+def test_an_attention_that_torch_hands_on_is_seen_once():
+    model, x = nn.MultiheadAttention(6, 2, batch_first=True), torch.randn(2, 5, 6)
+    with torch.device("cpu"), rf.record(model=model) as trace:
+        model(x, x, x)
+    assert len([event for event in trace.events if event.kind == "attention"]) == 1
