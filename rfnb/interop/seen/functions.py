@@ -71,7 +71,8 @@ def _as_it_is(new: Any, original: Any) -> Any:
 
 _others: list[Callable[[list[torch.nn.Module]], AbstractContextManager[None]]] = []
 _unheard: ContextVar[bool] = ContextVar("rfnb_seen_unheard", default=False)
-_running: ContextVar[tuple[Any, Any] | None] = ContextVar("rfnb_seen_running", default=None)  # a function, its first argument
+_Running = tuple[Any, Any]  # a function, its first argument
+_running: ContextVar[_Running | None] = ContextVar("rfnb_seen_running", default=None)
 
 
 def opens(
