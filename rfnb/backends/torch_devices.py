@@ -1,4 +1,5 @@
-"""The words on a device that there is not: torch says that something is not compiled or linked, not what to type."""
+"""The accelerator beside the CPU, if there is one; and the words on a device that there is not: torch says that something is not compiled
+or linked, not what to type."""
 
 from __future__ import annotations
 
@@ -11,6 +12,19 @@ _MISSING = re.compile(
     r"|device type at start of device string|Invalid device string|invalid device ordinal|must not be empty|backend is not available",
     re.IGNORECASE,
 )
+
+
+def accelerator() -> str | None:
+    """The kind of device besides the CPU that this torch was made for, whether there is one or not."""
+    found = torch.accelerator.current_accelerator()
+    return None if found is None else found.type
+
+
+def is_in_use(kind: str) -> bool:
+    """Whether anything was made on a device of this kind. To ask it for a generator or a stream would begin that, which takes memory,
+    and a forked process may not."""
+    module = torch.get_device_module(kind)
+    return bool(getattr(module, "is_initialized", module.is_available)())
 
 
 def refuse_device(error: Exception, device: object) -> None:

@@ -11,6 +11,8 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack,
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils._python_dispatch import _push_mode as _push_dispatch_mode
 
+from rfnb.backends.torch_devices import accelerator, is_in_use
+
 
 class OwnMode(TorchFunctionMode):
     """A mode that is left by itself, wherever it is in the stack, and once: an interrupt may come before another one is left."""
@@ -40,8 +42,8 @@ def modes() -> list[Any]:
 
 def autocast_kinds() -> tuple[str, ...]:
     """The kinds of devices whose autocast may be on: the CPU, and what this torch was made for, whether there is one or not."""
-    beside = torch.accelerator.current_accelerator()
-    return ("cpu",) if beside is None else ("cpu", beside.type)
+    beside = accelerator()
+    return ("cpu",) if beside is None else ("cpu", beside)
 
 
 class _OfThread(threading.local):
@@ -57,7 +59,13 @@ def current_modes() -> Callable[[], None]:
     inference, below = torch.is_inference_mode_enabled(), _get_current_dispatch_mode_stack()
     autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in autocast_kinds()]
 
+    kind = accelerator()
+    # The device that "cuda" means, and what it does one after the other, are those of a thread.
+    stream = torch.accelerator.current_stream() if kind is not None and is_in_use(kind) else None
+
     def again() -> None:
+        if stream is not None and torch.accelerator.current_stream() != stream:
+            torch.accelerator.set_stream(stream)
         if inference and not torch.is_inference_mode_enabled():  # another thread
             _kept.inference = torch._C._InferenceMode(True)
         if below and not _get_current_dispatch_mode_stack():

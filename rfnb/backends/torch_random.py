@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rfnb.backends.torch_devices import refuse_device
+from rfnb.backends.torch_devices import accelerator, is_in_use, refuse_device
 
 
 def random(
@@ -71,8 +71,8 @@ def set_random_seed(seed: int) -> None:
 def get_random_state() -> dict[str, bytes]:
     """See `Backend.get_random_state`. An accelerator that is not in use yet stays so: its state is empty under the name of its kind."""
     state = {"cpu": bytes(torch.get_rng_state().numpy())}
-    kind = _accelerator()
-    if kind is not None and not _is_in_use(kind):
+    kind = accelerator()
+    if kind is not None and not is_in_use(kind):
         state[kind] = b""
     elif kind is not None:
         for name in _devices(kind):
@@ -82,11 +82,11 @@ def get_random_state() -> dict[str, bytes]:
 
 def set_random_state(state: dict[str, bytes]) -> None:
     """See `Backend.set_random_state`."""
-    kind = _accelerator()
+    kind = accelerator()
     for name, value in state.items():
         if name == "cpu" or (kind is not None and name in _devices(kind)):
             set_device_state(name, _as_tensor(value))
-        elif name == kind and _is_in_use(kind):  # it was not yet
+        elif name == kind and is_in_use(kind):  # it was not yet
             for own in getattr(torch.get_device_module(kind), "default_generators", ()):
                 own.manual_seed(own.initial_seed())
 
@@ -104,19 +104,6 @@ def set_device_state(device: torch.device | str, state: Any) -> None:
         torch.set_rng_state(state)
     else:
         torch.get_device_module(device).set_rng_state(state, device)
-
-
-def _accelerator() -> str | None:
-    """The kind of device besides the CPU that this torch was made for, whether there is one or not."""
-    found = torch.accelerator.current_accelerator()
-    return None if found is None else found.type
-
-
-def _is_in_use(kind: str) -> bool:
-    """Whether anything was made on a device of this kind. To ask for a generator would begin that, which takes memory, and a forked
-    process may not."""
-    module = torch.get_device_module(kind)
-    return bool(getattr(module, "is_initialized", module.is_available)())
 
 
 def _devices(kind: str) -> list[str]:

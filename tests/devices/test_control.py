@@ -1,5 +1,7 @@
 """A run that is held on a device: random numbers, edits, labels, attention and conditions as on the CPU, and few waits."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,6 @@ from simulated import NAME, watched
 import rfnb as rf
 from rfnb.control.asked_there import any_different, any_not_finite
 from rfnb.control.begun import stop_all
-
-LOOPS = ["for", "with", "nested", "scan", "while_loop", "own"]
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,17 @@ def sums(device, *, far=False):
         return loop.state.h
 
     return run
+
+
+def test_a_run_works_on_the_device_and_stream_of_who_started_it(monkeypatch):
+    """Both are those of a thread: "cuda" would be the first GPU in a new one."""
+    here = threading.local()
+    monkeypatch.setattr(torch.accelerator, "current_stream", lambda: getattr(here, "stream", 0))
+    monkeypatch.setattr(torch.accelerator, "set_stream", lambda stream: setattr(here, "stream", stream))
+    here.stream = 7
+    run = rf.run(lambda: torch.accelerator.current_stream(), record=False)
+    here.stream = 8
+    assert result_of(run) == 7
 
 
 # -- random numbers ----------------------------------------------------------------------------------------------------
@@ -84,7 +95,7 @@ def test_who_draws_after_a_branch_goes_on_as_without_it(on_device):
 
 
 @pytest.mark.parametrize("record", [True, False])
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_nobody_looks_at_waits_for_nothing_more(kind, record, on_device):
     fn = noisy(kind)
     fn()

@@ -52,7 +52,7 @@ def assert_same_events(one, other):
 
 
 @pytest.mark.parametrize("detail", DETAILS)
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "beam_search"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_recording_adds_no_wait(name, detail):
     _, seen, plain = recorded(name, NAME, **DETAILS[detail])
     assert len(seen.waits) <= len(plain.waits), Counter(seen.waits) - Counter(plain.waits)
