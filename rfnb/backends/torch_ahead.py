@@ -51,7 +51,7 @@ def product_ahead(fn: Any, parts: Sequence[Any], weight: Any, bias: Any) -> tupl
 def _cell_takes_rows() -> bool:
     """Whether the cell adds a bias that has a row for each sequence, which torch does and does not promise; also to no input at all."""
     with torch.inference_mode(False), torch.no_grad():
-        numbers = torch.linspace(-1, 1, 64)
+        numbers = torch.linspace(-1, 1, 64, device="cpu")
         x, h, c, bias = numbers[:6].view(2, 3), numbers[6:10].view(2, 2), numbers[10:14].view(2, 2), numbers[14:22]
         weight, rec = numbers[22:46].view(8, 3), numbers[46:62].view(8, 2)
         try:

@@ -30,7 +30,7 @@ def ctc_loss(
     if label_loop and not (max_approx or normalized) and log_probs.numel():
         # The same values, but a class of probability 0 gets gradient 0 instead of NaN.
         log_probs = torch.where(log_probs == -_INFINITY, -_INFINITY, log_probs)
-        lengths = torch.as_tensor(input_lengths), torch.as_tensor(target_lengths)
+        lengths = torch.as_tensor(input_lengths, device="cpu"), torch.as_tensor(target_lengths, device="cpu")
         loss = F.ctc_loss(log_probs, labels, *lengths, blank=blank, reduction="none", zero_infinity=True)
         if not zero_infinity:  # torch's own infinity has a gradient of NaN
             with torch.no_grad():

@@ -62,8 +62,8 @@ def plain(value: Any) -> Plain:
 
 
 def _nested(value: Any) -> Plain:
-    shapes = torch.tensor([tuple(part.shape) for part in value.unbind()], dtype=torch.int64)
-    shapes = shapes.reshape(len(shapes), -1) if len(shapes) else torch.zeros((0, value.dim() - 1), dtype=torch.int64)
+    found = [tuple(part.shape) for part in value.unbind()]
+    shapes = torch.tensor(found, dtype=torch.int64, device="cpu").reshape(len(found), value.dim() - 1)
     ragged = [axis + 1 for axis in range(shapes.shape[1]) if len(shapes) and int(shapes[:, axis].unique().numel()) > 1]
     if not ragged:  # all are equally long, this time
         ragged = [next((axis for axis in range(1, value.dim()) if isinstance(_size(value, axis), torch.SymInt)), 1)]

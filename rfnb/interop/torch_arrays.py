@@ -322,7 +322,7 @@ def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: 
             "There is one length for each entry of the batch, and none beyond the end of the array.",
         )
     like = _like(axis, 0)
-    given = torch.as_tensor(array, dtype=torch.int32)
+    given = torch.as_tensor(array, dtype=torch.int32, device="cpu")
     return Dim(Tensor("lengths", [batch], "int32", raw_tensor=given), name=like.name, kind=like.kind, vocab=like.vocab)
 
 
@@ -376,8 +376,8 @@ def _as_said(value: Tensor, wanted: list[Axis]) -> list[Dim]:
 def _lengths_along(dim: Dim, batch: Dim | None) -> torch.Tensor:
     """The lengths along a dim: one per entry of the batch."""
     if dim.lengths is not None:
-        return torch.tensor(dim.lengths, dtype=torch.int64)
-    return torch.full(() if batch is None else (batch.extent,), dim.extent, dtype=torch.int64)
+        return torch.tensor(dim.lengths, dtype=torch.int64, device="cpu")
+    return torch.full(() if batch is None else (batch.extent,), dim.extent, dtype=torch.int64, device="cpu")
 
 
 def _padded(raw: torch.Tensor, sizes: list[int]) -> torch.Tensor:

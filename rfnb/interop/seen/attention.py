@@ -196,13 +196,13 @@ def _offer_nested(call: Call, query: Any, key: Any, causal: bool, scale: float |
 
 def ragged(lengths: Sequence[int], batch: Dim, name: str) -> Dim:
     """A dim with these lengths over the batch."""
-    size = Tensor(f"{name}:size", [batch], raw_tensor=torch.tensor(list(lengths), dtype=torch.int32))
+    size = Tensor(f"{name}:size", [batch], raw_tensor=torch.tensor(list(lengths), dtype=torch.int32, device="cpu"))
     return Dim(size, name=name)
 
 
 def lengths_mask(lengths: Sequence[int], longest: int) -> torch.Tensor:
-    """Bool [sequence, position]: true before the end of the sequence."""
-    return torch.arange(longest)[None] < torch.tensor(list(lengths))[:, None]
+    """Bool [sequence, position] of the host: true before the end of the sequence."""
+    return torch.arange(longest, device="cpu")[None] < torch.tensor(list(lengths), device="cpu")[:, None]
 
 
 def _enter(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

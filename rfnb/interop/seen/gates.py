@@ -200,7 +200,8 @@ class Layers:
         if self._packed is None:
             return None
         sizes = self._packed[0]
-        probe = PackedSequence(torch.zeros(int(sizes.sum()), 0), sizes, *(_on_cpu(each) for each in self._packed[1:]))
+        nothing = torch.zeros(int(sizes.sum()), 0, device="cpu")
+        probe = PackedSequence(nothing, sizes, *(_on_cpu(each) for each in self._packed[1:]))
         return pad_packed_sequence(probe)[1]
 
     def _turned(self, raw: torch.Tensor) -> torch.Tensor:
@@ -208,7 +209,7 @@ class Layers:
         lengths = self._lengths()
         if lengths is None:
             return raw.flip(0)
-        time = torch.arange(raw.shape[0])[:, None]
+        time = torch.arange(raw.shape[0], device="cpu")[:, None]
         index = torch.where(time < lengths, lengths - 1 - time, time).to(raw.device)
         return raw.gather(0, index[..., None].expand_as(raw))
 
@@ -216,7 +217,7 @@ class Layers:
         lengths = self._lengths()
         if lengths is None:
             return raw
-        real = (torch.arange(raw.shape[0])[:, None] < lengths).to(raw.device)
+        real = (torch.arange(raw.shape[0], device="cpu")[:, None] < lengths).to(raw.device)
         return raw * real[..., None]
 
     def _dropped(self, x: torch.Tensor) -> torch.Tensor:

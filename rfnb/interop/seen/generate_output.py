@@ -212,7 +212,7 @@ def _results(parts: _Parts, slots: np.ndarray, batch: int) -> list[_Result]:
     for index, row in enumerate(slots):
         count = int((row >= 0).sum())
         tokens = parts.tokens[index, :count].tolist()
-        total = sum((parts.scores[t][int(row[t]), tokens[t]] for t in range(count)), torch.zeros(()))
+        total = sum((parts.scores[t][int(row[t]), tokens[t]] for t in range(count)), torch.zeros((), device="cpu"))
         rating = None if parts.ratings is None else float(parts.ratings[index])
         inside = tuple(int(slot) % beams for slot in row[:count])
         found.append(_Result(index // each, tuple(map(int, tokens)), inside, float(total), rating))

@@ -133,7 +133,7 @@ def _lengths_of(call: Call, source: PackedSequence) -> torch.Tensor:
     order = source.unsorted_indices
     if order is None or id(order) not in known:
         order_here = None if order is None else order.cpu()
-        nothing = torch.empty(int(source.batch_sizes.sum()), 0)
+        nothing = torch.empty(int(source.batch_sizes.sum()), 0, device="cpu")
         lengths = pad_packed_sequence(PackedSequence(nothing, source.batch_sizes, None, order_here))[1]
         if order is None:
             return lengths
@@ -148,7 +148,7 @@ def packed(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: An
     lengths = kwargs.get("lengths", args[1] if len(args) > 1 else None)
     if isinstance(result, PackedSequence) and result.unsorted_indices is not None:
         known = call.root.seen.setdefault("packed", {})
-        known[id(result.unsorted_indices)] = result.unsorted_indices, torch.as_tensor(lengths).cpu().long()
+        known[id(result.unsorted_indices)] = result.unsorted_indices, torch.as_tensor(lengths, device="cpu").long()
 
 
 def _has_lengths(dim: Dim, batch: Dim, lengths: list[int]) -> bool:

@@ -60,7 +60,7 @@ class FrameBatch:
                     f"rf.{what}({name if name.isidentifier() else 'encoder'}.raw_tensor, lengths, ...)",
                 )
             return _of_tensor(what, given, name)
-        raw = given if isinstance(given, torch.Tensor) else torch.as_tensor(np.asarray(given))
+        raw = given if isinstance(given, torch.Tensor) else torch.as_tensor(np.asarray(given), device="cpu")
         if raw.ndim == 2:  # one sequence
             axes = [word for word in words if word != "batch"]
             raw = raw.permute(axes.index("time"), axes.index(last))[None]
@@ -177,7 +177,7 @@ def check_finite(what: str, frames: FrameBatch, name: str = "logits") -> torch.T
         ValueError: With the first place.
     """
     raw = frames.values.raw_tensor.detach()
-    real = torch.arange(raw.shape[1])[None] < torch.as_tensor(frames.lengths)[:, None]
+    real = torch.arange(raw.shape[1], device="cpu")[None] < torch.as_tensor(frames.lengths, device="cpu")[:, None]
     rows = raw[real.to(raw.device)]
     nan = torch.isnan(rows).any(-1) | (rows == float("inf")).any(-1)
     if bool(nan.any()):

@@ -309,7 +309,7 @@ def lattice(
 ) -> Alignments:  # fmt: skip
     """The result of `rf.transducer_lattice`, whose arguments these are."""
     what = "transducer_lattice"
-    raw = logits if isinstance(logits, torch.Tensor) else torch.as_tensor(np.asarray(logits))
+    raw = logits if isinstance(logits, torch.Tensor) else torch.as_tensor(np.asarray(logits), device="cpu")
     if raw.ndim == 3:
         raw = raw[None]
     if raw.ndim != 4 or not raw.is_floating_point():

@@ -43,7 +43,7 @@ class Late:
             if device.type == "cpu":
                 hosts.append(flat)
             else:
-                host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=device.type == "cuda")
+                host = torch.empty(flat.shape, dtype=flat.dtype, device="cpu", pin_memory=device.type == "cuda")
                 host.copy_(flat, non_blocking=True)
                 event = torch.Event(device)
                 event.record(torch.accelerator.current_stream(device))

@@ -94,7 +94,11 @@ class Steps:
 
     def saw_clip(self, max_norm: float, total_norm: Any) -> None:
         """The gradients are about to be clipped."""
-        total = total_norm.detach() if isinstance(total_norm, torch.Tensor) else torch.tensor(float(total_norm))
+        total = (
+            total_norm.detach()
+            if isinstance(total_norm, torch.Tensor)
+            else torch.tensor(float(total_norm), device="cpu")
+        )
         self._clip = (total, float(max_norm))
 
     # -- hooks ---------------------------------------------------------------------------------------------------------

@@ -242,7 +242,7 @@ class Watch(Training):
 
     def found_loss_is_bad(self) -> bool:
         """Whether a loss of this update that was found is NaN or infinite."""
-        return any(not bool(torch.isfinite(torch.as_tensor(loss)).all()) for _, loss in self._lost)
+        return any(not bool(torch.isfinite(torch.as_tensor(loss, device="cpu")).all()) for _, loss in self._lost)
 
     def before_update(self, steps: Steps) -> None:
         """Gradients are there, and the optimizer has not used them yet."""
