@@ -387,8 +387,8 @@ def broken_search(word: str, beam_size: int = 4) -> tuple[tuple[str, ...], float
     batch, encoded = encode_batch(model(), [word])
     beam = Dim(beam_size, name="beam", kind="beam")
     labels, state = zeros([batch, beam], dtype="int64", sparse_dim=label_dim), encoded.start
-    scores = torch.tensor([0.0] + [-torch.inf] * (beam_size - 1))
-    ended, written = torch.zeros(beam_size, dtype=torch.bool), [[] for _ in range(beam_size)]
+    scores = torch.tensor([0.0] + [-torch.inf] * (beam_size - 1), device=labels.device)
+    ended, written = torch.zeros_like(scores, dtype=torch.bool), [[] for _ in range(beam_size)]
     while not ended.all() and len(written[0]) < 40:
         logits, state = model().decoder(labels, encoded, state=state, spatial_dim=single_step_dim)
         log_probs = log_softmax(logits, axis=label_dim).copy_transpose([batch, beam, label_dim]).raw_tensor[0]

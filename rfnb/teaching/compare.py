@@ -179,7 +179,12 @@ def with_padding(value: Any, garbage: float = _GARBAGE) -> Any:
     else:
         array[padding] = array.max() + 1
     return convert_to_tensor(
-        array, dims=value.dims, sparse_dim=value.sparse_dim, feature_dim=value.feature_dim, name=value.name
+        array,
+        dims=value.dims,
+        sparse_dim=value.sparse_dim,
+        feature_dim=value.feature_dim,
+        device=value.device,
+        name=value.name,
     )
 
 
