@@ -66,7 +66,8 @@ def attended(x, lengths, rule=None, centred=False):
     keys, source = rf.replace_dim(named, in_dim=time)
     energy = rf.matmul(named, keys, reduce=feature)
     if rule is not None:
-        seen = rule(rf.range_over_dim(source), rf.convert_to_tensor(torch.as_tensor(lengths), dims=[over]))
+        places = rf.range_over_dim(source, device=named.device)
+        seen = rule(places, rf.convert_to_tensor(torch.as_tensor(lengths), dims=[over]))
         energy = rf.where(seen, energy, -1e30, allow_broadcast_all_sources=True)
     weights = rf.softmax(energy, axis=source, use_mask=rule is None)
     rf.probe("attention", weights=weights, source=source, target=time)

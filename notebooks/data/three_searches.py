@@ -49,8 +49,8 @@ def _search(model: G2P, word: str, beam_size: int, fault: str) -> Found:
     batch, encoded = encode_batch(model, [word])
     beam = Dim(beam_size, name="beam", kind="beam")
     labels, state = zeros([batch, beam], dtype="int64", sparse_dim=label_dim), encoded.start
-    scores = torch.tensor([0.0] + [-torch.inf] * (beam_size - 1))
-    ended = torch.zeros(beam_size, dtype=torch.bool)
+    scores = torch.tensor([0.0] + [-torch.inf] * (beam_size - 1), device=labels.device)
+    ended = torch.zeros_like(scores, dtype=torch.bool)
     steps: list[dict[str, Any]] = []
     while not ended.all() and len(steps) < _MOST_STEPS:
         logits, state = model.decoder(labels, encoded, state=state, spatial_dim=single_step_dim)
