@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import io
+import sys
 import threading
 import warnings
 
@@ -209,7 +210,9 @@ def test_checkpointed_calls_are_seen_once():
     assert trace.states.num_runs("inner.lstm") == 1
 
 
-def test_a_wrapper_around_a_model_is_seen_through():
+def test_a_wrapper_around_a_model_is_seen_through(monkeypatch):
+    # The model is on the host: with an accelerator, which a simulated device is too, torch would want it there.
+    monkeypatch.setattr(sys.modules["torch.nn.parallel.data_parallel"], "_get_available_device_type", lambda: None)
     model = nn.DataParallel(Model())
     with rf.record(model=model) as trace:
         model(ids())
