@@ -222,7 +222,7 @@ def beam_search(
             raw_models[key].state = initial
     if raw:
         loop.beside = RawStates(raw_models, loop)
-    cover = Coverage(coverage) if coverage else None
+    cover = Coverage(coverage, search.wanted) if coverage else None
     scales = {key: model[2] for key, model in models.items() if key}
     rule = early_stopping if isinstance(early_stopping, str) else "sure"
     stops = bool(early_stopping) and (
@@ -258,6 +258,7 @@ def beam_search(
                 fn.follow(parents)
             if cover is not None:
                 cover.follow(parents)
+                loop.call_on_commit(cover.settle)
             loop.end(label == end_label, include_eos=True)
         if not stopped:
             watch.after_step(loop.num_steps)

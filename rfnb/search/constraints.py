@@ -69,7 +69,7 @@ def allowed_labels(
     """
     parts = []
     if prefix is not None:
-        parts.append(_forced(prefix, axis, loop.num_steps - 1, like))
+        parts.append(_forced(prefix, axis, loop, like))
     if isinstance(banned, Tensor):
         check_mask(banned, like, axis)
         parts.append(math.logical_not(banned))
@@ -84,7 +84,8 @@ def allowed_labels(
     return out
 
 
-def _forced(prefix: Tensor, axis: Dim, step: int, like: Tensor) -> Tensor:
+def _forced(prefix: Tensor, axis: Dim, loop: Loop, like: Tensor) -> Tensor:
+    step = loop.num_steps - 1
     if not isinstance(prefix, Tensor):
         raise type_error(
             "choice: the prefix is no Tensor.",
@@ -113,11 +114,18 @@ def _forced(prefix: Tensor, axis: Dim, step: int, like: Tensor) -> Tensor:
         labels.sparse_dim = None
     labels = math.combine_bc(labels, "add", 0) if labels is prefix else labels
     labels.sparse_dim = None
-    host = labels.numpy()
-    if (host >= axis.extent).any():
-        raise ValueError(
-            f"choice: the prefix has label {host.max()}, there are {axis.extent}.\nLabels of a prefix are in {axis.short_repr()}."
-        )
+
+    def check(host: np.ndarray) -> None:
+        if (host >= axis.extent).any():
+            raise ValueError(
+                f"choice: the prefix has label {host.max()}, there are {axis.extent}.\nLabels of a prefix are in {axis.short_repr()}."
+            )
+
+    host = host_value(labels._raw, labels.backend)
+    if isinstance(host, Value):
+        Search.of(loop).wanted.check(host, check)
+    else:
+        check(host)
     index = on_backend(np.arange(axis.extent), (axis,), like, "int64")
     return math.combine_bc(math.compare_bc(labels, "equal", index), "logical_or", labels < 0)
 

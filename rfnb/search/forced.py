@@ -182,6 +182,8 @@ def banned(flat: Flat, decisions: Sequence[Decided]) -> Flat:
 
 def forced(flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> Ranked:
     """`ranked` with what is forced in it; the last in rank have to go for it."""
+    if not any(one.kind == "force" for one in decisions):
+        return ranked
     backend = flat.backend
     index = backend.raw_to_numpy(ranked.index)
     kept = index.reshape(-1, index.shape[-1]).copy()

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from asserting import tensor
-from markov import Markov
+from markov import VOCAB, Markov
+from ngram_models import random_arpa
 from recorded_searches import BASE, CHANGES, search
 from simulated import NAME, watched
 
@@ -150,3 +151,33 @@ def test_beam_search_finds_the_same_and_waits_once_in_a_step(name, raw):
     options = options | {"early_stopping": False}
     few, many = (waits(partial(Attending(raw).run, steps, **options)) for steps in (3, 6))
     assert many - few == 3 * each
+
+
+# Further ones, with what they wait for besides the end: what is kept is decided on the host, or a target is looked at there.
+MORE = {
+    "leave": ({"ended": "leave"}, 2),
+    "coverage": ({"coverage": 0.3}, 1),
+    "lm": ({"lm": True}, 1),
+    "prefix": ({"prefix": np.array([[1, 2, -1], [3, -1, -1]])}, 1),
+}
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["rf", "raw"])
+@pytest.mark.parametrize("name", MORE)
+def test_further_options_find_the_same(name, raw, tmp_path):
+    options, each = MORE[name]
+    random_arpa(tmp_path / "x.arpa", ["<unk>", "<s>", *VOCAB], order=3, seed=1)
+
+    def run(steps=6, **more):
+        model, given = Attending(raw), dict(options)
+        if "lm" in given:
+            given["lm"] = rf.NGramLM(tmp_path / "x.arpa", VOCAB if raw else model.vocab)
+        if "prefix" in given and not raw:
+            given["prefix"] = tensor(given["prefix"], model.batch, Dim(3, name="prefix"))
+        return model.run(steps, **given, **more)
+
+    expected, found = both(run)
+    assert_bits(found, expected, name)
+    few, many = (waits(partial(run, steps, early_stopping=False)) for steps in (4, 8))
+    print(name, raw, many - few)
+    assert many - few == 4 * each
