@@ -267,8 +267,9 @@ def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, 
         score, after = (gather(row, indices=index, axis=lm.out_dim) for row in rows)
         return score, after
     dims = tuple(dict.fromkeys((*context.dims, *label.dims)))
-    labels = np.clip(flat_on_host(label, dims), 0, len(lm._words) - 1)  # in the padding there may be anything
-    scores, following = lm.lookup(flat_on_host(context, dims), labels)
+    labels, contexts = flat_on_host(dims, label, context)
+    labels = np.clip(labels, 0, len(lm._words) - 1)  # in the padding there may be anything
+    scores, following = lm.lookup(contexts, labels)
     return tensor_of(scores, label, dims), tensor_of(following, label, dims)
 
 
@@ -280,9 +281,10 @@ def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
     return tensor_of(lm.end_scores(context.numpy().reshape(-1)), context, context.dims)
 
 
-def flat_on_host(x: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
-    """The values over all of `dims`, as one axis."""
-    return np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), full_shape(dims)).reshape(-1)
+def flat_on_host(dims: tuple[Dim, ...], *xs: Tensor) -> list[np.ndarray]:
+    """The values of each over all of `dims`, as one axis; a GPU is waited for once."""
+    arrays = xs[0].backend.raws_to_numpy([x.copy_compatible_to_dims(dims)._raw for x in xs])
+    return [np.broadcast_to(array, full_shape(dims)).reshape(-1) for array in arrays]
 
 
 def tensor_of(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:

@@ -143,7 +143,7 @@ def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> 
     """The change of the score, the context and the partial word after a label."""
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims, *label.dims)))
-    contexts, partials, labels = (flat_on_host(x, dims) for x in (context, partial, label))
+    contexts, partials, labels = flat_on_host(dims, context, partial, label)
     labels = np.clip(labels, 0, lm.out_dim.extent - 1)  # in the padding there may be anything
     steps = [lm._subwords.step(int(begun), int(one)) for begun, one in zip(partials, labels)]
     after = np.array([begun for begun, _ in steps], np.int32)
@@ -165,7 +165,7 @@ def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> 
 def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims)))
-    contexts, partials = flat_on_host(context, dims), flat_on_host(partial, dims)
+    contexts, partials = flat_on_host(dims, context, partial)
     subwords, table = lm._subwords, lm.table
     out = np.empty((len(contexts), lm.out_dim.extent), np.float32)
     begun = partials > 0
