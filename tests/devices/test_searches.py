@@ -179,5 +179,80 @@ def test_further_options_find_the_same(name, raw, tmp_path):
     expected, found = both(run)
     assert_bits(found, expected, name)
     few, many = (waits(partial(run, steps, early_stopping=False)) for steps in (4, 8))
-    print(name, raw, many - few)
     assert many - few == 4 * each
+
+
+def chosen(name, steps=5):
+    """A loop over a known length whose step chooses in a way of its own, with all that one can ask of what was chosen."""
+    model = Markov(num_seqs=2)
+    axis = rf.ragged_dim([steps, steps - 1], over=model.batch, name="steps")
+    other = Dim(3, name="other")
+    rng = np.random.default_rng(3)
+    others = tensor(rng.standard_normal((2, steps, 3)), model.batch, axis, other)
+    target = tensor(rng.integers(1, 4, (2, steps)), model.batch, axis, sparse_dim=model.vocab)
+    steps_dim = Dim(10, name="step")
+    table = tensor(model.table, model.batch, steps_dim, model.before, model.vocab)
+    lm = tensor(rng.standard_normal((4, 4)), model.before, model.vocab)
+    options = dict(CHOICES[name])
+    loop = rf.Loop(axis=axis)
+    loop.state.label = model.start()
+    for _ in loop:
+        label = rf.set_sparse_dim(loop.state.label, model.before)
+        now = rf.gather(table, indices=loop.iter_idx % 10, axis=steps_dim)
+        scores = rf.gather(now, indices=label, axis=model.before)
+        given = {"axis": model.vocab, "beam_size": 3, **options}
+        if "target" in given:
+            given["target"] = loop.unstack(target)
+        if "fusion" in given:
+            given["fusion"] = {"lm": (rf.gather(lm, indices=label, axis=model.before), 0.5)}
+        if "sources" in given:
+            del given["sources"], given["axis"]
+            more = rf.log_softmax(loop.unstack(others), axis=other)
+            label, second = rf.choice([scores, more], axis=[model.vocab, other], **given)
+            second = loop.stack(second)
+        else:
+            label = rf.choice(scores, **given)
+        loop.state.label = label
+        labels, step_scores = loop.stack(label), loop.stack(rf.get_beam_scores(label))
+        parents, slots = loop.stack(rf.get_src_beams(label)), loop.stack(rf.decide_keep_beam(label))
+    out = {
+        "labels": labels,
+        "scores": step_scores,
+        "parents": parents,
+        "slots": slots,
+        "final": rf.get_beam_scores(labels),
+    }
+    out |= {"best": rf.decide(labels), "split": rf.split_batch_beam(labels)}
+    if "sources" in options:
+        out["second"] = second
+    return out
+
+
+# Choices in a loop of known length: how often a step waits, mostly not at all.
+CHOICES = {
+    "usual": {},
+    "fusion": {"fusion": True},
+    "custom": {"custom_score_combine": lambda *, scores_in, scores_base, **_: scores_in * 0.7 + scores_base},
+    "sampling": {"sampling": True},
+    "keep_beams": {"keep_beams": True},
+    "threshold": {"threshold": 1.0},
+    "several": {"sources": True},
+    "cheating": {"cheating": True, "target": True},
+    "exclusive": {"cheating": "exclusive", "target": True},
+    "no_repeat_ngram": {"no_repeat_ngram": 2},
+}
+READS = {
+    "cheating": 1, "exclusive": 1,  # the target of the step
+    "no_repeat_ngram": 1,  # the labels so far
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_over_a_known_length_gives_the_same_and_hardly_waits(name):
+    expected, found = both(lambda: chosen(name))
+    for key, value in expected.items():
+        assert found[key].device.startswith(NAME)
+        values = [x.copy_masked(0) if any(dim.need_masking() for dim in x.dims) else x for x in (found[key], value)]
+        np.testing.assert_array_equal(values[0].numpy(), values[1].numpy(), err_msg=key, strict=True)
+    few, many = (waits(partial(chosen, name, steps)) for steps in (4, 8))
+    assert many - few == 4 * READS.get(name, 0)
