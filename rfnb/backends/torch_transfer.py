@@ -35,7 +35,7 @@ def on_host(raws: Sequence[Any]) -> list[np.ndarray]:
         start, host = 0, torch.cat(flat).numpy(force=True)
         for place, part in zip(places, flat, strict=True):
             stop, raw = start + len(part), raws[place]
-            dtype = torch.empty(0, dtype=raw.dtype).numpy().dtype
+            dtype = torch.empty(0, dtype=raw.dtype, device="cpu").numpy().dtype
             out[place] = host[start:stop].copy().view(dtype).reshape(raw.shape)
             start = stop
     return out  # type: ignore[return-value]
