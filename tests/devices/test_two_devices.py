@@ -121,7 +121,7 @@ def test_an_input_on_another_device_is_an_error_whose_last_lines_mend_it(name, o
     with rf.set_default_device_ctx(rest), watched() as seen:
         expected = call(*inputs)
     own, parameters = set(seen.moved), [place for place, x in enumerate(inputs) if is_among(x, assigned)]
-    left_out = parameters[1:] if odd == SIM else parameters[1:-1]  # as the first and the last
+    left_out = parameters[1:] if odd == SIM else parameters[:-1]  # one of them stands for all
     for place, x in enumerate(inputs):
         if place in left_out:
             continue
@@ -133,3 +133,20 @@ def test_an_input_on_another_device_is_an_error_whose_last_lines_mend_it(name, o
             continue
         assert_same(result, expected)
         assert moved <= own or not x.dims or name in MAY_MOVE, (place, x, moved - own)
+
+
+def test_the_exceptions_are_cases():
+    assert {*MAY_MOVE, *MADE_INSIDE} <= set(CASES)
+
+
+def test_words_of_torch_are_seen(assigned):
+    x, y = rf.ones([rf.Dim(3, name="feat")]), rf.copy_to_device(rf.ones([rf.Dim(3, name="feat")]), NAME)
+    with pytest.raises(AssertionError, match="Expected all tensors to be on the same device"):
+        checked(lambda a, b: a.raw_tensor + b.raw_tensor, [x, y], "cpu", assigned)
+
+
+def test_a_copy_without_a_word_is_seen(assigned):
+    feat = rf.Dim(3, name="feat")
+    inputs = [rf.ones([feat]), rf.copy_to_device(rf.ones([feat]), NAME)]
+    _, moved, _ = checked(lambda a, b: a + rf.copy_to_device(b, "cpu"), inputs, "cpu", assigned)
+    assert len(moved) == 1
