@@ -55,7 +55,7 @@ def on_two_devices(kind: str, operands: Sequence[Operand], *, numbers: bool = Fa
     name, given = _arguments_of(called)
     if len(devices_of(given, numbers=numbers)) > 1:
         kind, operands = name or kind, given
-    names = _names_in(user)
+    names = names_in(user)
     named = {(names.get(id(tensor), label.replace("self", "x")), id(tensor)): tensor for label, tensor in operands}
     operands = [(label, tensor) for (label, _), tensor in named.items()]
     target = target_of(devices_of(operands, numbers=numbers))
@@ -114,18 +114,7 @@ def operands_in(label: str, value: Any) -> list[Operand]:
     return [operand for part, item in named for operand in operands_in(label + part, item)]
 
 
-def _arguments_of(called: FrameType | None) -> tuple[str, list[Operand]]:
-    """The name of a function of this package, "" of a private one, and the Tensors among its arguments."""
-    if called is None or "<locals>" in called.f_code.co_qualname:
-        return "", []
-    code, values = called.f_code, called.f_locals
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
-    name = "" if code.co_name.startswith("_") else code.co_qualname
-    return name, [each for label in code.co_varnames[:count] for each in operands_in(label, values.get(label))]
-
-
-def _names_in(user: FrameType) -> dict[int, str]:
+def names_in(user: FrameType) -> dict[int, str]:
     """The names that a frame of user code has for its Tensors and for the parameters of its modules, by id."""
     names: dict[int, str] = {}
     for name, value in user.f_locals.items():
@@ -137,3 +126,14 @@ def _names_in(user: FrameType) -> dict[int, str]:
             for path, tensor in [*value.named_parameters(), *vars(value).items()]:
                 names.setdefault(id(tensor), f"{name}.{path}")
     return names
+
+
+def _arguments_of(called: FrameType | None) -> tuple[str, list[Operand]]:
+    """The name of a function of this package, "" of a private one, and the Tensors among its arguments."""
+    if called is None or "<locals>" in called.f_code.co_qualname:
+        return "", []
+    code, values = called.f_code, called.f_locals
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    name = "" if code.co_name.startswith("_") else code.co_qualname
+    return name, [each for label in code.co_varnames[:count] for each in operands_in(label, values.get(label))]

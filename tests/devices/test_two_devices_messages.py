@@ -32,10 +32,10 @@ def test_a_module_on_the_device_and_its_input_on_the_host():
         RuntimeError,
         """
         Linear: the operands are on different devices.
-          source  [batch=2, time<=4, feat=3] float32 on cpu
+          x       [batch=2, time<=4, feat=3] float32 on cpu
           weight  [feat=3, out=5] float32 on sim:0, and 1 more
         A module computes on the device of its parameters. Copy what comes in to it:
-            source = rf.copy_to_device(source, "sim:0")
+            x = rf.copy_to_device(x, "sim:0")
         """,
     ):
         linear(x)
@@ -47,7 +47,7 @@ def test_a_module_on_the_host_and_its_input_on_the_device():
         RuntimeError,
         """
         Linear: the operands are on different devices.
-          source  [batch=2, time<=4, feat=3] float32 on sim:0
+          x       [batch=2, time<=4, feat=3] float32 on sim:0
           weight  [feat=3, out=5] float32 on cpu, and 1 more
         The parameters of a model are on one device, where it computes. Move them all:
             linear.to(device="sim:0")
@@ -74,7 +74,7 @@ def test_a_parameter_is_named_by_its_path_in_the_model_of_the_user():
         RuntimeError,
         """
         TransformerEncoder: the operands are on different devices.
-          source                                [batch=2, time<=4] int32 on sim:0
+          ids                                   [batch=2, time<=4] int32 on sim:0
           encoder.input_embedding.weight        [vocab=7, 2*feat=6] float32 on sim:0, and 13 more
           encoder.layers.0.ff.linear_ff.weight  [2*feat=6, ff=24] float32 on cpu
         The parameters of a model are on one device, where it computes. Move them all:
@@ -94,7 +94,7 @@ def test_the_state_of_another_device():
         RuntimeError,
         """
         LSTM: the operands are on different devices.
-          source     [batch=2, time<=4, feat=3] float32 on sim:0
+          x          [batch=2, time<=4, feat=3] float32 on sim:0
           state.h    [batch=2, out=5] float32 on cpu
           state.c    [batch=2, out=5] float32 on cpu
           ff_weight  [4*out=20, feat=3] float32 on sim:0, and 2 more
@@ -163,6 +163,23 @@ def test_the_targets_of_a_loss():
             """,
         ):
             rf.cross_entropy(estimated=logits, target=targets, axis=vocab, estimated_type="logits")
+
+
+def test_a_method_of_a_module_that_calls_its_parts():
+    decoder = moved(rf.TransformerDecoder(feat, vocab, model_dim=2 * feat, num_layers=1, num_heads=1))
+    encoded = frames()
+    with raises_message(
+        RuntimeError,
+        """
+        Linear: the operands are on different devices.
+          encoded                       [batch=2, time<=4, feat=3] float32 on cpu
+          layers.0.cross_att.kv.weight  [feat=3, kv=12] float32 on sim:0, and 1 more
+        A module computes on the device of its parameters. Copy what comes in to it:
+            encoded = rf.copy_to_device(encoded, "sim:0")
+        """,
+    ):
+        decoder.transform_encoder(encoded, axis=time)
+    decoder.transform_encoder(on_device(encoded), axis=time)
 
 
 def test_what_is_in_a_list():

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rfnb.core.place import in_package
+from rfnb.core.place import in_package, user_frame
 from rfnb.core.tensor import Tensor
 from rfnb.core.two_devices import (
     ONE_DEVICE,
@@ -16,6 +16,7 @@ from rfnb.core.two_devices import (
     copies,
     devices_of,
     is_of_devices,
+    names_in,
     of_devices,
     operands_in,
     rows_of,
@@ -52,6 +53,8 @@ def _explained(
         return None
     arguments = inspect.signature(call).bind_partial(module, *args, **kwargs).arguments
     inputs = [each for name, value in list(arguments.items())[1:] for each in _arguments_in(name, value)]
+    names = names_in(user_frame(1)[0])
+    inputs = [(names.get(id(tensor), label), tensor) for label, tensor in inputs]
     held = _held_by(module)
     parameters = [each for each in held if isinstance(each[1], Parameter)]
     others = [each for each in held if not isinstance(each[1], Parameter)]
@@ -70,7 +73,11 @@ def _explained(
     else:
         target = among[0] if among else target_of(at)
         rule, lines = _COMES_IN if among else ONE_DEVICE, []
-    lines += copies([*inputs, *((f"{root}.{label}", tensor) for label, tensor in others)], target, numbers=numbers)
+    lines += copies(
+        [*inputs, *((names.get(id(tensor), f"{root}.{label}"), tensor) for label, tensor in others)],
+        target,
+        numbers=numbers,
+    )
     return of_devices(what, rows, rule, lines)
 
 
