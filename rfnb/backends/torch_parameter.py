@@ -52,27 +52,29 @@ def assign_at(param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray
 def convert_parameter(param: Any, dtype: str | None, device: str | None) -> Any:
     """See `Backend.convert_parameter_raw`."""
     # The object stays, so that optimizers and other holders of it go on.
-    gradient = param.grad
-    _move(param, dtype, device)
+    gradient, moved = param.grad, _converted(param, dtype, device)
+    if torch._has_compatible_shallow_copy_type(param, moved):
+        param.data = moved
+    else:  # a device of a plug-in, to which torch.nn.Module.to would make other parameters
+        is_parameter = isinstance(param, torch.nn.Parameter)
+        torch.utils.swap_tensors(param, torch.nn.Parameter(moved, param.requires_grad) if is_parameter else moved)
     if gradient is not None:
         param.grad = None  # torch compares it with the parameter
-        _move(gradient, dtype, device)
+        moved = _converted(gradient, dtype, device)
+        if torch._has_compatible_shallow_copy_type(gradient, moved):
+            gradient.data = moved
+        else:
+            gradient = moved
         param.grad = gradient
     return param
 
 
-def _move(tensor: Any, dtype: str | None, device: str | None) -> None:
+def _converted(tensor: Any, dtype: str | None, device: str | None) -> Any:
     try:
-        moved = tensor.data.to(device=device, dtype=None if dtype is None else DTYPES[dtype])
+        return tensor.data.to(device=device, dtype=None if dtype is None else DTYPES[dtype])
     except Exception as error:
         refuse_device(error, device)
         raise
-    if torch._has_compatible_shallow_copy_type(tensor, moved):
-        tensor.data = moved
-        return
-    # A device of a plug-in, to which torch.nn.Module.to would make other parameters.
-    is_parameter = isinstance(tensor, torch.nn.Parameter)
-    torch.utils.swap_tensors(tensor, torch.nn.Parameter(moved, tensor.requires_grad) if is_parameter else moved)
 
 
 def _there(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
