@@ -30,7 +30,11 @@ def hidden(call: Call, result: Any) -> None:
     if stream is None or stream.time is None:
         return
     time = stream.time
-    tensor = call.names.tensor(raw, [stream.batch, time, "feature"], call)
+    known = call.names.of(raw) or ()
+    roles: list[str | Dim] = [stream.batch, time, "feature"]
+    if time in known[2:]:  # convolutions have the channels in front
+        roles = [stream.batch, "feature", time]
+    tensor = call.names.tensor(raw, roles, call)
     if time not in tensor.dims:
         return
     _later("states", call.path, tensor.dims, raw, lambda kept: {"hidden": _held(kept, time), "axis": time})
@@ -63,10 +67,11 @@ def _held(hidden: Tensor, time: Dim) -> Tensor:
     """The states with the last real one in the padding: a model goes on computing there, which means nothing."""
     if time.lengths is None or tuple(time.length_dims) != (hidden.dims[0],):
         return hidden
-    raw = hidden.raw_tensor
+    place = hidden.dims.index(time)
+    raw = hidden.raw_tensor.movedim(place, 1)
     last = torch.as_tensor(time.lengths, device=raw.device).reshape(-1, 1).long() - 1
     at = torch.arange(raw.shape[1], device=raw.device)[None].minimum(last.clamp(min=0))
-    return Tensor("hidden", list(hidden.dims), raw_tensor=raw.gather(1, at[..., None].expand_as(raw)))
+    return Tensor("hidden", list(hidden.dims), raw_tensor=raw.gather(1, at[..., None].expand_as(raw)).movedim(1, place))
 
 
 def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values: Any) -> None:

@@ -58,6 +58,20 @@ def test_logits_are_those_that_the_model_returns_once(family):
         assert time.name == "target"
 
 
+def test_states_of_convolutions_have_the_time_behind_the_channels():
+    model, batch = made("Wav2Vec2"), inputs("Wav2Vec2")
+    with rf.record(model=model, values=True) as trace:
+        model(**batch)
+    expected = batch["input_values"][:, None]
+    for number, layer in enumerate(model.wav2vec2.feature_extractor.conv_layers):
+        expected = layer(expected).detach()
+        path = f"wav2vec2.feature_extractor.conv_layers.{number}"
+        hidden = trace.states[path]["hidden"]
+        assert [dim.name for dim in hidden.dims] == ["batch", "feature", "time"]
+        assert torch.equal(hidden.raw_tensor, expected)
+    assert rf.show(trace).text
+
+
 def test_classes_have_the_names_of_the_config():
     config = transformers.BertConfig(
         vocab_size=WORDS, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24,
