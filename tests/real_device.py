@@ -22,6 +22,7 @@ from device_events import Event, Seen, place
 NAME = os.environ.get("RFNB_TEST_DEVICE", "cuda")
 BACKEND = torch.get_device_module(NAME)
 torch.backends.cudnn.allow_tf32 = False  # values are compared with those of the CPU
+_watching: list[Seen] = []
 
 
 @contextlib.contextmanager
@@ -32,7 +33,7 @@ def watched() -> Iterator[Seen]:
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
         if "called a synchronizing CUDA operation" in str(message):
-            seen.append(Event("wait", "sync debug mode", True, place()))
+            _note("sync debug mode")
         else:
             shown(message, *args, **kwargs)
 
@@ -41,23 +42,35 @@ def watched() -> Iterator[Seen]:
         warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
         warnings.filterwarnings("always", message="called a synchronizing CUDA operation")
         for owner, name in _EXPLICIT:
-            stack.enter_context(mock.patch.object(owner, name, _noting(seen, owner, name)))
+            stack.enter_context(mock.patch.object(owner, name, _noting(owner, name)))
         warnings.showwarning = show
         stack.enter_context(_sync_debug_mode("warn"))
-        yield seen
+        _watching.append(seen)
+        try:
+            yield seen
+        finally:
+            _watching[:] = [one for one in _watching if one is not seen]  # lists that are equal are others
 
 
 _EXPLICIT = (torch.cuda, "synchronize"), (torch.cuda.Event, "synchronize"), (torch.cuda.Stream, "synchronize")
 
 
-def _noting(seen: Seen, owner: Any, name: str) -> Any:
+def _note(op: str) -> None:
+    event = Event("wait", op, True, place())
+    for seen in _watching:
+        seen.append(event)
+
+
+def _noting(owner: Any, name: str) -> Any:
     method = getattr(owner, name)
 
     def noted(*args: Any, **kwargs: Any) -> Any:
-        seen.append(Event("wait", f"{owner.__name__}.{name}", True, place()))
+        if not getattr(method, "notes", False):  # in a block inside of another one
+            _note(f"{owner.__name__}.{name}")
         with _sync_debug_mode("default"):  # of some of them it tells, too
             return method(*args, **kwargs)
 
+    noted.notes = True  # type: ignore[attr-defined]
     return noted
 
 

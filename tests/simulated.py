@@ -374,11 +374,13 @@ for _op in _ops_with_a_default():
 
 
 def _product(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """A product under autocast."""
+    """A product under autocast, which leaves float64 as it is."""
     dtype = torch.get_autocast_dtype(NAME)
-    args, kwargs = tree_map_only(
-        torch.Tensor, lambda x: x.to(dtype) if _is_mine(x) and x.is_floating_point() else x, (args, kwargs)
-    )
+
+    def cast(x: torch.Tensor) -> torch.Tensor:
+        return x.to(dtype) if _is_mine(x) and x.is_floating_point() and x.dtype != torch.float64 else x
+
+    args, kwargs = tree_map_only(torch.Tensor, cast, (args, kwargs))
     with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
         return op(*args, **kwargs)
 
