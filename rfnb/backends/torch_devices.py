@@ -16,7 +16,10 @@ _MISSING = re.compile(
 
 def accelerator() -> str | None:
     """The kind of device besides the CPU that this torch was made for, whether there is one or not."""
-    found = torch.accelerator.current_accelerator()
+    try:
+        found = torch.accelerator.current_accelerator()
+    except RuntimeError:  # torch 2.6, if it was made for none
+        return None
     return None if found is None else found.type
 
 

@@ -8,6 +8,7 @@ from asserting import assert_same
 
 import rfnb as rf
 from rfnb.backends.torch_devices import refuse_device
+from rfnb.backends.torch_modes import current_modes
 
 BATCH = rf.Dim(2, name="batch")
 NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
@@ -62,3 +63,18 @@ def test_a_device_with_another_word_is_named_too():
 
 def test_an_error_about_something_else_stays_as_it_is():
     refuse_device(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), "cuda")
+
+
+def test_a_torch_that_raises_where_it_was_made_for_no_accelerator_has_none(monkeypatch):
+    """As torch 2.6 does."""
+
+    def raising():
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", raising)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    assert set(rf.get_random_state()) == {"cpu", "static"}
+    rf.set_random_state(rf.get_random_state())
+    with rf.set_amp_policy_ctx("bfloat16"):
+        current_modes()()
+        assert torch.is_autocast_enabled("cpu")
