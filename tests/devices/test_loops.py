@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import recurrent_units
 from asserting import randn
 from loop_faces import FACES, run_steps
 from simulated import NAME, watched
@@ -251,3 +252,97 @@ def test_a_loop_with_an_end_gives_the_same_and_waits_once_in_a_step(key, face):
     for record in (False, True):
         for steps in (5, 20):
             assert len(waits(partial(call, key[1], face, steps), record=record)) == each * steps + besides
+
+
+def with_unit(name, steps, axis):
+    """A recurrent unit step by step in a loop, and in each step on the frames of a mask; or over the whole axis."""
+    unit = recurrent_units.make(name, FEAT, recurrent_units.out)
+    x = randn(BATCH, axis, FEAT)
+    start = recurrent_units.some_state(unit, BATCH)
+    loop = rf.Loop(axis=axis)
+    loop.state.s = start
+    for _ in loop:
+        y, loop.state.s = unit(loop.unstack(x), state=loop.state.s, spatial_dim=rf.single_step_dim)
+        out = loop.stack(y)
+    whole, after = unit(x, state=start, spatial_dim=axis)
+    return [out, *loop.state.deep_tensors(), whole, *after.values()]
+
+
+@pytest.mark.parametrize("name", recurrent_units.UNITS)
+def test_a_recurrent_unit_gives_the_same_and_never_waits(name):
+    assert_close(lambda: with_unit(name, 3, times(3)))
+    assert waits(lambda: with_unit(name, 5, times(5))) == []
+
+
+def assert_close(call):
+    """As assert_the_same, where the CPU has kernels of its own for a whole cell."""
+    rf.set_random_seed(1)
+    expected = call()
+    for one, other in zip(on_device(call), expected, strict=True):
+        assert one.device.startswith(NAME) and one.dtype == other.dtype
+        values = [x.copy_masked(0) if any(dim.need_masking() for dim in x.dims) else x for x in (one, other)]
+        np.testing.assert_allclose(values[0].numpy(), values[1].numpy(), rtol=1e-5, atol=1e-6)
+
+
+def masked(face, steps):
+    """A unit that skips the steps of a mask, which is a value: each step counts the frames that it is for."""
+    unit = rf.MaskedComputation(recurrent_units.make("NativeLstm2", FEAT, OUT))
+    axis = times(steps)
+    x = randn(BATCH, axis, FEAT)
+    mask = rf.reduce_sum(x, axis=FEAT) > 0
+    loop = rf.Loop(axis=axis)
+    loop.state.s = unit.default_initial_state(batch_dims=[BATCH])
+
+    def body():
+        y, loop.state.s = unit(
+            loop.unstack(x), mask=loop.unstack(mask), in_spatial_dim=rf.single_step_dim, state=loop.state.s
+        )
+        return loop.stack(y)
+
+    return [run_steps(loop, face, body), *loop.state.deep_tensors()]
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_a_unit_that_skips_steps_gives_the_same_and_never_waits(face):
+    assert_close(lambda: masked(face, 4))
+    assert waits(lambda: masked(face, 5)) == []
+
+
+def growing(face, steps):
+    """Attends to all steps so far."""
+    cell, axis = Cell(), times(steps)
+    x = randn(BATCH, axis, FEAT)
+    loop = rf.Loop(axis=axis)
+    loop.state.h = rf.zeros([BATCH, OUT], feature_dim=OUT)
+    loop.state.past = rf.cum_concat_initial_state([BATCH, OUT])
+
+    def body():
+        h = cell(loop.unstack(x), loop.state.h)
+        past, history, loop.state.past = rf.cum_concat(h, axis=rf.single_step_dim, state=loop.state.past)
+        weights = rf.softmax(rf.matmul(h, past, reduce=OUT), axis=history)
+        loop.state.h = h + rf.matmul(weights, past, reduce=history)
+        return loop.stack(loop.state.h)
+
+    return [run_steps(loop, face, body), loop.state.h]
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_a_history_gives_the_same_and_never_waits(face):
+    assert_the_same(lambda: growing(face, 4))
+    assert waits(lambda: growing(face, 5)) == []
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", ["states", "source", "inner_loop"])
+def test_gradients_through_a_loop_are_those_of_the_cpu(name, face):
+    def call():
+        axis = times(4)
+        loop = rf.Loop(axis=axis, optimize_move_layers_out=face != "with, nothing moved")
+        x = randn(BATCH, axis, FEAT)
+        x.raw_tensor.requires_grad_()
+        out = run_steps(loop, face, BODIES[name](loop, x))
+        out = out[0] if isinstance(out, tuple) else out
+        rf.reduce_sum(rf.sin(out), axis=list(out.dims)).raw_tensor.backward()
+        return [x._like(x.raw_tensor.grad, x.dims)]
+
+    assert_close(call)
