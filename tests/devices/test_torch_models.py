@@ -48,7 +48,7 @@ def test_what_is_seen_is_that_of_the_cpu_and_stays_on_the_device(name, training)
         raws = [raw for event in trace.events for value in event.values.values() for raw in raws_of(value)]
         assert {raw.device.type for raw in raws} == {torch.device(NAME).type}
         assert_same_content(content(trace), expected)
-    assert rf.show(trace).text
+    assert rf.show(trace).text()
 
 
 @pytest.mark.parametrize(("name", "training"), RUNS)
@@ -146,4 +146,4 @@ def test_a_model_on_two_devices_is_seen_where_its_parts_are(places):
             found.setdefault(event.path.split(".")[0], set()).update(raw.device.type for raw in raws)
     assert found == {part: {torch.device(place).type} for part, place in zip(("first", "attention", "last"), places)}
     assert_same_content(content(trace), expected)
-    assert rf.show(trace).text
+    assert rf.show(trace).text()

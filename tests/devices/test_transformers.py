@@ -77,4 +77,4 @@ def test_generate_is_followed_as_on_the_cpu(kind, options):
         for name in one:
             for raw, like in zip(one[name][1], other[name][1], strict=True):
                 torch.testing.assert_close(raw, like, rtol=1e-3, atol=1e-4, equal_nan=True, msg=str((place, name)))
-    assert rf.show(trace).text
+    assert rf.show(trace).text()

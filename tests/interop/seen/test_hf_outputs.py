@@ -69,7 +69,7 @@ def test_states_of_convolutions_have_the_time_behind_the_channels():
         hidden = trace.states[path]["hidden"]
         assert [dim.name for dim in hidden.dims] == ["batch", "feature", "time"]
         assert torch.equal(hidden.raw_tensor, expected)
-    assert rf.show(trace).text
+    assert rf.show(trace).text()
 
 
 def test_classes_have_the_names_of_the_config():
