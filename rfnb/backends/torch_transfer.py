@@ -15,11 +15,18 @@ def on_device(array: np.ndarray, device: torch.device) -> Any:
 
 
 def brought(raw: Any, device: torch.device, dtype: Any = None) -> Any:
-    """A tensor of the host on a device. Nobody waits for a GPU: from pinned memory the copy takes its turn after what was asked before."""
+    """A tensor of the host on a device. Nobody waits for a GPU: from pinned memory the copy takes its turn after what was asked before.
+
+    Memory that was pinned before is somebody's who may write to it next, so that copy is waited for. So is one to mps, which reads
+    the memory of the host itself.
+    """
     if device.type == "cpu":
         return raw if dtype is None else raw.to(dtype)
-    raw = raw.pin_memory() if device.type == "cuda" and torch.cuda.is_available() else raw
-    return raw.to(device, dtype, non_blocking=True)
+    waits = device.type == "mps"
+    if device.type == "cuda" and torch.cuda.is_available():
+        waits = raw.is_pinned()
+        raw = raw if waits else raw.pin_memory()
+    return raw.to(device, dtype, non_blocking=not waits)
 
 
 def on_host(raws: Sequence[Any]) -> list[np.ndarray]:

@@ -1,11 +1,13 @@
 """Tensors and modules that go to a device and back, and dims that are used on both."""
 
+import pytest
 import torch
 from asserting import assert_same, ragged, randn
 from simulated import NAME, watched
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.backends.torch_transfer import brought
 
 BATCH, FEAT, OUT = Dim(2, name="batch"), Dim(3, name="feat"), Dim(5, name="out")
 TIME = ragged([3, 1], BATCH)
@@ -42,6 +44,42 @@ def test_a_copy_to_a_device_does_not_wait_and_one_to_the_host_does():
     with watched() as seen:
         assert_same(rf.copy_to_device(there, "cpu"), x)
     assert len(seen.waits) == 1
+
+
+class OfHost:
+    """What `brought` asks of a tensor of the host, for a device that there is not."""
+
+    def __init__(self, pinned: bool):
+        self.pinned, self.waited = pinned, None
+
+    def is_pinned(self) -> bool:
+        return self.pinned
+
+    def pin_memory(self) -> "OfHost":
+        return OfHost(pinned=True)
+
+    def to(self, device: torch.device, dtype: None, non_blocking: bool) -> bool:
+        return non_blocking
+
+
+@pytest.mark.parametrize(
+    ("device", "pinned", "non_blocking"),
+    [("cuda", False, True), ("cuda", True, False), ("mps", False, False), ("xpu", False, True)],
+)
+def test_a_copy_waits_where_its_source_could_be_written_to_before_it_is_made(monkeypatch, device, pinned, non_blocking):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert brought(OfHost(pinned), torch.device(device)) is non_blocking
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("pinned", [False, True])
+def test_what_is_written_after_a_copy_is_not_in_it(pinned):
+    x = torch.zeros(2**24, pin_memory=pinned)
+    torch.cuda._sleep(10**8)
+    copy = rf.copy_to_device(rf.convert_to_tensor(x, dims=[Dim(2**24)]), "cuda")
+    x.fill_(1)
+    assert float(copy.raw_tensor.sum()) == 0
 
 
 def test_gradients_come_back_from_a_device():
