@@ -162,7 +162,7 @@ class NumpyBackend(Backend):
                 return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
             return np.matmul(a, b)
 
-    take_raw: Any = staticmethod(np.take)
+    take_raw = staticmethod(numpy_index.take)
     batched_take_raw = staticmethod(numpy_index.batched_take)
     scatter_raw = staticmethod(numpy_index.scatter)
     sort_raw = staticmethod(numpy_index.sort)

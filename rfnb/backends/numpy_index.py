@@ -7,8 +7,20 @@ from typing import Any
 import numpy as np
 
 
+def take(raw: Any, indices: Any, axis: int) -> Any:
+    """See `Backend.take_raw`."""
+    _refuse_others(indices)
+    return np.take(raw, indices, axis)
+
+
+def _refuse_others(indices: Any) -> None:
+    if indices.dtype.kind not in "iu":  # NumPy would take bool for a mask, or for 0 and 1
+        raise IndexError(f"indices of {indices.dtype}")
+
+
 def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
     """See `Backend.batched_take_raw`."""
+    _refuse_others(indices)
     # Every batch entry has its own array and its own indices into it.
     out = np.empty(indices.shape + raw.shape[num_batch + 1 :], raw.dtype)
     for entry in np.ndindex(*raw.shape[:num_batch]):

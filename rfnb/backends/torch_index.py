@@ -9,9 +9,15 @@ import torch
 from rfnb.backends.kept import kept
 from rfnb.backends.torch_dtypes import DTYPES, HALF
 
+_INDEX = frozenset((torch.int64, torch.int32))
+
 
 def take(raw: Any, indices: Any, axis: int) -> Any:
     """See `Backend.take_raw`."""
+    if indices.dtype not in _INDEX:
+        indices = _as_index(indices)
+    if not indices.dim() and indices.is_cpu and not raw.is_cpu:
+        return raw.select(axis, int(indices))  # a number of the host, as the counter of a loop is
     if not indices.dim() and not indices.is_cpu:
         return raw.index_select(axis, indices.reshape(1)).squeeze(axis)  # as a number it would be waited for
     if axis == 0:
@@ -24,6 +30,8 @@ def take(raw: Any, indices: Any, axis: int) -> Any:
 
 def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
     """See `Backend.batched_take_raw`."""
+    if indices.dtype not in _INDEX:
+        indices = _as_index(indices)
     if raw.dim() == num_batch + 1:  # quicker, and an index below 0 is an error
         if indices.dim() == num_batch:
             return raw.gather(num_batch, indices.long().unsqueeze(num_batch)).squeeze(num_batch)
@@ -33,6 +41,13 @@ def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
         return raw[_grid(raw.shape[0], 0, indices.dim(), raw.device), indices]
     device, ndim = raw.device, indices.dim()
     return raw[(*(_grid(raw.shape[axis], axis, ndim, device) for axis in range(num_batch)), indices)]
+
+
+def _as_index(indices: Any) -> Any:
+    """Small integers as those that kernels take; torch would take uint8, as bool, for a mask."""
+    if indices.dtype == torch.bool or indices.dtype.is_floating_point or indices.dtype.is_complex:
+        raise IndexError(f"indices of {indices.dtype}")
+    return indices.long()
 
 
 @kept(256)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from asserting import assert_same, randn
 from recorded_searches import BASE, search
 from simulated import NAME, watched
 
@@ -155,3 +156,21 @@ def test_one_search_on_both_devices_after_each_other():
         search("for", **BASE)
     for name, value in search("for", **BASE).items():
         np.testing.assert_array_equal(value, on_cpu[name])
+
+
+@pytest.mark.parametrize("order", [("time", "feat"), ("feat", "time"), ("time",), ("time", "batch", "feat")])
+def test_the_counter_of_a_loop_is_an_index_wherever_the_axis_is(order):
+    dims = {name: Dim(size, name=name) for name, size in [("time", 3), ("feat", 2), ("batch", 4)]}
+    x = randn(*(dims[name] for name in order))
+    on_device = rf.copy_to_device(x, NAME)
+    for face in (False, True):
+        loop = rf.Loop(axis=dims["time"])
+        with watched() as seen:
+            if face:
+                with loop:
+                    out = loop.stack(rf.gather(on_device, indices=loop.iter_idx, axis=dims["time"]))
+            else:
+                for _ in loop:
+                    out = loop.stack(rf.gather(on_device, indices=loop.iter_idx, axis=dims["time"]))
+        assert out.raw_tensor.device.type == NAME and seen.waits == []
+        assert_same(rf.copy_to_device(out, "cpu"), x)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend
+from asserting import assert_same, on_selected_backend, ragged, raises_message, randn, tensor, using_backend
 
 import rfnb as rf
 from rfnb import Dim
@@ -188,3 +188,21 @@ def test_entries_of_batches_are_no_entries_from_the_end():
     assert_same(rf.gather(scores, indices=good), rf.gather(scores, indices=good, clip_to_valid=True))
     with pytest.raises(IndexError, match="1 of the indices out of range"):
         rf.gather(scores, indices=negative)
+
+
+@pytest.mark.parametrize("backend", ["torch", "numpy"])
+@pytest.mark.parametrize("of", [(), (batch,), (batch, time)], ids=["number", "batch", "frames"])
+@pytest.mark.parametrize(
+    "source", [(vocab,), (vocab, feat), (feat, vocab), (batch, vocab), (batch, vocab, feat)], ids=str
+)
+def test_indices_of_every_integer_dtype_are_the_same_and_others_none_whoever_was_first(source, of, backend):
+    """torch takes uint8 for a mask, as bool."""
+    with using_backend(backend):
+        x = on_selected_backend(randn(*source))
+        indices = rf.convert_to_tensor(np.ones([dim.extent for dim in of], np.int64), dims=of, sparse_dim=vocab)
+        expected = rf.gather(x, indices=indices)
+        for dtype in ("int32", "int16", "int8", "uint8"):
+            assert_same(rf.gather(x, indices=rf.cast(indices, dtype), axis=vocab), expected)
+        for dtype in ("bool", "float32"):
+            with pytest.raises(TypeError, match=f"^gather: the indices are {dtype}."):
+                rf.gather(x, indices=rf.cast(rf.set_sparse_dim(indices, None), dtype), axis=vocab)
