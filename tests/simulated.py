@@ -290,6 +290,8 @@ class _AllGenerators(type(_HostGenerator)):  # type: ignore[misc]
 class _Generator(_HostGenerator, metaclass=_AllGenerators):
     """`torch.Generator`, which torch has no way to make for a device made in Python."""
 
+    __module__ = "torch"  # as code sees it that looks where a class is from
+
     def __new__(cls, device: Any = "cpu") -> Any:
         of_device = torch.device(device).type == NAME
         return super().__new__(cls, "cpu" if of_device else device)

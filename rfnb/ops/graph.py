@@ -12,6 +12,7 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rfnb.backends import registry
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import need_tensors
@@ -81,11 +82,17 @@ class _Graph:
         self.tensors: dict[Any, Tensor] = {}
         for thing in gc.get_objects():
             # `vars`: a tensor of a step of a recorded loop does not show its array, and is not a tensor of its own.
-            if issubclass(type(thing), Tensor) and vars(thing).get("_raw") is not None and thing.backend is backend:
+            if issubclass(type(thing), Tensor) and self._has(vars(thing).get("_raw")):
                 place = backend.graph_place_raw(thing._raw)
                 # Of several Tensors with one array that with a name, e.g. the Parameter.
                 if place is not None and (place not in self.tensors or self.tensors[place].name is None):
                     self.tensors[place] = thing
+
+    def _has(self, raw: Any) -> bool:
+        try:
+            return raw is not None and registry.BY_TYPE[type(raw)] is self.backend
+        except TypeError:  # of a backend that was registered for a while
+            return False
 
     def dependencies(self, place: Any) -> list[Tensor]:
         found, seen, queue = [], {place}, self.backend.graph_inputs_raw(place)

@@ -38,6 +38,7 @@ EXEMPT = {
 # Functions of layers that look into a Tensor and are no ops.
 INSIDE = {
     "inside of ops only": "appended _apart",
+    "for models of n-grams, which look things up on the host": "flat_on_host",
     "for `rf.beam_search`, whose steps get and give raw arrays": "NGramLM.step",
     "for optimizers and users of parameters": "warn_of_lost_parts _Parameters.__iter__ _NamedParameters.__iter__"
     " Parameter.trainable Parameter.requires_grad Parameter.grad",
