@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -72,13 +73,7 @@ def attending_loop(face: str) -> Callable[[], Any]:
     def call() -> Any:
         loop = rf.Loop(axis=TIME, name="decoder")
         loop.state.h = model.default_initial_state(batch_dims=[BATCH])
-        if face == "with":
-            with loop:
-                out = body(loop)
-        else:
-            for _ in loop:
-                out = body(loop)
-        return out
+        return run_steps(loop, face, lambda: body(loop))
 
     return call
 
@@ -130,13 +125,7 @@ def choices(face: str) -> Callable[[], Any]:
     def call() -> Any:
         loop = rf.Loop(max_seq_len=4, name="search")
         loop.state.label = rf.zeros([BATCH], dtype="int64")
-        if face == "with":
-            with loop:
-                out = body(loop)
-        else:
-            for _ in loop:
-                out = body(loop)
-        return rf.decide(out)
+        return rf.decide(run_steps(loop, face, lambda: body(loop)))
 
     return call
 

@@ -6,12 +6,11 @@ inputs of the second are cut from those of the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from asserting import real_frames
-from laws import Case
+from laws import Case, parts_in
 from world import World
 
 import rfnb as rf
@@ -59,7 +58,7 @@ def compare_alone(name: str, case: Case, world: World, change: Callable[[Tensor]
         own_inputs = [_cut(x, other, world.batch, sequence) for x, other in zip(inputs, like)]
         if change is not None:
             inputs, own_inputs = ([change(x) if x.dtype == "float32" else x for x in xs] for xs in (inputs, own_inputs))
-        results = list(_leaves(call(*inputs))), list(_leaves(own_call(*own_inputs)))
+        results = list(parts_in(call(*inputs), (Tensor, Dim))), list(parts_in(own_call(*own_inputs), (Tensor, Dim)))
         if [type(x) for x in results[0]] != [type(x) for x in results[1]] and not alone.char.extent:
             continue
         for together, own in zip(*results, strict=True):
@@ -101,13 +100,3 @@ def _compare_lengths(name: str, together: Dim, own: Dim, batch: Dim, sequence: i
         return 0
     assert own.lengths.tolist() == [together.lengths[sequence]], f"{name}: {together}, alone {own}"
     return 1
-
-
-def _leaves(result: Any) -> Iterator[Tensor | Dim]:
-    if isinstance(result, (Tensor, Dim)):
-        yield result
-    elif isinstance(result, (list, tuple)):
-        for part in result:
-            yield from _leaves(part)
-    elif isinstance(result, dict):
-        yield from _leaves(list(result.values()))

@@ -9,13 +9,13 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from asserting import on_selected_backend, real_frames, using_backend
-from laws import Case
+from laws import Case, parts_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from world import World
 
@@ -73,11 +73,11 @@ def check_large(name: str, case: Case, world: World, change: Callable[[Tensor], 
     call, inputs = case(world)
     rounded = [rf.cast(rf.cast(change(x), "float16"), "float32") if x.dtype == "float32" else x for x in inputs]
     with _Products() as products:
-        expected = list(_leaves(call(*rounded)))
+        expected = list(parts_in(call(*rounded), Tensor))
     if products.largest > _LARGEST / 2:
         return 0
     with rf.set_default_float_dtype_ctx("float16"):
-        got = list(_leaves(call(*(_as(x, "float16") for x in rounded))))
+        got = list(parts_in(call(*(_as(x, "float16") for x in rounded)), Tensor))
     compared = 0
     for x, like in zip(got, expected, strict=True):
         if not rf.is_float_dtype(like.dtype):
@@ -112,9 +112,9 @@ def check_half(name: str, case: Case, world: World, dtype: str) -> None:
         return
     call, inputs = case(world)
     rounded = [rf.cast(rf.cast(x, dtype), "float32") if x.dtype == "float32" else x for x in inputs]
-    expected = list(_leaves(call(*rounded)))
+    expected = list(parts_in(call(*rounded), Tensor))
     with rf.set_default_float_dtype_ctx(dtype):
-        got = list(_leaves(call(*(_as(x, dtype) for x in rounded))))
+        got = list(parts_in(call(*(_as(x, dtype) for x in rounded)), Tensor))
     _compare(name, got, expected, dtype, TOLERANCE[dtype])
 
 
@@ -125,9 +125,9 @@ def check_numpy(name: str, case: Case, world: World) -> None:
     call, inputs = case(world)
     with rf.set_default_float_dtype_ctx("float16"):
         inputs = [_as(x, "float16") for x in inputs]
-        got = list(_leaves(call(*inputs)))
+        got = list(parts_in(call(*inputs), Tensor))
         with using_backend("numpy"):
-            expected = list(_leaves(call(*map(on_selected_backend, inputs))))
+            expected = list(parts_in(call(*map(on_selected_backend, inputs)), Tensor))
     _compare(name, got, expected, None, TOLERANCE["float16"])
 
 
@@ -147,13 +147,3 @@ def _compare(name: str, got: list[Tensor], expected: list[Tensor], dtype: str | 
         finite = wanted_values[np.isfinite(wanted_values)]
         off = tolerance * max(1.0, np.abs(finite).max(initial=0.0)) if rf.is_float_dtype(like.dtype) else 0.0
         np.testing.assert_allclose(values, wanted_values, rtol=0, atol=off, err_msg=f"{name}: {like}")
-
-
-def _leaves(result: Any) -> Iterator[Tensor]:
-    if isinstance(result, Tensor):
-        yield result
-    elif isinstance(result, (list, tuple)):
-        for part in result:
-            yield from _leaves(part)
-    elif isinstance(result, dict):
-        yield from _leaves(list(result.values()))

@@ -5,7 +5,7 @@ A case is a function that takes a World and returns (call, inputs): `call(*input
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from asserting import assert_same, on_selected_backend, reordered, using_backend, with_nan_padding
@@ -48,3 +48,21 @@ def _assert_backend(result: Any, name: str) -> None:
 
 
 LAWS = {"order": check_order, "padding": check_padding, "backend": check_backend}
+
+
+def parts_in(result: Any, kinds: Any = object) -> Iterator[Any]:
+    """What a result is made of, through lists, tuples and dicts; only what is of these kinds."""
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, (list, tuple)):
+        for part in result:
+            yield from parts_in(part, kinds)
+    elif isinstance(result, kinds):
+        yield result
+
+
+def as_leaf(x: Tensor) -> Tensor:
+    """The same values, with a gradient."""
+    out, raw = x.copy_template(), x.raw_tensor.detach().clone()
+    out.raw_tensor = raw.requires_grad_(raw.is_floating_point())
+    return out

@@ -5,13 +5,13 @@ What the host asks of that device is seen: reads of values and copies, for which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from asserting import real_frames
-from laws import Case
+from laws import Case, as_leaf, parts_in
 from simulated import NAME, Seen, watched
 from world import World
 
@@ -55,7 +55,7 @@ def second_call(case: Case, world: Make) -> tuple[set[str], Seen]:
     call(*inputs)
     with watched() as seen:
         result = call(*inputs)
-    return {x.raw_tensor.device.type for x in _leaves(result) if inputs and isinstance(x, Tensor)}, seen
+    return {x.raw_tensor.device.type for x in parts_in(result, Tensor) if inputs}, seen
 
 
 def _outcome(case: Case, world: Make, device: str, seed: int = 3) -> list[Any]:
@@ -63,8 +63,8 @@ def _outcome(case: Case, world: Make, device: str, seed: int = 3) -> list[Any]:
     rf.set_random_seed(seed)
     with rf.set_default_device_ctx(device):
         call, inputs = case(world())
-        given = [_leaf(x) for x in inputs]
-        found = list(_leaves(call(*given)))
+        given = [as_leaf(x) for x in inputs]
+        found = list(parts_in(call(*given)))
     out: list[Any] = []
     total: Any = 0
     for part in found:
@@ -86,20 +86,3 @@ def _outcome(case: Case, world: Make, device: str, seed: int = 3) -> list[Any]:
 def _host(raw: Any) -> np.ndarray:
     raw = raw.detach().cpu()
     return (raw.float() if raw.dtype == torch.bfloat16 else raw).numpy()
-
-
-def _leaf(x: Tensor) -> Tensor:
-    """The same values, with a gradient."""
-    out, raw = x.copy_template(), x.raw_tensor.detach().clone()
-    out.raw_tensor = raw.requires_grad_(raw.is_floating_point())
-    return out
-
-
-def _leaves(result: Any) -> Iterator[Any]:
-    if isinstance(result, dict):
-        result = list(result.values())
-    if isinstance(result, list | tuple):
-        for part in result:
-            yield from _leaves(part)
-    else:
-        yield result

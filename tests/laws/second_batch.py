@@ -6,12 +6,11 @@ once more after all plans are forgotten: results, gradients and errors have to b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from laws import Case
+from laws import Case, as_leaf, parts_in
 from world import World
 
 import rfnb as rf
@@ -64,8 +63,8 @@ def _outcome(call: Any, inputs: list[Tensor]) -> list[Any]:
     """Results and gradients as host arrays, dims as text; an error as its message."""
     rf.set_random_seed(3)
     try:
-        given = [_leaf(x) for x in inputs]
-        found = list(_leaves(call(*given)))
+        given = [as_leaf(x) for x in inputs]
+        found = list(parts_in(call(*given)))
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
     out: list[Any] = []
@@ -83,26 +82,8 @@ def _outcome(call: Any, inputs: list[Tensor]) -> list[Any]:
     return out
 
 
-def _leaf(x: Tensor) -> Tensor:
-    """The same values, with a gradient."""
-    raw = x.raw_tensor.detach().clone()
-    out = x.copy_template()
-    out.raw_tensor = raw.requires_grad_(raw.is_floating_point())
-    return out
-
-
 def _text(dim: Dim | None) -> str:
     return "none" if dim is None else repr(dim)
-
-
-def _leaves(result: Any) -> Iterator[Any]:
-    if isinstance(result, dict):
-        result = list(result.values())
-    if isinstance(result, list | tuple):
-        for part in result:
-            yield from _leaves(part)
-    else:
-        yield result
 
 
 def _assert_equal(where: str, warm: list[Any], cold: list[Any]) -> None:
