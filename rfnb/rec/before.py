@@ -7,11 +7,7 @@ what a loop leaves by an interrupt is put back by value, from outside of all blo
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable
 from contextvars import Context, copy_context
-from functools import partial
-from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.finite import only_steps, steps_now
@@ -44,28 +40,3 @@ class Before(NotPicklable):
         for variable in copy_context():
             if variable.name.startswith("rfnb_"):
                 variable.set(self._context[variable] if variable in self._context else nothing_set.run(variable.get))
-
-
-class Exit:
-    """The `__exit__` of a class whose objects are told when their with-block is over, even if an interrupt comes before `__exit__`
-    has begun: what the with-statement is going to call goes away with the block.
-
-    Args:
-        leave: The method.
-        over: Called with the object and the block, which is `block_of` the object as it was entered.
-    """
-
-    def __init__(self, leave: Callable[..., Any], over: Callable[[Any, Any], None]):
-        self._leave, self._over = leave, over
-
-    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., Any]:
-        if instance is None:
-            return self._leave
-        leave = partial(self._leave, instance)
-        instance.__dict__["_block"] = weakref.ref(leave, partial(self._over, instance))
-        return leave
-
-
-def block_of(instance: Any) -> Any:
-    """The with-block that is being entered, for `over`; None if nobody can tell when it is over."""
-    return instance.__dict__.pop("_block", None)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from rfnb.core.memo import make_room
+
 # What follows in the code does not follow in the run.
 _ENDS = ("RETURN", "RERAISE", "RAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
 
@@ -56,8 +58,7 @@ _MOST = 256
 def _known(code: CodeType, first: int, last: int, find: Callable[[CodeType, int, int], Any]) -> Any:
     found = _cache.get((id(code), first, last))
     if found is None:
-        while len(_cache) >= _MOST:
-            _cache.pop(next(iter(_cache)), None)
+        make_room(_cache, _MOST)
         found = _cache[id(code), first, last] = code, find(code, first, last)
     return found[1]
 
@@ -79,6 +80,8 @@ def _names_in(code: CodeType, first: int, last: int) -> BodyNames:
                 read.setdefault(name)
             else:
                 stored[name] = step.line
+    if "super" in read and code.co_argcount:
+        read.setdefault(code.co_varnames[0])  # `super()` takes it without a word
     begin = min(steps, default=first)
     carried = {name: line for name, line in stored.items() if name in read and _reads_first(steps, begin, name)}
     return BodyNames(tuple(read), carried, _stored_inside(code, first, last))

@@ -15,19 +15,26 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Iterable
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.memo import make_room
 from rfnb.core.place import in_package, warn_at
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.rec.body_names import names_in, names_of_for
+from rfnb.rec.body_again import BodyAgain
+from rfnb.rec.body_names import BodyNames, names_in, names_of_for
+from rfnb.rec.modes import modes_now
 from rfnb.rec.nested import values_in
-from rfnb.rec.outside import Contents, reached
-from rfnb.rec.step_tensor import RecordingError, recording_error
+from rfnb.rec.outside import DEEP, MISSING, PLAIN, SHORT, WIDE, Contents, Slot, is_plain, names_of, reached, same_plain
+from rfnb.rec.quiet import NotKnown
+from rfnb.rec.recording import Recording
+from rfnb.rec.second_step import difference
+from rfnb.rec.step_tensor import RecordingError, StepTensor, recording_error
 
 
 class CarriedByFor:
@@ -62,74 +69,212 @@ class CarriedByFor:
             warn_at(text, frame, line)
 
 
-class CarriedByWith:
-    """All that the body of a `with` reaches from outside, as it is before it runs; `check` compares."""
+class _Change(NamedTuple):
+    """Something that is not as it was before the body ran: where, what was and is there, and the line that assigns it, if that is known."""
 
-    def __init__(self, loop_name: str, frame: FrameType | None, axis: Dim):
-        self._loop_name, self._axis = loop_name, axis
+    path: str
+    before: Any
+    now: Any
+    line: int | None
+
+
+class _Body:
+    """The knowledge of a body that has run.
+
+    Attributes:
+        ways: For each way through it (the ops that it called) what it changes without making a difference.
+        kept: The code that it is told by, which keeps its id.
+    """
+
+    def __init__(self, kept: Any):
+        self.ways: dict[Any, set[str]] = {}
+        self.kept = kept
+
+    def note(self, way: Any, changes: Iterable[_Change]) -> None:
+        """Note that the changes on a way make no difference."""
+        make_room(self.ways, _MOST_WAYS)
+        self.ways.setdefault(way, set()).update(change.path for change in changes)
+
+
+_MOST_BODIES, _MOST_WAYS, _MOST_BY_NUMBERS = 512, 32, 8
+_FLAGS = frozenset(map(id, (bool, type(None))))
+# By where it begins, the ids of the code around it, and of that of the functions that it has names for.
+_bodies: dict[Any, _Body] = {}
+
+
+def _body_of(code: Any, begin: int, variables: Mapping[str, Any]) -> _Body:
+    kept = [code, *(found for found in map(_code_of, variables.values()) if found is not None)]
+    key = (begin, *map(id, kept))
+    found = _bodies.get(key)
+    if found is None:
+        make_room(_bodies, _MOST_BODIES)
+        found = _bodies[key] = _Body(kept)
+    return found
+
+
+class CarriedByWith:
+    """All that the body of a `with` reaches from outside, as it is before it runs; `check` compares.
+
+    Where something has changed that may make a difference or not (a flag, a cache, a list of results), the next two steps tell
+    (`rfnb/rec/second_step.py`), or, if nobody can know what they would do, a rule. The first time that a body runs it is looked at as far
+    as it reaches.
+    """
+
+    def __init__(self, loop: Any, frame: FrameType | None):
+        self._loop = loop
         while frame is not None and frame.f_code.co_filename == contextlib.__file__:
             frame = frame.f_back
         self._frame = None if frame is None or in_package(frame.f_code) else frame
         if self._frame is None:
             return
-        self._begin = self._frame.f_lasti + 1
-        names = names_in(self._frame.f_code, self._begin, len(self._frame.f_code.co_code)).read
+        code = self._frame.f_code
+        self._begin = self._frame.f_lasti
+        names = names_in(code, self._begin + 1, len(code.co_code)).read
         self._before = _variables(self._frame, names)
-        self._slots = reached(self._before)
+        self._body = _body_of(code, self._begin, self._before)
+        self._look = SHORT if self._body.ways else DEEP
+        self._slots = reached(self._before, self._look, names_of(code))
+        self._near = self._slots if self._look is SHORT else reached(self._before, SHORT)
 
-    def check(self, used: set[int]) -> None:
-        """Raise a RecordingError if the body has changed what the next step would read.
-
-        Args:
-            used: ids of the Tensors from outside that the body has computed with.
-        """
+    def check(self, recording: Recording) -> None:
+        """Raise a RecordingError if the body has changed what the next step would read."""
         frame, self._frame = self._frame, None
         if frame is None:
             return
-        before, slots = self._before, self._slots
-        self._before, self._slots = {}, []
-        names = names_in(frame.f_code, self._begin, frame.f_lasti)
-        now = _variables(frame, names.carried)
+        if modes_now() != recording.recorder.modes:
+            raise self._refused_for("step 1: it is left under other modes (gradients, precision) than it is entered")
+        before, slots, near = self._before, self._slots, self._near
+        self._before, self._slots, self._near = {}, [], []
+        used = recording.recorder.used
 
         def was_used(value: Any) -> bool:
-            return not _is_source(value, self._axis) and any(id(leaf) in used for leaf in values_in(value))
+            return not _is_source(value, recording.axis) and any(id(leaf) in used for leaf in values_in(value))
 
-        for name, line in names.carried.items():
-            if name in before and _makes_a_difference(before[name], now.get(name), was_used(before[name])):
-                raise self._refused(name, (before[name], now.get(name)), frame, line)
-        for slot in slots:
-            change = slot.change(was_used) if slot.root in names.read else None
+        names = names_in(frame.f_code, self._begin + 1, frame.f_lasti)
+        changes = [*_of_names(before, _variables(frame, names.carried), names), *_of_slots(slots, names)]
+        for change, slot in changes:
+            if _is_certain(change, slot, was_used):
+                raise self._refused(change, frame)
+        asked = [change for change, _ in changes if not _is_source(change.before, recording.axis)]
+        way: Any = recording.way()
+        if asked:
+            way = way, self._switches(before, near, {change.path for change in asked})
+        known = self._body.ways.get(way)
+        if any(change.path not in (known or ()) for change in asked) or (known is None and self._look is SHORT):
+            self._ask_next_steps(asked, frame, recording)
+        self._body.note(way, asked)
+
+    def _switches(self, before: Mapping[str, Any], near: list[Slot], changed: set[str]) -> tuple[Any, ...]:
+        """The flags by which a body may do something else with what it changes; in its first ways, numbers and texts too."""
+        kinds = PLAIN if len(self._body.ways) < _MOST_BY_NUMBERS else _FLAGS
+        names = [value for name, value in before.items() if id(type(value)) in kinds and name not in changed]
+        inside = [slot.before for slot in near if id(type(slot.before)) in kinds and slot.path not in changed]
+        return *names, *inside
+
+    def _ask_next_steps(self, changes: list[_Change], frame: FrameType, recording: Recording) -> None:
+        """Ask the next steps whether they would do something else than the first."""
+        body = BodyAgain(frame, self._begin, self._loop)
+        try:
+            if body.call is None:
+                raise NotKnown("there is no source of the body")
+            code = frame.f_code
+            variables = _variables(frame, {*names_of(code), *frame.f_locals})
+            after, of_libraries = (reached(variables, look, names_of(code)) for look in (DEEP, WIDE))
+            try:
+                with body.variables_kept():
+                    found = difference(body.call, self._loop, recording)
+            finally:
+                for slot in reversed(of_libraries):
+                    slot.put_back()
+                left = [slot.path for slot in reversed(after) if not slot.put_back()]
+            if found is None and left:
+                raise NotKnown(f"{left[0]} cannot be put back")
+        except NotKnown:
+            handles = {id(output.handle) for output in self._loop._outputs.all}
+            change = next((each for each in changes if _may_differ(each, handles)), None)
             if change is not None:
-                raise self._refused(slot.path, change, frame, names.stored.get((slot.root, slot.key)))
+                raise self._refused(change, frame) from None
+        else:
+            if found is not None:
+                raise self._refused(changes[0], frame, found, changes[1:]) if changes else self._refused_for(found)
 
-    def _refused(self, path: str, change: tuple[Any, Any], frame: FrameType, line: int | None) -> RecordingError:
-        where = f", assigned in {os.path.basename(frame.f_code.co_filename)}:{line}," if line else ""
-        in_place = isinstance(change[0], Contents)
+    def _refused_for(self, found: str) -> RecordingError:
+        step, _, what = found.partition(": ")
+        return recording_error(
+            f'Loop "{self._loop.name}", recorded step: the body does something else in its next steps.',
+            [(step, what)],
+            "The body of `with loop:` runs once, so every step would be like the first. Let Python run every step:",
+            "for _ in loop:",
+        )
+
+    def _refused(
+        self, change: _Change, frame: FrameType, found: str | None = None, others: Sequence[_Change] = ()
+    ) -> RecordingError:
+        where = f", assigned in {os.path.basename(frame.f_code.co_filename)}:{change.line}," if change.line else ""
+        in_place = isinstance(change.before, Contents)
         rule = "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
         if in_place:
             rule += "What steps collect is loop.stack(...), and random numbers are those of rf.random_...; or let Python run every step:"
         else:
             rule += "What a step gets from the step before is a state of the loop:"
+        rows = [("before", _text(change.before)), ("after", _text(change.now))]
+        if found is not None:
+            rows.append((found.partition(": ")[0], found.partition(": ")[2]))
+        if others:
+            rows.append(("changed too", ", ".join(dict.fromkeys(each.path for each in others))))
         return recording_error(
-            f'Loop "{self._loop_name}", recorded step: {path}{where} is {"changed in place" if in_place else "carried by Python"}.',
-            [*zip(("before", "after"), map(_text, change))],
+            f'Loop "{self._loop.name}", recorded step: {change.path}{where} is {"changed in place" if in_place else "carried by Python"}.',
+            rows,
             rule,
-            "for _ in loop:" if in_place else _fix(path, change[0]),
+            "for _ in loop:" if in_place else _fix(change.path, change.before),
         )
 
 
-def _makes_a_difference(before: Any, after: Any, used: bool) -> bool:
-    """Whether it matters that a name which a body reads is then assigned anew."""
-    if after is before:
-        return False
-    if _has_tensor(before):  # it may not have computed with it, on the way that it took
-        return used
-    if _has_tensor(after):
+def _of_names(before: Mapping[str, Any], now: Mapping[str, Any], names: BodyNames) -> Iterator[tuple[_Change, None]]:
+    """The changes of names that a body reads before it assigns them."""
+    for name, line in names.carried.items():
+        if not same_plain(before.get(name, MISSING), now.get(name, MISSING)):
+            yield _Change(name, before.get(name, MISSING), now.get(name, MISSING), line), None
+
+
+def _of_slots(slots: list[Slot], names: BodyNames) -> Iterator[tuple[_Change, Slot]]:
+    """The changes of what names lead to."""
+    for slot in slots:
+        found = slot.difference() if slot.root in names.read else None
+        if found is not None:
+            yield _Change(slot.path, *found, names.stored.get((slot.root, slot.key))), slot
+
+
+def _is_certain(change: _Change, slot: Slot | None, was_used: Callable[[Any], bool]) -> bool:
+    """Whether the next steps need not be asked: a Tensor that was computed with, or what cannot be put back."""
+    if slot is not None and slot.whole:
+        return change.before.again is None
+    return _has_tensor(change.before) and was_used(change.before)
+
+
+def _may_differ(change: _Change, handles: set[int]) -> bool:
+    """Whether a change makes a difference as far as anybody can know: not what is only there from now on, as in a cache, or as the handles
+    of the loop (their ids are given), which have no values yet."""
+    if isinstance(change.before, Contents):
+        before, now = change.before.key, getattr(change.now, "key", None)
+        if change.before.shown.startswith("list") and isinstance(now, tuple) and now[: len(before)] == before:
+            return not handles.issuperset(now[len(before) :])
+        return not change.before.shown.endswith("entries")
+    if _has_step_tensor(change.now) or is_plain(change.before) and is_plain(change.now):
         return True
-    try:
-        return bool(before != after)
-    except ValueError:  # arrays
-        return True
+    return change.before is not MISSING and change.before is not None and not _has_tensor(change.before)
+
+
+def _has_step_tensor(value: Any) -> bool:
+    return any(leaf.__class__ is StepTensor for leaf in values_in(value))
+
+
+def _code_of(value: Any) -> Any:
+    """The code of a function or method."""
+    return getattr(getattr(value, "__func__", value), "__code__", None) if type(value) in _FUNCTIONS else None
+
+
+_FUNCTIONS = types.FunctionType, types.MethodType
 
 
 def _variables(frame: FrameType, names: Iterable[str]) -> dict[str, Any]:
@@ -161,6 +306,8 @@ def _text(value: Any) -> str:
     """A value in a message; never the values of an array."""
     if isinstance(value, Contents):
         return value.shown
+    if value is MISSING:
+        return "nothing"
     if isinstance(value, Tensor):
         return f"{shape_of(value)} {value.dtype}"
     tensors = [leaf for leaf in values_in(value) if isinstance(leaf, Tensor)]
@@ -172,7 +319,7 @@ def _text(value: Any) -> str:
 def _fix(path: str, before: Any) -> str:
     name = path.partition("[")[0].rpartition(".")[2]
     number = isinstance(before, (bool, int, float))
-    first = f"rf.constant({before!r}, dims=[])" if number else "..." if before is None else path
+    first = f"rf.constant({before!r}, dims=[])" if number else path if _has_tensor(before) else "..."
     return (
         f"loop.state.{name} = {first}      # before the loop\n"
         f"loop.state.{name} = ...      # in its body, from loop.state.{name} in place of {path}"

@@ -7,15 +7,16 @@ is that of the lines alone, and serves every loop that has the same ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import _GeneratorContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.block import Setting
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error, value_error
 from rfnb.rec.lowering import Line
 
@@ -23,7 +24,7 @@ WAYS = "inductor", "aot_eager", "cuda_graph"
 _current: ContextVar[str | None] = ContextVar("rfnb_compile_loops", default=None)
 
 
-def compile_loops(how: str | None = "inductor") -> _GeneratorContextManager[None]:
+def compile_loops(how: str | None = "inductor", *extra: Never, **unknown: Never) -> Setting:
     """Compile the steps of the loops that are recorded (`with loop:`) in this with-block.
 
         with rf.compile_loops():
@@ -43,6 +44,8 @@ def compile_loops(how: str | None = "inductor") -> _GeneratorContextManager[None
         ValueError: For another `how`.
         TypeError: For `@rf.compile_loops` without parentheses.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if how is not None and how not in WAYS:
         if callable(how):
             rows = [("got", f"the function {getattr(how, '__name__', how)}")]
@@ -56,13 +59,8 @@ def compile_loops(how: str | None = "inductor") -> _GeneratorContextManager[None
     return _compiling(how)
 
 
-@contextmanager
-def _compiling(how: str | None) -> Iterator[None]:
-    token = _current.set(how)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def _compiling(how: str | None) -> Setting:
+    return Setting(_current, partial(_current.set, how))
 
 
 def compiled_how() -> str | None:

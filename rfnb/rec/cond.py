@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
 
-def cond(pred: bool | Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+def cond(
+    pred: bool | Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any], *extra: Never, **unknown: Never
+) -> Any:
     """true_fn() if pred, else false_fn(); only one of them runs.
 
     Args:
@@ -19,6 +22,8 @@ def cond(pred: bool | Tensor, true_fn: Callable[[], Any], false_fn: Callable[[],
     Raises:
         TypeError: If pred is a Tensor with dims, or not bool.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return true_fn() if truth("cond", pred) else false_fn()
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, runtime_error
 from rfnb.core.layout import PlanCache
@@ -30,7 +32,12 @@ from rfnb.rec.state import State
 
 @op
 def cum_concat(
-    source: Tensor, *, axis: Dim, out_spatial_dim: Dim | None = None, state: State | None = None
+    source: Tensor,
+    *extra: Never,
+    axis: Dim,
+    out_spatial_dim: Dim | None = None,
+    state: State | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim, State]:
     """All frames up to each one, in order.
 
@@ -50,6 +57,8 @@ def cum_concat(
         RuntimeError: For a single step without state.
         DimError: If source has no axis, or out_spatial_dim another size.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("cum_concat", source)
     if axis is single_step_dim:
         return _step(source, out_spatial_dim, state)
@@ -71,7 +80,12 @@ def cum_concat(
 
 
 def cum_concat_initial_state(
-    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None
+    dims: Sequence[Dim],
+    *extra: Never,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    **unknown: Never,
 ) -> State:
     """The state of `cum_concat` before the first frame: accum {*dims, axis=0}, and axis.
 
@@ -80,6 +94,8 @@ def cum_concat_initial_state(
         dtype: Default: the default float dtype.
         sparse_dim: Of frames that are labels.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     axis = history_dim(0)
     return State(accum=zeros([*dims, axis], dtype=dtype, device=device, sparse_dim=sparse_dim), axis=axis)
 

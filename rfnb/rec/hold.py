@@ -1,7 +1,7 @@
 """Hold: who has hold of the loops that run in this context.
 
     with held_by(hold):
-        search(x)           # each Loop gets its step from hold.around, each step of a scan asks hold.step_of
+        search(x)           # each Loop that begins gets its step from hold.around, each step of a scan asks hold.step_of
 
 Nobody has: a loop then looks at a context variable once, and a `scan` and whoever attends too.
 """
@@ -9,10 +9,12 @@ Nobody has: a loop then looks at a context variable once, and a `scan` and whoev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+
+from rfnb.core.block import Setting
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -32,7 +34,7 @@ class Hold(ABC):
 
     @abstractmethod
     def around(self, loop: Loop, step: Step) -> Step:
-        """The step that a new loop has: `step`, or one around it."""
+        """The step that a loop has as it begins: `step`, or one around it."""
 
     @abstractmethod
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
@@ -92,12 +94,6 @@ def let_go() -> None:
     _current.set(None)
 
 
-@contextmanager
-def held_by(hold: Hold | None) -> Iterator[None]:
+def held_by(hold: Hold | None) -> Setting:
     """Somebody has hold of the loops that are made in a with-block; None: nobody."""
-    before = _current.get()
-    _current.set(hold)
-    try:
-        yield
-    finally:
-        _current.set(before)
+    return Setting(_current, partial(_current.set, hold))

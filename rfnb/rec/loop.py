@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.block import Exit, block_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, type_error, value_error
 from rfnb.core.finite import around_step
@@ -27,7 +28,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.rec import running
-from rfnb.rec.before import Before, Exit, block_of
+from rfnb.rec.before import Before
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import Ends, EndsByCondition, EndsOfAxis
 from rfnb.rec.hold import Beside, holding
@@ -96,9 +97,6 @@ class Loop(NotPicklable):
         self._face = LoopState(self._states)
         self._outputs = Outputs(self.axis, self._ends, self.selections, name)
         self.step: Step = PlainStep(self._states, self._outputs, self.axis, name)
-        hold = holding()
-        if hold is not None:
-            self.step = hold.around(self, self.step)
         self.search: Any = None  # what a choice keeps from step to step
         self.beside: Beside | None = None
         self._on_commit: list[Callable[[], None]] = []
@@ -270,6 +268,7 @@ class Loop(NotPicklable):
         """Record the first step; see `rfnb/rec/recorded_step.py`."""
         block = block_of(self)
         self._check_new()
+        self._let_hold()
         over_axis = self.given_axis is not None
         none = (over_axis or self.max_seq_len is not None) and self._max_steps() == 0
         step = RecordedStep(self.step, name=self.name, axis=self.axis, ends=self._ends, no_steps=none)
@@ -279,7 +278,7 @@ class Loop(NotPicklable):
         self._recorded = _Recorded(block, steps, step, before)
         try:
             # Before anybody watches: what it asks of arrays would be seen.
-            self._recorded.carried = CarriedByWith(self.name, caller(1), self.axis)
+            self._recorded.carried = CarriedByWith(self, caller(1))
             self.step = step
             next(steps)
         except BaseException as error:
@@ -324,6 +323,8 @@ class Loop(NotPicklable):
     def _steps(self, before: Before, *, in_python: bool) -> Generator[int]:
         """All steps; gives the index of each that the body makes, which runs while this waits."""
         self._check_new()
+        if in_python:
+            self._let_hold()
         carried = CarriedByFor(self.name, caller(1)) if in_python else None
         self._phase = "in"
         self._states.step = step = self.step
@@ -372,6 +373,12 @@ class Loop(NotPicklable):
         self._phase = "after"
         step.close()
         before.restore()
+
+    def _let_hold(self) -> None:
+        """Begin: who holds the loops of this context has its steps."""
+        hold = holding()
+        if hold is not None:
+            self.step = hold.around(self, self.step)
 
     def _check_new(self) -> None:
         if self._phase != "before":

@@ -11,6 +11,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
+from rfnb.core.memo import make_room
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.structure import structure_of
 from rfnb.core.tensor import Tensor, new_tensor
@@ -168,8 +169,7 @@ class LoopPlan(NotPicklable):
         good = None if key is None else _good.get(key)
         if good is None:
             good = frozenset(self._try(candidates))
-            while len(_good) >= _BODIES:
-                _good.pop(next(iter(_good)), None)
+            make_room(_good, _BODIES)
             if key is not None:
                 _good[key] = good
         return {id(candidates[number]) for number in good}

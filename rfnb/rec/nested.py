@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.remade import check_remade
@@ -120,7 +121,9 @@ def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     return kind(*mapped) if hasattr(kind, "_fields") else kind(mapped)
 
 
-def gather_nested(s: Any, *, indices: Tensor, dim_map: dict[Dim, Dim] | None = None) -> Any:
+def gather_nested(
+    s: Any, *extra: Never, indices: Tensor, dim_map: dict[Dim, Dim] | None = None, **unknown: Never
+) -> Any:
     """Every Tensor that has the sparse_dim of `indices`, picked by them (beam reordering); the rest as it is.
 
     Args:
@@ -132,6 +135,8 @@ def gather_nested(s: Any, *, indices: Tensor, dim_map: dict[Dim, Dim] | None = N
     Raises:
         DimError: If indices have no sparse_dim.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     axis = indices.sparse_dim
     if axis is None:
         raise dim_error(
@@ -156,18 +161,22 @@ def gather_nested(s: Any, *, indices: Tensor, dim_map: dict[Dim, Dim] | None = N
     return map_nested(pick, s)
 
 
-def where_nested(x: Any, y: Any, *, condition: Tensor, condition_cpu: Tensor | None = None) -> Any:
+def where_nested(
+    x: Any, y: Any, *extra: Never, condition: Tensor, condition_cpu: Tensor | None = None, **unknown: Never
+) -> Any:
     """x where condition, else y, for every Tensor and every Dim of two equal structures.
 
     Args:
-        x, y: Nested structures. Where both have a Dim, the result has a new one: its lengths are those of x where condition, else
-            those of y; Tensors with the old dims get the new one.
+        x, y: Nested structures. Where both have a Dim, the result has that of x if the two have one size, else a new one: its lengths
+            are those of x where condition, else those of y; Tensors with the old dims get it.
         condition: bool {...}
         condition_cpu: The same on the host, if it is there already; lengths are on the host.
 
     Raises:
         ValueError: If the structures differ.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     needed = set(condition.dims)
 
     def ready(a: Any, b: Any) -> bool:
@@ -182,12 +191,13 @@ def where_nested(x: Any, y: Any, *, condition: Tensor, condition_cpu: Tensor | N
 
 def mask_nested(
     s: Any,
-    *,
+    *extra: Never,
     mask: Tensor,
     mask_cpu: Tensor | None = None,
     mask_value: Any,
     dim_map: dict[Dim, Dim] | None = None,
     allow_dim_extension: bool = True,
+    **unknown: Never,
 ) -> Any:
     """s where mask, else `mask_value`, for every Tensor and every Dim of a structure.
 
@@ -202,6 +212,8 @@ def mask_nested(
         ValueError: If mask_value is a structure other than that of s.
         DimError: If a Tensor lacks a dim of mask, without allow_dim_extension.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     number = isinstance(mask_value, (int, float))
     if mask_value is None or (not number and not same_structure(s, mask_value)):
         raise value_error(
@@ -244,7 +256,10 @@ def mask_nested(
 
 
 def _merged_dim(a: Dim, b: Dim, mask: Tensor) -> Dim:
-    """A dim with the lengths of `a` where mask, else those of `b`."""
+    """A dim with the lengths of `a` where mask, else those of `b`: `a` itself, if both have one size, so that what a step has made
+    with its dim fits what is carried on."""
+    if a.size is not None and a.size == b.size:
+        return a
     sizes = a.get_size_tensor(), b.get_size_tensor()
     lengths = where(copy_to_device(mask, "cpu"), *sizes, allow_broadcast_all_sources=True)
     return Dim(lengths, name=a.name)

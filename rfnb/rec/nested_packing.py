@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
@@ -18,12 +19,13 @@ from rfnb.rec.nested import leaves, map_nested, same_structure, values_in
 
 def masked_select_nested(
     s: Any,
-    *,
+    *extra: Never,
     mask: Tensor,
     mask_cpu: Tensor | None = None,
     dims: Sequence[Dim],
     out_dim: Dim | None = None,
     dim_map: dict[Dim, Dim] | None = None,
+    **unknown: Never,
 ) -> tuple[Any, Dim, dict[Dim, Dim]]:
     """`masked_select` for every Tensor of a structure that has one of `dims`; the rest as it is.
 
@@ -36,6 +38,8 @@ def masked_select_nested(
     Returns:
         The structure, the packed dim, the dim map (which `masked_scatter_nested` needs).
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     mask = copy_to_device(mask, "cpu") if mask_cpu is None else mask_cpu  # read once
     new = {} if dim_map is None else dim_map
     _, out_dim = masked_select(mask, mask=mask, dims=dims, out_dim=out_dim)
@@ -59,13 +63,14 @@ def masked_select_nested(
 def masked_scatter_nested(
     s: Any,
     backup: Any,
-    *,
+    *extra: Never,
     mask: Tensor,
     mask_cpu: Tensor | None = None,
     dims: Sequence[Dim],
     in_dim: Dim,
     masked_select_dim_map: dict[Dim, Dim],
     masked_scatter_dim_map: dict[Dim, Dim] | None = None,
+    **unknown: Never,
 ) -> Any:
     """Undo `masked_select_nested`: the packed sequences at their places, those of `backup` at the others.
 
@@ -81,6 +86,8 @@ def masked_scatter_nested(
     Raises:
         ValueError: If the structures differ.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not same_structure(s, backup):
         raise value_error(
             "masked_scatter_nested: the structures differ.",

@@ -85,11 +85,11 @@ class RecordedStep(StepAround):
         """
         unseen = self.recording.recorder.draws.somebody_unseen()
         self.stop()
-        carried.check(self.recording.recorder.used)
         self.recording.recorder.check_generators(unseen)
         if self._generators is not None:
             set_random_state(self._generators)
         self.recording.check()
+        carried.check(self.recording)
         # What another step gives as frames is not known before its time.
         plan = LoopPlan(self.recording, move_out=move_out and type(self.inner) is PlainStep)
         if self.no_steps:
@@ -141,6 +141,7 @@ class RecordedStep(StepAround):
 
     def close(self) -> None:
         self.stop()
+        self.recording.quiet.undo()
         for dim in self.recording.recorder.growing:
             end_growing(dim)
         if self._replay is not None:
@@ -157,7 +158,12 @@ class RecordedStep(StepAround):
         value = (self.recording.next_states if name in states.next else self.recording.states)[name]
         if isinstance(value, (dict, list, tuple)):  # a copy, which the body must not change
             value = self.recording.lend(name, copied(value), value)
-        return value if states.selections.now is None else bring(states.selections, value)
+        nodes = self.recording.recorder.nodes
+        count = len(nodes)
+        value = value if states.selections.now is None else bring(states.selections, value)
+        self.recording.brought.update(map(id, nodes[count:]))
+        self.recording.reads.setdefault(name, []).append(value)
+        return value
 
     def write(self, name: str, value: Any) -> None:
         recorder, recording = self.recording.recorder, self.recording

@@ -83,6 +83,7 @@ class Recorder(NotPicklable):
         masked: Gives the values from outside that layers read.
         used: ids of the Tensors from outside that the body has computed with.
         watched: Whether somebody wants to know what the ops call of the array library.
+        modes: Those that the loop runs under.
         owner: Of its StepTensors. It does not know the recorder, whose values would wait for the garbage collector.
     """
 
@@ -99,7 +100,7 @@ class Recorder(NotPicklable):
         self.used: set[int] = set()
         self._thread = threading.get_ident()
         self._before_step = dims_so_far()
-        self._modes = modes_now()
+        self.modes = modes_now()
         self._hold = holding()
         self._intercepted, self._stopped = Intercepted(self._call), False
         self.draws = Watch(self._body_draws)
@@ -184,7 +185,7 @@ class Recorder(NotPicklable):
         modes, heard = modes_now(), listening()
         self._op_draws, offers, calls = False, [], None
         now = args, kwargs
-        watched = self.watched and depends and modes == self._modes
+        watched = self.watched and depends and modes == self.modes
         if watched:
             now = self.masked(op.fn, args, kwargs)  # as in the other steps
             self._calls.clear()
@@ -206,7 +207,7 @@ class Recorder(NotPicklable):
             return result  # once is enough
         # Copies: the body may change the lists that it passed.
         node = Node(op, copied(args), copied(kwargs), given) if nested else Node(op, args, kwargs, given)
-        if modes != self._modes:
+        if modes != self.modes:
             node.modes = modes
         node.run_place = trace_context.place if heard else None
         node.random, node.offers, node.reads, node.calls = random, offers, list(reads), calls

@@ -8,6 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.quiet import Quiet
 from rfnb.rec.recorder import Recorder
 from rfnb.rec.step_tensor import StepTensor, recording_error
 
@@ -25,6 +26,9 @@ class Recording(NotPicklable):
         index: StepTensor of `iter_idx`, if it was asked for.
         outputs: (value, last) of each `stack` and `last`, in order.
         end: (condition, include_eos) if there is one.
+        quiet: What `second_step` runs the body in.
+        reads: name -> what the body got each time that it read a state, and `brought`: ids of the ops that brought it to the
+            hypotheses of a choice.
     """
 
     def __init__(self, name: str, axis: Dim, over_axis: bool):
@@ -36,6 +40,9 @@ class Recording(NotPicklable):
         self.index: StepTensor | None = None
         self.outputs: list[tuple[Any, bool]] = []
         self.end: tuple[Any, bool] | None = None
+        self.reads: dict[str, list[Any]] = {}
+        self.brought: set[int] = set()
+        self.quiet = Quiet()
         self._lent: list[tuple[str, Any, Any]] = []
 
     def lend(self, name: str, value: Any, original: Any) -> Any:
@@ -49,6 +56,10 @@ class Recording(NotPicklable):
         if self.end is not None:
             values.append(self.end[0])
         return self.recorder.reads(values)
+
+    def way(self) -> tuple[Any, ...]:
+        """The way that the body took: its ops, by where they are in the user's code."""
+        return tuple([(node.op.name, id(node.place[0]), node.place[1]) for node in self.recorder.nodes])
 
     def check(self) -> None:
         """Raise a RecordingError if a state is a plain number that changes, or was changed in place."""
@@ -81,6 +92,7 @@ class Recording(NotPicklable):
         self.outputs = [(value if owns(value) else None, last) for value, last in self.outputs]
         self.end = None if self.end is None or not owns(self.end[0]) else self.end
         self._lent.clear()
+        self.reads.clear()
         self.recorder.forget()
 
     def check_late_dims(self, names: list[str]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.finite import around_step
@@ -25,7 +26,7 @@ from rfnb.rec.while_loop import check_state
 
 
 def scan(
-    *,
+    *extra: Never,
     spatial_dim: Dim | None = None,
     cond_dims: Sequence[Dim] | None = None,
     cond_before_body: bool = True,
@@ -36,6 +37,7 @@ def scan(
     body: Callable[[Any, Any], tuple[Any, Any]],
     max_seq_len: int | Tensor | None = None,
     return_tensor_arrays: bool = False,
+    **unknown: Never,
 ) -> tuple[Any, Any, Dim]:
     """Run `body` step by step, carry its state, stack its outputs.
 
@@ -60,6 +62,8 @@ def scan(
         DimError: If the state changes its dims.
         TypeError: If cond does not give a bool Tensor.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     _check_arguments(spatial_dim, xs, cond)
     check_frames("scan", spatial_dim)
     before = Before()

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, value_error
+from rfnb.core.errors import dim_error, index_error, message, value_error
 from rfnb.core.fill import kind_of_dtype
 from rfnb.core.layout import full_shape
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.default import is_float_dtype
@@ -58,8 +59,20 @@ class TensorArray:
         return len(self._items)
 
     def __getitem__(self, index: int | Tensor) -> Tensor:
-        """The entry at an index, an int or a scalar integer Tensor (which is read by the host)."""
-        return self._items[int(index.numpy()) if isinstance(index, Tensor) else index]
+        """The entry at an index, an int or a scalar integer Tensor (which is read by the host); -1 is the last one.
+
+        Raises:
+            IndexError: If there is no such entry.
+        """
+        place = int(index.numpy()) if isinstance(index, Tensor) else index
+        try:
+            return self._items[place]
+        except IndexError:
+            count = len(self._items)
+            rows = [("entries", count), ("allowed", f"{-count} to {count - 1}" if count else "none: it is empty")]
+            raise index_error(
+                f"TensorArray: there is no entry {place}.", rows, "Entries count from 0 as they were pushed."
+            ) from None
 
     def push_back(self, tensor: Tensor) -> TensorArray:
         """An array with one more entry.
@@ -77,7 +90,8 @@ class TensorArray:
         """All entries along a new leading `axis`; zeros, if there is none.
 
         Args:
-            axis: What a loop has pushed after the longest sequence of a ragged axis has ended is left out.
+            axis: What a loop has pushed after the longest sequence of a ragged axis has ended is left out: the step in which it
+                ends, whose label counts to no length; of more than one, it warns.
 
         Raises:
             DimError: If axis has another size than there are entries, or entries differ that were not checked before.
@@ -85,6 +99,8 @@ class TensorArray:
         """
         ragged = axis.is_dim_known() and axis.need_masking()
         items = self._items[: axis.extent] if ragged else self._items
+        if len(items) + 1 < len(self._items):
+            _warn_of_rest(len(self._items), axis)
         for item in items if self._delayed else ():
             check_like("stack", items[0], item)
         if items:
@@ -101,6 +117,17 @@ class TensorArray:
         dims = check_unique((axis, *like.dims), "TensorArray.stack")
         raw = like.backend.full_raw(full_shape(dims), 0, dtype=like.dtype, device=like.device)
         return like._like(raw, dims)
+
+
+def _warn_of_rest(count: int, axis: Dim) -> None:
+    name = axis.name if axis.name.isidentifier() else "axis"
+    text = message(
+        f"TensorArray.stack: the last {count - axis.extent} of {count} entries are left out.",
+        [("entries", count), ("axis", f"{axis.short_repr()} {axis.lengths.ravel()[:8].tolist()}")],  # type: ignore[union-attr]
+        "The longest sequence has ended before them. If they belong to it, the lengths are those of another axis; if not, push no more:",
+        f"for step in range({name}.extent):    # or a state of a loop over {name}",
+    )
+    warn_user(text)
 
 
 def index_space(x: Tensor) -> Dim | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.fill import kind_of_dtype
@@ -16,14 +17,16 @@ from rfnb.rec.nested import agree, leaves, same_structure, structure_text
 from rfnb.rec.tensor_array import index_space
 
 
-def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any) -> Any:
+def while_loop(
+    cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any, *extra: Never, **unknown: Never
+) -> Any:
     """`while cond(state): state = body(state)`, from `initial`; the last state.
 
     Args:
         cond: Gives a bool or a scalar bool Tensor, which is read by the host in every step.
         body: Gives the next state: the same structure, Tensors with the same dims (in any order), sparse_dim (of integers: a
-            float is no index) and feature_dim; integers and floats may get another width, as under autocast. A Dim in the state
-            may be another one in each step; Tensors then have the new one.
+            float is no index) and feature_dim, if they begin with one; integers and floats may get another width, as under
+            autocast. A Dim in the state may be another one in each step; Tensors then have the new one.
         initial: Any nested structure.
 
     Raises:
@@ -31,6 +34,8 @@ def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any],
         ValueError: If the structure changes.
         DimError: If a Tensor changes its dims or marks.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     state, step, hold, held = initial, 0, holding(), False
     try:
         while truth("while_loop", cond(state)):
@@ -61,7 +66,7 @@ def check_state(what: str, old: Any, new: Any) -> None:
     renamed = {a: b for _, a, b in pairs if isinstance(a, Dim) and isinstance(b, Dim)}
     for path, a, b in pairs:
         if isinstance(a, Tensor) != isinstance(b, Tensor) or (
-            isinstance(a, Tensor) and _kind(a, renamed) != _kind(b, {})
+            isinstance(a, Tensor) and _kind(a, renamed, b.feature_dim) != _kind(b, {})
         ):
             raise dim_error(
                 f'{what}: "{path}" changed.' if path else f"{what}: the state changed.",
@@ -87,7 +92,12 @@ def _fix(name: str, a: Any, b: Any) -> str | None:
     added = [dim for dim in b.dims if dim not in a.dims]
     where = "      # of the initial state"
     if added:
-        return f"{name} = rf.expand_dim({name}, dim={added[0].name}){where}" if set(a.dims) < set(b.dims) else None
+        if set(a.dims) < set(b.dims):
+            return f"{name} = rf.expand_dim({name}, dim={added[0].name}){where}"
+        gone = [dim for dim in a.dims if dim not in b.dims]
+        if len(gone) == len(added) == 1 and (added[0].made_by or added[0].name == gone[0].name):
+            return f'state = {{..., "dim": {added[0].name}}}    # a Dim that each step makes anew is part of the state, too'
+        return None
     if kind_of_dtype(a.dtype) != kind_of_dtype(b.dtype):
         return f'{name} = rf.cast({name}, "{b.dtype}"){where}'
     mark = "sparse_dim" if index_space(a) is not index_space(b) else "feature_dim"
@@ -106,8 +116,9 @@ def _marks(x: Any) -> str:
     return ", ".join([f"{shape_of(x)} {x.dtype}", *marks])
 
 
-def _kind(x: Tensor, renamed: dict[Dim, Dim]) -> Any:
-    space, feature = index_space(x), x.feature_dim
+def _kind(x: Tensor, renamed: dict[Dim, Dim], gets: Dim | None = None) -> Any:
+    """All that stays the same from step to step; a Tensor without feature_dim gets the one given, if any."""
+    space, feature = index_space(x), x.feature_dim or gets
     return (
         {renamed.get(dim, dim) for dim in x.dims},
         kind_of_dtype(x.dtype),

@@ -221,10 +221,12 @@ def test_what_is_changed_in_place_is_shown_without_its_values():
         with loop:
             kept.append(1)
             loop.stack(loop.unstack(x) * len(kept))
+    line = line_of(test_what_is_changed_in_place_is_shown_without_its_values, "loop.stack(")
     assert str(error.value) == (
         'Loop "loop", recorded step: kept is changed in place.\n'
         "  before  list of 0\n"
         "  after   list of 1\n"
+        f"  step 1  mul gets something else, test_carried.py:{line}\n"
         "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
         "What steps collect is loop.stack(...), and random numbers are those of rf.random_...; or let Python run every step:\n"
         "    for _ in loop:"

@@ -2,8 +2,11 @@
 
 import contextlib
 import gc
+import logging
 import os
 import random
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from rfnb.core.generations import are_steps_apart
 from rfnb.core.op import all_ops
 from rfnb.debugging import poison
 from rfnb.rec import draws
+from rfnb.rec.carried import _bodies
 from rfnb.trace import probe
 
 BATCH, TIME = Dim(2, name="batch"), Dim(3, name="time")
@@ -33,10 +37,11 @@ def state_of_the_library():
         "codes": {op.fn.__code__ for op in all_ops()}, "loop": rf.Loop.current(),
         "poison": poison.switched_on(), "property": isinstance(rf.Tensor.__dict__["_raw"], property), "apart": are_steps_apart(),
         "watches": list(draws._watches), "random": random.random, "numpy": np.random.randn, "generator": set(vars(draws._generator)),
-        "run": rf.get_run_ctx(), "dtype": rf.get_default_float_dtype(), "listening": probe.listening(), "recordings": probe._open[0],
+        "run": rf.get_run_ctx(), "dtype": rf.get_default_float_dtype(), "listening": probe.listening(), "recordings": len(probe._open),
         "gradients": torch.is_grad_enabled(), "place": probe.trace_context.place, "listeners": probe._listeners.get(),
         "ended": finite.steps_now(), "modes": len(torch_modes.modes()), "seed": torch.manual_seed, "collecting": gc.isenabled(),
-        "class of a dim": type(BATCH),
+        "class of a dim": type(BATCH), "profile": sys.getprofile(), "stdout": sys.stdout, "stderr": sys.stderr,
+        "logging": logging.root.manager.disable, "warnings": warnings.showwarning,
         "indices": rf.get_default_array_index_dtype(), "lock": np.random.mtrand._rand._bit_generator.lock._is_owned(),
     }  # fmt: skip
 
@@ -106,6 +111,22 @@ def loop_over(axis, x, *, face):
     return run
 
 
+def asks_its_next_steps(axis, x):
+    """The body changes a list, so its next steps are asked what they would do."""
+
+    def run():
+        loop, kept = rf.Loop(axis=axis), []
+        loop.state.h = rf.zeros([BATCH])
+        _bodies.clear()
+        with loop:
+            loop.state.h = rf.tanh(loop.state.h + loop.unstack(x))
+            out = loop.stack(rf.exp(loop.state.h))
+            kept.append(out)
+        return out
+
+    return run
+
+
 def scan_over(axis, x):
     def body(x_t, h):
         h = rf.tanh(h + x_t)
@@ -120,13 +141,21 @@ RUNS = {
     "scan": (scan_over(TIME, X), "nothing"),
     "for, ragged": (loop_over(RAGGED, Y, face="for"), "nothing"),
     "with, ragged": (loop_over(RAGGED, Y, face="with"), "nothing"),
+    "with, next steps asked": (asks_its_next_steps(TIME, X), "nothing"),
     "scan, ragged": (scan_over(RAGGED, Y), "nothing"),
     "for, recorded by a trace": (loop_over(TIME, X, face="for"), "record"),
     "with, recorded by a trace": (loop_over(TIME, X, face="with"), "record"),
     "with, indices checked": (loop_over(TIME, X, face="with"), "indices"),
 }
 # What puts things back: every instruction of these counts. Of all others a part does, another one in each run that has a number.
-CRITICAL = ("rec/loop.py", "rec/before.py", "core/intercept.py", "rec/draws.py", "backends/torch_modes.py")
+CRITICAL = (
+    "rec/loop.py",
+    "rec/quiet.py",
+    "rec/before.py",
+    "core/intercept.py",
+    "rec/draws.py",
+    "backends/torch_modes.py",
+)
 HITS = int(os.environ.get("RFNB_INTERRUPTS", "40"))  # all: a large number
 PART = int(os.environ.get("GITHUB_RUN_NUMBER", "0"))
 

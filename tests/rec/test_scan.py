@@ -1,5 +1,7 @@
 """scan, while_loop, cond, TensorArray: the loops that take functions."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -114,6 +116,28 @@ def test_while_loop_may_change_a_dim_of_its_state():
     assert state["keys"].dims == (batch, state["axis"]) and state["axis"].extent == 4
 
 
+def test_a_history_that_begins_empty_gets_the_feature_dim_of_its_frames():
+    def step(s):
+        frame = rf.full(dims=[batch, feat], fill_value=rf.cast(s["i"], "float32"), feature_dim=feat)
+        accum, axis = rf.cum_concat_step(frame, prev_accum=s["accum"], axis=s["axis"])
+        return {"i": s["i"] + 1, "accum": accum, "axis": axis}
+
+    empty = Dim(0, name="history")
+    initial = {"i": rf.constant(0, dims=[]), "accum": rf.zeros([empty, batch, feat]), "axis": empty}
+    last = rf.while_loop(lambda s: s["i"] < 3, step, initial)
+    assert last["accum"].feature_dim is feat and last["axis"].get_dim_value() == 3
+    rows = np.broadcast_to(np.arange(3, dtype=np.float32)[:, None, None], (3, 3, 2))
+    assert_same(last["accum"], tensor(rows, last["axis"], batch, feat))
+
+
+def test_a_scan_that_begins_with_zeros_gets_the_feature_dim_of_its_layer():
+    layer = rf.Linear(feat, feat)
+    _, last, _ = rf.scan(
+        spatial_dim=time, xs=x, initial=rf.zeros([batch, feat]), body=lambda _, h: (None, layer(h)), ys=None
+    )
+    assert last.feature_dim is feat
+
+
 def test_the_width_of_integers_may_change_in_a_loop():
     labels = rf.constant(1, dims=[batch], dtype="int32", sparse_dim=feat)
     best_of = lambda s: (s[0] + 1, rf.reduce_argmax(randn(batch, feat), axis=feat))  # noqa: E731
@@ -178,11 +202,46 @@ def test_a_tensor_array_is_cut_to_the_longest_sequence_of_its_axis():
     steps = TensorArray(rf.zeros([batch]))
     for step in range(5):
         steps = steps.push_back(rf.zeros([batch]) + step)
-    assert_same(steps.stack(axis=time), tensor([[0.0, 1.0, 2.0]] * 3, batch, time))
+    with pytest.warns(UserWarning) as said:
+        assert_same(steps.stack(axis=time), tensor([[0.0, 1.0, 2.0]] * 3, batch, time))
+    assert str(said[0].message) == (
+        "TensorArray.stack: the last 2 of 5 entries are left out.\n"
+        "  entries  5\n"
+        "  axis     time<=3 [3, 1, 2]\n"
+        "The longest sequence has ended before them. If they belong to it, the lengths are those of another axis; if not, push no more:\n"
+        "    for step in range(time.extent):    # or a state of a loop over time"
+    )
     with pytest.raises(DimError, match="stack: out_dim has another size"):
         steps.stack(axis=ragged([9, 9, 1], batch))
     with pytest.raises(DimError, match="stack: out_dim has another size"):
         steps.stack(axis=Dim(3, name="static"))
+
+
+def test_the_step_in_which_the_last_sequence_ends_is_left_out_of_an_array():
+    steps = TensorArray(rf.zeros([batch]), items=[rf.zeros([batch]) + step for step in range(4)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(steps.stack(axis=time), tensor([[0.0, 1.0, 2.0]] * 3, batch, time))
+
+
+@pytest.mark.parametrize("lengths", [[3, 3], [3, 1], [1, 3]])
+def test_a_beam_made_anew_in_each_step_fits_the_last_state(lengths):
+    """Also where a sequence has ended before: its hypotheses are those of its last step."""
+    pair = Dim(2, name="pair")
+    frames, vocab, beam = ragged(lengths, pair, "frames"), Dim(3, name="vocab"), Dim(1, name="beam")
+
+    def step(frame, state):
+        scores = rf.combine_bc(state["scores"], "add", frame)
+        best, (parents, _), k_dim = rf.top_k(scores, axis=[state["beam"], vocab], k=2)
+        return parents, {"scores": best, "beam": k_dim}
+
+    inputs, initial = randn(pair, frames, vocab), {"scores": rf.zeros([pair, beam]), "beam": beam}
+    parents, last, _ = rf.scan(spatial_dim=frames, xs=inputs, initial=initial, body=step, return_tensor_arrays=True)
+    assert last["beam"] in parents[2].dims and set(last["scores"].dims) == {pair, last["beam"]}
+    rf.gather(last["scores"], indices=parents[2], axis=last["beam"])
+    for sequence, length in enumerate(lengths):
+        sums = sum(np.meshgrid(*inputs.numpy()[sequence, :length], indexing="ij"))
+        np.testing.assert_allclose(np.sort(last["scores"].numpy()[sequence]), np.sort(np.ravel(sums))[-2:], rtol=1e-5)
 
 
 def test_floats_of_a_state_are_no_indices():
@@ -229,16 +288,16 @@ ERRORS = {
         """,
     ),
     "another feature_dim": (
-        lambda: rf.scan(
-            spatial_dim=time, xs=x, initial=rf.zeros([batch, feat]), body=lambda _, h: (None, rf.Linear(feat, feat)(h))
+        lambda: rf.while_loop(
+            lambda s: True, lambda s: rf.zeros([batch, feat]), rf.zeros([batch, feat], feature_dim=feat)
         ),
         DimError,
         """
-        scan, step 0: the state changed.
-          before  [batch=3, feat=2] float32
-          after   [batch=3, feat=2] float32, feature_dim feat=2
+        while_loop, step 0: the state changed.
+          before  [batch=3, feat=2] float32, feature_dim feat=2
+          after   [batch=3, feat=2] float32
         A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.
-            initial.feature_dim = feat      # of the initial state
+            initial.feature_dim = None      # of the initial state
         """,
     ),
     "another sparse_dim": (
