@@ -13,7 +13,7 @@ import numpy as np
 
 from rfnb.backends import numpy_attention, numpy_conv, numpy_functions, numpy_index, numpy_lstm, numpy_stft
 from rfnb.backends.numpy_ctc import ctc_best_path, ctc_loss
-from rfnb.backends.numpy_dtypes import in_float32, same_dtype
+from rfnb.backends.numpy_dtypes import in_float32, of_floats, same_dtype
 from rfnb.backends.numpy_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.numpy_random import (
     GENERATOR,
@@ -134,7 +134,8 @@ class NumpyBackend(Backend):
 
     @classmethod
     def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
-        return np.pad(raw, list(widths), constant_values=value)
+        cut = tuple(slice(max(-left, 0), size - max(-right, 0)) for size, (left, right) in zip(raw.shape, widths))
+        return np.pad(raw[cut], [(max(left, 0), max(right, 0)) for left, right in widths], constant_values=value)
 
     # -- maths ---------------------------------------------------------------------------------------------------------
     binary_fn = staticmethod(numpy_functions.binary_fn)
@@ -152,14 +153,16 @@ class NumpyBackend(Backend):
 
     softmax_raw = staticmethod(in_float32(numpy_functions.softmax))
     log_softmax_raw = staticmethod(in_float32(numpy_functions.log_softmax))
-    layer_norm_raw = staticmethod(in_float32(numpy_functions.layer_norm))
-    rms_norm_raw = staticmethod(in_float32(numpy_functions.rms_norm))
+    layer_norm_raw = staticmethod(of_floats(in_float32(numpy_functions.layer_norm)))
+    rms_norm_raw = staticmethod(of_floats(in_float32(numpy_functions.rms_norm)))
 
     @classmethod
     def matmul_raw(cls, a: Any, b: Any) -> Any:
         with np.errstate(all="ignore"):
             if a.dtype == b.dtype == np.float16:
                 return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+            if a.dtype.kind != b.dtype.kind:
+                raise TypeError(f"matmul of {a.dtype} and {b.dtype}")
             return np.matmul(a, b)
 
     take_raw = staticmethod(numpy_index.take)
@@ -169,10 +172,12 @@ class NumpyBackend(Backend):
     search_sorted_raw = staticmethod(numpy_index.search_sorted)
     top_k_raw = staticmethod(numpy_index.top_k)
 
-    cumsum_raw = staticmethod(in_float32(np.cumsum))
+    cumsum_raw = staticmethod(in_float32(numpy_functions.cumsum))
 
     @classmethod
     def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
+        if raw.size and (raw.min() < 0 or raw.max() >= size):
+            raise IndexError("a label is out of range")
         return np.where(raw[..., None] == np.arange(size), on, off).astype(cls.as_dtype_raw(dtype))
 
     @classmethod
@@ -219,15 +224,15 @@ class NumpyBackend(Backend):
     edit_distance_raw = staticmethod(edit_distance)
     next_edit_distance_row_raw = staticmethod(next_edit_distance_row)
 
-    attention_raw = staticmethod(numpy_attention.attention)
-    attention_and_weights_raw = staticmethod(numpy_attention.attention_and_weights)
+    attention_raw = staticmethod(of_floats(numpy_attention.attention))
+    attention_and_weights_raw = staticmethod(of_floats(numpy_attention.attention_and_weights))
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
-    lstm_raw = staticmethod(numpy_lstm.lstm)
-    lstm_step_raw = staticmethod(numpy_lstm.lstm_step)
-    gru_raw = staticmethod(gru)
-    rnn_tanh_raw = staticmethod(rnn_tanh)
-    two_d_lstm_raw = staticmethod(two_d_lstm)
+    lstm_raw = staticmethod(of_floats(numpy_lstm.lstm))
+    lstm_step_raw = staticmethod(of_floats(numpy_lstm.lstm_step))
+    gru_raw = staticmethod(of_floats(gru))
+    rnn_tanh_raw = staticmethod(of_floats(rnn_tanh))
+    two_d_lstm_raw = staticmethod(of_floats(two_d_lstm))
 
     # -- gradients and parameters --------------------------------------------------------------------------------------
     @classmethod

@@ -37,6 +37,18 @@ def in_float32(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return wide
 
 
+def of_floats(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """fn (array, ...) which refuses other numbers than floats, as torch's kernels do."""
+
+    @wraps(fn)
+    def checked(raw: np.ndarray, *more: Any, **options: Any) -> Any:
+        if raw.dtype.kind != "f":
+            raise TypeError(f"{fn.__name__} of {raw.dtype}")
+        return fn(raw, *more, **options)
+
+    return checked
+
+
 def _common_dtype(*values: Any) -> np.dtype:
     """The dtype in which arrays and Python numbers meet.
 

@@ -16,8 +16,10 @@ def binary_fn(kind: str) -> Callable[[Any, Any], Any]:
     fn = _BINARY[kind]
 
     def binary(a: Any, b: Any) -> Any:
+        a, b = same_dtype(a, b)
+        _check(kind, a)
         with np.errstate(all="ignore"):  # a log of 0 in the padding is no news
-            return fn(*same_dtype(a, b))
+            return fn(a, b)
 
     return binary
 
@@ -27,23 +29,40 @@ def unary_fn(kind: str) -> Callable[[Any], Any]:
     fn, of_floats = (_UNARY_OF_FLOATS[kind], True) if kind in _UNARY_OF_FLOATS else (_UNARY[kind], False)
 
     def unary(raw: Any) -> Any:
+        _check(kind, raw)
         raw = as_float(raw) if of_floats else raw
         with np.errstate(all="ignore"):
             out = fn(raw)
-        return out if kind in _TO_BOOL or raw.dtype.kind == "c" else out.astype(raw.dtype)
+        return out if kind in _TO_BOOL or raw.dtype.kind in "cb" else out.astype(raw.dtype)
 
     return unary
 
 
 def reduce(raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
     """See `Backend.reduce_raw`."""
+    _check(kind, raw)
     with np.errstate(all="ignore"):
         return _REDUCE[kind](raw, tuple(axes))
 
 
+def sum_dtype(raw: np.ndarray) -> Any:
+    """The dtype of a sum: integers of any size and bools are added up in int64."""
+    return np.int64 if raw.dtype.kind in "bui" else None
+
+
+def _check(kind: str, raw: Any) -> None:
+    if raw.dtype.kind in _REFUSED.get(kind, ""):
+        raise TypeError(f"{kind} of {raw.dtype}")
+
+
 def sigmoid(x: np.ndarray) -> np.ndarray:
     """1 / (1 + exp(-x)), without overflow."""
-    return np.exp(-np.logaddexp(0, -x))
+    return 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else np.exp(-np.logaddexp(0, -x))
+
+
+def cumsum(raw: np.ndarray, axis: int) -> np.ndarray:
+    """See `Backend.cumsum_raw`."""
+    return np.cumsum(raw, axis, dtype=sum_dtype(raw))
 
 
 def softmax(raw: np.ndarray, axis: int) -> np.ndarray:
@@ -98,13 +117,22 @@ _UNARY_OF_FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "reciprocal": lambda x: 1 / x,
 }
 _UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    **{kind: getattr(np, kind) for kind in ("square", "abs", "ceil", "floor", "logical_not")},
+    **{kind: getattr(np, kind) for kind in ("abs", "ceil", "floor", "logical_not")},
+    "square": lambda x: np.square(x.astype(np.int64) if x.dtype == bool else x),
     "neg": np.negative,
     "round": np.rint,
     "relu": lambda x: np.maximum(x, 0),
     "is_finite": np.isfinite,
     "is_infinite": np.isinf,
     "is_neg_infinite": np.isneginf,
+}
+# Kinds of NumPy's dtypes for which torch has no kernel: b bool, i and u integers, c complex.
+_REFUSED = {
+    **dict.fromkeys("neg sub squared_difference abs pow".split(), "b"),
+    **dict.fromkeys("ceil floor round relu floordiv mod argmax argmin".split(), "bc"),
+    **dict.fromkeys("elu selu gelu log_sigmoid log_add_exp".split(), "biuc"),
+    **dict.fromkeys("maximum minimum less less_equal greater greater_equal max min is_neg_infinite".split(), "c"),
+    "silu": "biu",
 }
 _TO_BOOL = ("logical_not", "is_finite", "is_infinite", "is_neg_infinite")
 
@@ -117,7 +145,7 @@ def _log_sum_exp(raw: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 _REDUCE: dict[str, Callable[[np.ndarray, tuple[int, ...]], Any]] = {
-    "sum": in_float32(lambda raw, axes: raw.sum(axis=axes)),
+    "sum": in_float32(lambda raw, axes: raw.sum(axis=axes, dtype=sum_dtype(raw))),
     "mean": in_float32(lambda raw, axes: raw.mean(axis=axes)),
     "max": lambda raw, axes: raw.max(axis=axes),
     "min": lambda raw, axes: raw.min(axis=axes),

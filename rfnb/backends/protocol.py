@@ -251,7 +251,7 @@ class Backend(Kernels, Gradients):
 
     @written_by_backend
     def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
-        """`value` before and after each axis, by the (left, right) widths."""
+        """`value` before and after each axis, by the (left, right) widths; a negative one cuts off as many entries as that."""
 
     # -- maths: these return functions, so that a plan holds the very function it calls ---------------------------------
     @written_by_backend
@@ -305,6 +305,11 @@ class Backend(Kernels, Gradients):
             return sign * float("inf")
         if dtype == "bool":
             return sign > 0
+        if dtype.startswith("complex"):
+            raise TypeError(
+                f"{dtype}: complex numbers have no order.\n  dtype  {dtype}\nWhich one is the largest is not defined. Take absolute "
+                "values:\n    rf.abs(x)"
+            )
         info = np.iinfo(dtype)
         return int(info.max if sign > 0 else info.min)
 

@@ -87,8 +87,10 @@ class Gradients:
         return -1
 
     @classmethod
-    def scaled_gradient_raw(cls, raw: Any, scale: Any, shift: Any | None, axis: int | None, mask: Any | None) -> Any:
-        """`raw`; its gradient is times `scale`, plus `shift` (times the sum of the gradient over `axis`).
+    def scaled_gradient_raw(
+        cls, raw: Any, scale: Any, shift: Any | None, axis: int | None, mask: Any | None, absolute: bool
+    ) -> Any:
+        """`raw`; its gradient is times `scale`, plus `shift` (times the sum over `axis` of the gradient, or of its absolute values).
 
         `scale` and `shift` are numbers or broadcast. Where `mask` (broadcasting, None: everywhere) is False the gradient is 0.
         """

@@ -17,12 +17,22 @@ def conv(
     x: Any, filter: Any, bias: Any | None, pads: Pads, strides: Sequence[int], dilation: Sequence[int], groups: int
 ) -> Any:
     """See `Backend.conv_raw`."""
+    if 0 in filter.shape[:2]:  # torch takes no features for another number
+        out, wide = filter.shape[0], _with_features(filter, groups, 1)
+        room = None if bias is None else F.pad(bias, (0, wide.shape[0] - out))
+        return conv(_with_features(x, 0, wide.shape[1] * groups), wide, room, pads, strides, dilation, groups)[:, :out]
     reach = [(size - 1) * rate for size, rate in zip(filter.shape[2:], dilation)]
     short = _short(x, pads, reach)
     if not short and all(left == right for left, right in pads) and 0 not in x.shape:  # torch pads no axis of length 0
         return _CONV[len(pads)](x, filter, bias, tuple(strides), tuple(left for left, _ in pads), dilation, groups)
     out = _CONV[len(pads)](_padded(x, pads, short, 0), filter, bias, tuple(strides), 0, dilation, groups)
     return _cut(out, short)
+
+
+def _with_features(raw: Any, first: int, second: int) -> Any:
+    """The array with zeros at the end of its first two axes, where these are shorter than so many."""
+    more = [max(least - size, 0) for least, size in zip((first, second), raw.shape)]
+    return F.pad(raw, [0, 0] * (raw.ndim - 2) + [0, more[1], 0, more[0]])
 
 
 def _short(x: Any, pads: Pads, reach: Sequence[int]) -> dict[int, int]:
@@ -54,6 +64,10 @@ def transposed_conv(
 ) -> Any:
     """See `Backend.transposed_conv_raw`."""
     nd = len(shape)
+    if 0 in filter.shape[:2]:
+        out, wide = filter.shape[1], _with_features(filter, 1, 1)
+        room = None if bias is None else F.pad(bias, (0, wide.shape[1] - out))
+        return transposed_conv(_with_features(x, 0, wide.shape[0]), wide, room, strides, starts, shape)[:, :out]
     if 0 in x.shape[2:]:  # torch refuses; a frame of zeros puts zeros
         x = F.pad(x, [width for length in reversed(x.shape[2:]) for width in (0, int(length == 0))])
     out = _TRANSPOSED[nd](x, filter, None, tuple(strides))
@@ -71,8 +85,8 @@ _MEAN: tuple[Any, ...] = (None, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 
 
 def _lacks_mean(ndim: int, x: Any) -> bool:
-    """torch has no mean over windows of three axes in half precision on a CPU."""
-    return ndim == 3 and x.device.type == "cpu" and x.dtype in (torch.bfloat16, torch.float16)
+    """torch has no mean over windows of complex numbers, nor over windows of three axes in half precision on a CPU."""
+    return x.is_complex() or ndim == 3 and x.device.type == "cpu" and x.dtype in (torch.bfloat16, torch.float16)
 
 
 def pool(

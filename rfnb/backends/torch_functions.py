@@ -82,8 +82,14 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _to_bool(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """torch gives uint8 for uint8, as when it had no bools."""
+    return lambda raw, axis: fn(raw if raw.dtype is not torch.uint8 else raw != 0, axis)
+
+
 _REDUCE: dict[str, Callable[[Any, Any], Any]] = {
-    **{kind: getattr(torch, kind) for kind in "sum mean logsumexp any all argmax argmin".split()},
+    **{kind: getattr(torch, kind) for kind in "sum mean logsumexp argmax argmin".split()},
+    **{kind: _to_bool(getattr(torch, kind)) for kind in ("any", "all")},
     "max": torch.amax,
     "min": torch.amin,
 }

@@ -21,7 +21,7 @@ def lstm(
     x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None, mask: Any | None
 ) -> tuple[Any, Any, Any]:
     """See `Backend.lstm_raw`."""
-    if x.shape[0] == 0 or x.shape[1] == 0:
+    if x.shape[0] == 0 or x.shape[1] == 0 or rec_weight.shape[1] == 0:
         return x.new_zeros((x.shape[0], x.shape[1], rec_weight.shape[1])), h, c
     if mask is None:
         return _fused(x, h, c, ff_weight, rec_weight, bias)

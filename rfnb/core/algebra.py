@@ -7,6 +7,8 @@ major dim of a merge is not the minor one: `a + 1` differs from `1 + a`, and `2 
     term    = (coefficient, factors): coefficient is an int from the left, factors are atoms and ints, in order
     atom    = anything hashable by identity: a Dim, or an interned division `Division`
 
+A dim that stands for a sum says so by `open_sum`; one whose lengths were clipped is no sum any more, and stays an atom.
+
 Two expressions are the same dim exactly if their normal forms are equal, so interning by normal form (in `core/dim.py`)
 makes equality identity.
 """
@@ -39,6 +41,24 @@ def constant(value: int) -> Sum:
 def atom(value: Any) -> Sum:
     """The sum of one dim (or division)."""
     return ((1, (value,)),)
+
+
+def only_less(expr: Sum) -> bool:
+    """Whether every term takes something away."""
+    return all(map(_takes_away, expr))
+
+
+def only_more(expr: Sum) -> bool:
+    """Whether no term takes anything away."""
+    return not any(map(_takes_away, expr))
+
+
+def _takes_away(term: Term) -> bool:
+    coefficient, factors = term
+    for factor in factors:
+        if factor.__class__ is int and factor < 0:
+            coefficient = -coefficient
+    return coefficient < 0
 
 
 def as_int(expr: Sum) -> int | None:
@@ -103,7 +123,7 @@ def flatten(expr: Sum) -> Sum:
 
 def _sum_in(factor: Any) -> Sum | None:
     """The sum that stands as this one factor, if it is one."""
-    expr = getattr(factor, "expr", None)
+    expr: Sum | None = getattr(factor, "open_sum", None)
     return expr if expr is not None and len(expr) > 1 else None
 
 

@@ -12,7 +12,7 @@ import inspect
 import keyword
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from types import FrameType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -34,6 +34,7 @@ _SAME = [
         "estimated input logits log_probs predictions pred",
         "logits log_probs log_prob input",
         "targets target labels",
+        "labels tokens names",
         "input_spatial_dim input_lengths spatial_dim axis",
         "targets_spatial_dim target_lengths target_spatial_dim",
         "blank_index blank",
@@ -72,9 +73,23 @@ _ONE_DIM = set(_SAME[0]) | set(_SAME[1])
 _GONE = {"keepdim", "keepdims", "keep_dims"}
 
 
+# Public functions that are called often, by their code: the function, what messages call it, how a call is written.
+FUNCTIONS: dict[CodeType, tuple[FunctionType, str, str]] = {}
+
+
 def no_keyword(unknown: Mapping[str, Any], *, of_caller: bool = False) -> TypeError:
-    """The error for unknown keywords, raised by the function that has got them as `**unknown`, or that `of_caller` passed them to."""
-    return _explain_frame(sys._getframe(1 + of_caller), unknown)
+    """The error for arguments too many, raised by the function that has got them as `*extra` and `**unknown`, or, `of_caller`, by one
+    that it calls."""
+    return _explain_frame(sys._getframe(1 + of_caller))
+
+
+class MissingError(TypeError):
+    """An argument is missing, in a call that the door of a function explains (`core/door.py`)."""
+
+
+def failed_inside(error: Exception) -> TracebackType | None:
+    """The place where what was called has failed, for who catches the error; None if it was not called, since the arguments did not fit."""
+    return error.__traceback__ and error.__traceback__.tb_next
 
 
 class MissingArgument:
@@ -86,7 +101,9 @@ class MissingArgument:
     def error(self) -> TypeError:
         """The error for the function that user code has called."""
         _, called = user_frame(1)
-        return TypeError(f"{self.name} is missing.") if called is None else _explain_frame(called, {})
+        if called is None or (called.f_code not in FUNCTIONS and called.f_code.co_name not in called.f_globals):
+            return MissingError(f"{self.name} is missing.")
+        return _explain_frame(called)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
@@ -100,18 +117,34 @@ class MissingArgument:
     __hash__ = object.__hash__
 
 
-def _explain_frame(frame: FrameType, unknown: Mapping[str, Any]) -> TypeError:
+def _explain_frame(frame: FrameType) -> TypeError:
     """The error for a call of a public function, as its frame shows it."""
-    name = frame.f_code.co_name
-    signature = inspect.signature(frame.f_globals[name])
-    given = {}
-    for parameter in signature.parameters.values():
-        value = frame.f_locals[parameter.name]
-        if value is not parameter.default and not isinstance(value, (MissingDim, MissingArgument)):
-            given[parameter.name] = value
-    return explain_call(name, f"rf.{name}", signature, (), {**given, **unknown}) or TypeError(
-        f"{name}: wrong arguments."
-    )
+    code = frame.f_code
+    name = code.co_name
+    fn, what, written = FUNCTIONS[code] if code in FUNCTIONS else (frame.f_globals[name], name, f"rf.{name}")
+    signature = inspect.signature(fn)
+    args, kwargs = arguments_of(frame)
+    return explain_call(what, written, signature, args, kwargs) or TypeError(f"{what}: wrong arguments.")
+
+
+def _is_left_out(value: Any, parameter: inspect.Parameter | None) -> bool:
+    """Whether an argument was not given, or is as if it was not."""
+    return isinstance(value, (MissingDim, MissingArgument)) or (parameter is not None and value is parameter.default)
+
+
+def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call that has begun, as the frame has them by now."""
+    code, values = frame.f_code, frame.f_locals
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = {name: values[name] for name in names if name in values}
+    positional = [given.pop(name) for name in code.co_varnames[: code.co_argcount] if name in given]
+    at = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        positional += values.get(code.co_varnames[at], ())
+        at += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        given.update(values.get(code.co_varnames[at], {}))
+    return tuple(positional), given
 
 
 def explain_call(
@@ -131,7 +164,7 @@ def explain_call(
         first_state: How the first state is made, for a `state` that is missing.
         but: Dims that are none to move along, e.g. features.
     """
-    call = _Call(signature, args, kwargs, but)
+    call = Call(signature, args, kwargs, but)
     if not (call.unknown or call.extra or call.missing):
         return None
     if call.unknown:
@@ -143,7 +176,7 @@ def explain_call(
         *before, last = call.missing
         first = f"{what}: {', '.join(before)}{' and ' if before else ''}{last} {'are' if before else 'is'} missing."
     takes = [name if call.has_default(name) is False else f"[{name}]" for name in call.names]
-    rows = [(name, _shown(value)) for name, value in call.given()]
+    rows = [(name, shown(value)) for name, value in call.given()]
     rows.append(
         ("takes", ", ".join(takes) + ("    ([...]: has a default)" if any("[" in each for each in takes) else ""))
     )
@@ -154,7 +187,7 @@ def explain_call(
     return type_error(first, rows, call.rule(), "\n".join(lines))
 
 
-class _Call:
+class Call:
     """Arguments, what is wrong with them, and what is meant probably."""
 
     def __init__(
@@ -176,14 +209,19 @@ class _Call:
             {} if kinds.VAR_KEYWORD in every else {n: v for n, v in kwargs.items() if n not in self.parameters}
         )
         self.bound.update((name, value) for name, value in kwargs.items() if name in self.parameters)
+        self.bound = {
+            name: value for name, value in self.bound.items() if not _is_left_out(value, self.parameters[name])
+        }
         self.missing = [name for name in self.names if name not in self.bound and not self.has_default(name)]
         self.meant = {name: self._meant(name) for name in self.unknown}
         self.placed = self._placed()
 
     def has_default(self, name: str) -> bool:
+        """Whether a parameter needs no argument."""
         return self.parameters[name].default is not inspect.Parameter.empty
 
     def given(self) -> list[tuple[str, Any]]:
+        """The arguments by the names that messages call them."""
         return [*self.bound.items(), *((f"argument {len(self.by_position) + i + 1}", v) for i, v in enumerate(self.extra)),
                 *self.unknown.items()]  # fmt: skip
 
@@ -217,33 +255,40 @@ class _Call:
                 placed[free[0]] = value
         return placed
 
-    def corrected(self) -> list[str]:
-        """The arguments as they are written."""
+    def corrected(self, instead: Mapping[str, str] | None = None) -> list[str]:
+        """The arguments as they are written; some of them `instead` of what was given."""
+        texts = instead or {}
         values = {
             **self.bound,
             **{meant: self.unknown[name] for name, meant in self.meant.items() if meant},
             **self.placed,
         }
-        written = []
+        written: list[str] = []
+        skipped = False  # what comes behind it is named
         for name in self.names:
-            if name in values:
-                text = self._code(name, values[name])
+            if name in texts:
+                text = texts[name]
+            elif name in values:
+                text = self.code_of(name, values[name])
             elif not self.has_default(name):
                 text = name if name == "state" else "..."
                 self._name_candidates(name)
             else:
+                skipped = True
                 continue
-            written.append(text if name in self.by_position else f"{name}={text}")
+            written.append(text if name in self.by_position and not skipped else f"{name}={text}")
         return written
 
-    def _operand(self) -> tuple[str, Any] | None:
+    def operand(self) -> tuple[str, Any] | None:
+        """The first argument that is a Tensor, with its name."""
         return next(((name, value) for name, value in self.bound.items() if _is_tensor(value)), None)
 
-    def _code(self, name: str, value: Any) -> str:
-        operand = self._operand()
+    def code_of(self, name: str, value: Any, alone: bool = False) -> str:
+        """A value as it is written; `alone`: where there may be a list of them."""
+        operand = self.operand()
         if isinstance(value, Dim):
-            text = value.name if value.name.isidentifier() and not keyword.iskeyword(value.name) else "..."
-            return f"[{text}]" if name.endswith(("dims", "axes")) else text
+            text = value.name if value.name.isidentifier() and not keyword.iskeyword(value.name) else name
+            return f"[{text}]" if name.endswith(("dims", "axes")) and not alone else text
         if isinstance(value, int) and not isinstance(value, bool) and operand is None and name.endswith("_dim"):
             return f'rf.Dim({value}, name="{name.removesuffix("_dim")}")'
         if (
@@ -261,7 +306,7 @@ class _Call:
         return name
 
     def _name_candidates(self, name: str) -> None:
-        operand = self._operand()
+        operand = self.operand()
         if operand is not None and name in _ONE_DIM:
             label, tensor = operand
             labels = labels_of(tensor.dims)
@@ -272,6 +317,7 @@ class _Call:
             ]
 
     def rule(self) -> str:
+        """The line that says why the call to type is as it is."""
         if _GONE & set(self.unknown):
             return "A dim that is reduced is gone: operands are matched by their dims, so none has to stay for that."
         pairs = [(word, name) for word, name in self.meant.items() if name]
@@ -288,10 +334,11 @@ class _Call:
 
 
 def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "dims") and hasattr(value, "sparse_dim")
+    return not isinstance(value, type) and hasattr(value, "dims") and hasattr(value, "sparse_dim")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value in a message: dims, a short text or its type, never the values of an array."""
     if _is_tensor(value):
         return dims_text(value.dims)
     if isinstance(value, Dim):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+
+from rfnb.core.block import Setting, block
 
 
 class ControlFlowContext:
@@ -31,14 +33,11 @@ class ControlFlowContext:
 _current: ContextVar[ControlFlowContext | None] = ContextVar("control_flow_ctx", default=None)
 
 
-@contextmanager
+@block
 def control_flow_ctx(ctx: ControlFlowContext | None = None) -> Iterator[ControlFlowContext | None]:
     """`ctx` is the current one in a with-block. Nothing else changes: rfnb computes at once."""
-    token = _current.set(ctx)
-    try:
+    with Setting(_current, partial(_current.set, ctx)):
         yield ctx
-    finally:
-        _current.reset(token)
 
 
 def get_current_control_flow_ctx() -> ControlFlowContext | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
+from rfnb.core.beam_dim import BeamDim, note_kept
 from rfnb.core.dim import Dim
 from rfnb.core.plan_parts import Dims, Template, builder
 from rfnb.core.resizes import resizes
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _MOST = 512  # plans that are put together at once
 _serial = attrgetter("serial")
 # What puts a plan together: where it is kept, the dims of its key among all, the functions of these, whether it has questions.
-_Part = tuple[Callable[..., Any], Callable[[Dims], Dims], Template]
+_Part = tuple[Any, Callable[[Dims], Dims], Template]
 generation = [0]  # that of the plans: those of one before are asked for again, so that what nobody asks for goes
 
 
@@ -66,7 +67,7 @@ def note(cache: PlanCache, template: Template, key: Any, index: Index) -> None:
             dims += (own,)
         places.append(dims.index(own))
     pick = itemgetter(*places) if len(places) > 1 else _only(places[0])
-    known.asked_for = dims, (*parts, (cache.setdefault, pick, template))
+    known.asked_for = dims, (*parts, (cache, pick, template))
 
 
 def _only(place: int) -> Callable[[Dims], Dims]:
@@ -93,11 +94,15 @@ def look_ahead(index: Index) -> int:
         return 0
     if len(set(dims)) < len(dims):
         return 0
-    for keep, pick, template in parts:
+    is_beam = any(dim.__class__ is BeamDim for dim in dims)
+    for cache, pick, template in parts:
         own = pick(dims)
         try:
             if not template.questions or template.serves(own):
-                keep(template.key_of(own), template.build(own))  # type: ignore[misc]
+                key = template.key_of(own)  # type: ignore[misc]
+                cache.setdefault(key, template.build(own))
+                if is_beam:
+                    note_kept(cache, key, own)
         except Exception:  # whoever asks for it will hear of it
             continue
     same = {dim for dim, old_dim in zip(dims, before) if dim is old_dim}

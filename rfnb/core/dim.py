@@ -75,6 +75,7 @@ class Dim(DimOperators, OldDimNames):
     _memo: Memo | None = None
     _declared: Tensor | None = None  # the template that it was made from
     special = False  # of no axis, see `single_step_dim`
+    padded_parts: tuple[str, ...] = ()  # what was merged to this dim of plain size, and has padding
     by_user = False  # whether user code made it itself, by `Dim(...)` or `ragged_dim(...)`
     _way: tuple[CodeType, ...] | str | None = ()  # the functions of this package that were running, see `made_by`
     kind: str | None = None
@@ -152,7 +153,9 @@ class Dim(DimOperators, OldDimNames):
         return self.kind == "spatial"
 
     def _reset(self) -> None:
-        self._lengths = self._extent = self._size_tensor = self._structure = self._plans = self._memo = None
+        self._lengths = self._extent = self._size_tensor = self._structure = self._plans = self._memo = (
+            self._clipped
+        ) = None
         if self._declared is not None:
             self._declared._raw = None
 

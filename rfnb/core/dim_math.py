@@ -1,6 +1,7 @@
 """Arithmetic of dims: `time + 2`, `2 * time`, `time // 2` are derived dims, and the same expression is the same dim.
 
-The expressions themselves are in `core/algebra.py`; here they meet dims and their lengths.
+The expressions themselves are in `core/algebra.py`; here they meet dims and their lengths. A length below 0 is 0, and from there on
+it is no sum any more: `time - 3 + 3` is `time` only where every sequence has 3 frames (see `DimOperators.open_sum`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import numpy as np
 
 from rfnb.core import algebra
 from rfnb.core.errors import dim_error
-from rfnb.core.lengths import Lengths
+from rfnb.core.lengths import Lengths, valid_lengths
 from rfnb.core.op import op
 from rfnb.core.resizes import tell_resized
+from rfnb.core.watch import asked, watching
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -32,13 +34,25 @@ class DimOperators:
 
     expr: algebra.Sum | None
 
+    _clipped: bool | None = None  # see `is_clipped`
+
     if TYPE_CHECKING:  # of Dim
 
         def short_repr(self) -> str: ...
 
+    @property
+    def open_sum(self) -> algebra.Sum | None:
+        """The expression that further arithmetic goes on with; None of a dim that is an atom: one that is made of no others, or
+        whose sum is below 0 for some sequence, so that its length there is none of it."""
+        expr = self.expr
+        if expr is None or (self._clipped is False and not watching) or algebra.only_more(expr):
+            return expr
+        clipped = asked(is_clipped, self) if watching else is_clipped(self)
+        return None if clipped else expr
+
     @op
     def __add__(self, other: Dim | int) -> Dim:
-        return _derive(algebra.add(_expr(self), _expr(other)))
+        return _sum(self, _expr(other)) if self.expr is not None else _derive(algebra.add(_expr(self), _expr(other)))
 
     @op
     def __radd__(self, other: Dim | int) -> Dim:
@@ -46,7 +60,7 @@ class DimOperators:
 
     @op
     def __sub__(self, other: Dim | int) -> Dim:
-        return _derive(algebra.add(_expr(self), algebra.neg(_expr(other))))
+        return _sum(self, algebra.neg(_expr(other)))
 
     @op
     def __rsub__(self, other: Dim | int) -> Dim:
@@ -57,7 +71,7 @@ class DimOperators:
     @op
     def sub_left(self, other: Dim | int) -> Dim:
         """Take `other` away in front: `(b + a).sub_left(b) == a`."""
-        return _derive(algebra.add(algebra.neg(_expr(other)), _expr(self)))
+        return _sum(self, algebra.neg(_expr(other)), in_front=True)
 
     @op
     def __mul__(self, other: Dim | int) -> Dim:
@@ -125,9 +139,22 @@ def lengths_of_parts(self: Dim) -> Lengths | None:
     over: list[Dim] = []
     for dim in parts:
         over += [other for other in dim.length_dims if other not in over]
-    value = np.maximum(_evaluate(self.expr, over), 0).astype(np.int32)
-    shape = [dim.extent for dim in over]
-    return Lengths(np.broadcast_to(value, shape), over)
+    value = np.broadcast_to(_evaluate(self.expr, over), [dim.extent for dim in over])
+    if value.size:
+        self._clipped = bool((valid_lengths(value, tuple(over)) < 0).any())
+    else:
+        self._clipped = _evaluate(self.expr, None) < 0
+    return Lengths(np.maximum(value, 0).astype(np.int32), over)
+
+
+def is_clipped(dim: Any) -> bool:
+    """Whether the expression of a dim is below 0 for some sequence, whose length then is 0; not as long as sizes are not known. What
+    only takes away, as the `-b` in `a + -b`, is no length."""
+    if dim.expr is None or algebra.only_less(dim.expr):
+        return False
+    if dim._clipped is None:
+        dim._known()
+    return bool(dim._clipped)
 
 
 def extent_of_parts(self: Dim) -> int:
@@ -149,15 +176,20 @@ def _is_dim(value: Any) -> TypeGuard[Dim]:
 
 
 def _expr(value: DimOperators | int) -> algebra.Sum:
-    if _is_dim(value):
-        if value.expr is not None:
-            return value.expr
-        return algebra.atom(value)
+    if isinstance(value, DimOperators):
+        expr = None if value.expr is None else value.open_sum
+        return algebra.atom(value) if expr is None else expr
     if isinstance(value, (int, np.integer)):
         return algebra.constant(int(value))
     raise dim_error(
         "Arithmetic of dims takes dims and ints.", [("got", type(value).__name__)], "Sizes are whole numbers."
     )
+
+
+def _sum(dim: DimOperators, more: algebra.Sum, *, in_front: bool = False) -> Dim:
+    # Of a clipped length, too, `time - 3 - 2` is `time - 5`: what is 0 already stays 0.
+    own = dim.expr if dim.expr is not None and algebra.only_less(more) else _expr(dim)
+    return _derive(algebra.add(more, own) if in_front else algebra.add(own, more))
 
 
 def _derive(expr: algebra.Sum) -> Dim:
@@ -202,7 +234,8 @@ def _make_derived(expr: algebra.Sum) -> Dim:
     dim.expr = expr
     atoms = list(_atoms(expr))
     if all(part.size is not None for part in atoms):
-        dim.size = max(int(_evaluate(expr, [])), 0)
+        value = int(_evaluate(expr, []))
+        dim.size, dim._clipped = max(value, 0), value < 0
     return dim
 
 

@@ -7,11 +7,11 @@ op makes a new plan, and plans for such operands are not made, so the usual call
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from rfnb.core.beam_dim import BeamDim
+from rfnb.core.block import Setting, block
 from rfnb.core.declared import brought_together
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
@@ -21,14 +21,11 @@ from rfnb.core.tensor_text import shape_of
 _apart: ContextVar[int] = ContextVar("rfnb_steps_apart", default=0)  # how many `rf.debug(beams=True)` are on
 
 
-@contextmanager
+@block
 def steps_apart() -> Iterator[None]:
     """Every step of a search has beam dims of its own, so that a value of an older step is found out. Slow: plans are made anew."""
-    _apart.set(_apart.get() + 1)
-    try:
+    with Setting(_apart, lambda: _apart.set(_apart.get() + 1)):
         yield
-    finally:
-        _apart.set(_apart.get() - 1)
 
 
 def are_steps_apart() -> bool:

@@ -13,6 +13,7 @@ of C, in the middle of which it is looked up which codes they get; and `stop` pu
 
 from __future__ import annotations
 
+import inspect
 import threading
 import warnings
 from collections import deque
@@ -25,6 +26,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from rfnb.core.op import Op, all_ops
+from rfnb.core.place import DOORS
 
 Handler = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -152,6 +154,7 @@ class _Switch:
     def __init__(self, op: Op):
         fn = op.fn
         self.plain = fn.__code__
+        fn.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]  # not that of the code which answers
         op.plain = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
         op.plain.__kwdefaults__ = fn.__kwdefaults__
         op.plain.__qualname__, op.plain.__module__ = fn.__qualname__, fn.__module__
@@ -199,7 +202,9 @@ def _code_answering(op: Op) -> CodeType:
     template = _template(len(code.co_freevars), op.draws)
     parts = {"<asked>": _innermost.get, "<plain>": op.plain, "<answer>": _answer, "<op>": op}
     constants = tuple(parts.get(each, each) if isinstance(each, str) else each for each in template.co_consts)
-    return template.replace(co_consts=constants, co_name=op.fn.__name__, co_qualname=op.fn.__qualname__)
+    code = template.replace(co_consts=constants, co_name=op.fn.__name__, co_qualname=op.fn.__qualname__)
+    DOORS.add(code)  # it only calls the op
+    return code
 
 
 @cache

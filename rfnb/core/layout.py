@@ -7,18 +7,21 @@ pure: dims in, permutations and views out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from rfnb.backends import protocol
+from rfnb.core.beam_dim import note_kept
 from rfnb.core.counterparts import generation, look_ahead, note
 from rfnb.core.dim import Dim
+from rfnb.core.dim_math import is_clipped, parts_of
 from rfnb.core.dim_relations import same_sizes
-from rfnb.core.errors import NoPlanError, dim_error
+from rfnb.core.errors import NoPlanError, dim_error, message
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
+from rfnb.core.place import warn_user
 from rfnb.core.plan_parts import CannotRebuild, Part, Shape, Template
 from rfnb.core.remade import check_remade
 from rfnb.core.resizes import on_resize
@@ -67,6 +70,8 @@ class PlanCache(dict):
                     plan = self._for_others(key, *structure)
             if plan is _NONE:
                 raise NoPlanError
+            assert structure is not None
+            note_kept(self, key, structure[1])
             _count()
         self[key] = plan
         return plan
@@ -82,6 +87,7 @@ class PlanCache(dict):
         if structure is not None and watch.for_others:
             self._keep_template(structure, watch, plan)
         self[key] = plan
+        note_kept(self, key, dims_in(key) if structure is None else structure[1])
         for array in plan if plan.__class__ is tuple else (plan,):
             if is_array(array):
                 account(self, key, bytes_of(array))
@@ -91,6 +97,7 @@ class PlanCache(dict):
     def keep(self, key: Any, plan: Any) -> Any:
         """The plan for the dims of `key`, and for no others; it holds no array."""
         self[key] = plan
+        note_kept(self, key, dims_in(key))
         _count()
         return plan
 
@@ -149,6 +156,15 @@ def clear_plans() -> None:
         cache.templates.clear()
 
 
+def dims_in(key: tuple[Any, ...]) -> Iterator[Dim]:
+    """The dims in the key of a plan."""
+    for part in key:
+        if part.__class__ is tuple:
+            yield from dims_in(part)
+        elif isinstance(part, Dim):
+            yield part
+
+
 on_resize(forget_dims)
 
 
@@ -175,7 +191,7 @@ def union(
     complete = next((dims for _, dims in operands if len(dims) == len(result)), None)
     if complete is None and not outer and not any(_depends_on_all(dims, result, index_space) for _, dims in operands):
         _check_outer(what, operands, result)
-        check_remade(what, operands)
+        check_remade(what, operands, outer_code=_outer_code(what))
     if order is not None:
         if set(order) != set(result) or len(order) != len(result):
             raise dim_error(
@@ -201,6 +217,24 @@ def explain_mismatch(explain: Explain) -> Explain:
     """A decorator: ask this function when the dims of operands do not match."""
     _explanations.append(explain)
     return explain
+
+
+@explain_mismatch
+def _of_clipped(operands: Sequence[tuple[str, Dims]]) -> tuple[str, str] | None:
+    """Explain that a sum of lengths is not what it seems, since a part of it would be below 0."""
+    (label, dims), *others = operands
+    for other, other_dims in others:
+        for kept, left, name in ((dims, other_dims, other), (other_dims, dims, label)):
+            for dim in (dim for dim in left if dim not in kept and dim.expr is not None):
+                part = next((part for part in parts_of(dim) if is_clipped(part)), None)
+                target = next((each for each in kept if each not in left and each.extent == dim.extent), None)
+                if part is not None and target is not None:
+                    return (
+                        f"{dim.short_repr()} is not {target.short_repr()}: {part.name} is below 0 for some sequence, which has 0 frames "
+                        "of it.\nSo its lengths are no sum any more. Cut it, or pad it, to the frames of the other:",
+                        f"{name} = rf.replace_dim_v2({name}, in_dim={name}.dims[{left.index(dim)}], out_dim={target.name})",
+                    )
+    return None
 
 
 def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[Dim]) -> None:
@@ -300,12 +334,28 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
         DimError: If the lengths of a ragged dim are over a dim that is not here.
     """
     ragged = tuple(dim for dim in over if dim.has_padding())
+    for dim in over:
+        if dim.padded_parts and what != "padding":
+            _warn_of_padding(what, dims, dim)
     if not ragged:
         return None
     for dim in ragged:
         check_lengths_here(what, [("tensor", dims)], dim)
     own = tuple(other for other in dims if other is ragged[0] or other in ragged[0].length_dims)
     return _Mask(dims, ragged, own, view(own, dims, backend), backend)
+
+
+def _warn_of_padding(what: str, dims: Dims, dim: Dim) -> None:
+    """Say that padding which was merged into a dim of plain size is taken for data."""
+    parts = ", ".join(part.split("=")[0].removesuffix("<") for part in dim.padded_parts)
+    text = message(
+        f"{what}: there is padding among the frames of {dim.short_repr()}.",
+        [("tensor", dims_text(dims)), ("merged", f"{', '.join(dim.padded_parts)}, in {dim.created}")],
+        "A dim merged of a ragged one has a plain size, and what was padding counts as data. Work on the dims as they were before, "
+        "or\njoin the real frames only:",
+        f"y, frames = rf.masked_select(x, mask=rf.sequence_mask([{parts}]), dims=[{parts}])    # instead of merge_dims",
+    )
+    warn_user(text)
 
 
 class _Mask(Part):

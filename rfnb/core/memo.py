@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from rfnb.backends import registry
 
+K = TypeVar("K")
+V = TypeVar("V")
 LIMIT = 256 << 20  # bytes
 _LATEST = 256  # entries
 _SMALLEST = 256  # bytes; what an entry costs without its array
@@ -19,6 +23,32 @@ _total = [0]
 # nor between the block and giving it back. (Not so `lock.acquire()` before a `try`: that is a call.)
 _lock = threading.Lock()
 _look_at = [4096]  # entries: the number at which those are dropped whose holder is gone
+
+
+def make_room(entries: dict[Any, Any], most: int) -> None:
+    """Drop the oldest entries until one more of at most so many fits."""
+    while len(entries) >= most:
+        entries.pop(next(iter(entries)), None)
+
+
+def kept_by_id(most: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
+    """fn(object), done once for each of the latest objects. An object is told by its id, for those whose hash is slow, or may be any
+    code of the user's; what is kept keeps it alive."""
+
+    def decorate(fn: Callable[[K], V]) -> Callable[[K], V]:
+        made: dict[int, tuple[K, V]] = {}
+
+        @functools.wraps(fn)
+        def wrapper(value: K) -> V:
+            found = made.get(id(value))
+            if found is None:
+                make_room(made, most)
+                found = made[id(value)] = value, fn(value)
+            return found[1]
+
+        return wrapper
+
+    return decorate
 
 
 class Memo(dict):

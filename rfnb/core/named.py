@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core import foreign
 from rfnb.core.axis_names import Entry, fitted, kind_of, name_of, parse, text_of
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.named_lengths import Axis, Ragged, check_same, ragged_axes, ragged_axis
@@ -238,7 +239,7 @@ def _check_used(given: dict[str, Any], dims: Mapping[str, Any], entries: list[An
 
 
 @op
-def unnamed(x: Tensor, names: Any) -> Any:
+def unnamed(x: Tensor, names: Any, *extra: Never, **unknown: Never) -> Any:
     """The raw array of a Tensor, its axes in the order of these names.
 
     Args:
@@ -249,6 +250,8 @@ def unnamed(x: Tensor, names: Any) -> Any:
     Raises:
         DimError: If a dim is not named, or a name is that of none or of several dims.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(x, Tensor):
         raise type_error(
             "unnamed: this operand is not a Tensor.",

@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 Place = tuple[CodeType, int]  # a line is looked up only when somebody wants to read it
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+DOORS: set[CodeType] = set()  # of functions that only call the one that the user means, see `core/door.py`
 _NOT_OF_USERS = _PACKAGE, contextlib.__file__  # what a with-block of ours does at its end is called by the latter
 
 
@@ -23,7 +24,8 @@ def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
     """The frame of user code that led here, and the one that it called; `depth` frames up, or more."""
     frame, called = sys._getframe(depth + 1), None
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_OF_USERS):
-        frame, called = frame.f_back, frame
+        called = called if frame.f_code in DOORS else frame
+        frame = frame.f_back
     return frame, called
 
 
@@ -52,16 +54,16 @@ def place_and_way(frame: FrameType) -> tuple[Place, tuple[CodeType, ...]]:
     return (code, frame.f_lasti), way
 
 
-def warn_user(text: str) -> None:
-    """A UserWarning at the line of user code that led here; Python shows it once for each line."""
+def warn_user(text: str, kind: type[Warning] = UserWarning) -> None:
+    """A warning at the line of user code that led here; Python shows it once for each line."""
     frame, _ = user_frame(1)
-    warn_at(text, frame, frame.f_lineno)
+    warn_at(text, frame, frame.f_lineno, kind)
 
 
-def warn_at(text: str, frame: FrameType, line: int) -> None:
-    """A UserWarning at a line of the code of a frame."""
+def warn_at(text: str, frame: FrameType, line: int, kind: type[Warning] = UserWarning) -> None:
+    """A warning at a line of the code of a frame."""
     shown = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, line, registry=shown)
+    warnings.warn_explicit(text, kind, frame.f_code.co_filename, line, registry=shown)
 
 
 def line_of(frame: FrameType) -> str:

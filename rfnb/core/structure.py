@@ -13,7 +13,7 @@ from rfnb.core import algebra
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import has_empty, has_padding, is_empty
-from rfnb.core.dim_math import parts_of
+from rfnb.core.dim_math import is_clipped, parts_of
 from rfnb.core.resizes import resizes
 
 _forms: weakref.WeakValueDictionary[Any, Form] = weakref.WeakValueDictionary()
@@ -37,7 +37,7 @@ class Place:
     """Stands for the dim that came so-and-so-manieth."""
 
 
-IN_FORM = {has_padding, has_empty, is_empty}  # what is asked of a dim that its form says anyway
+IN_FORM = {has_padding, has_empty, is_empty, is_clipped}  # what is asked of a dim that its form says anyway
 PLACES = tuple(Place() for _ in range(256))
 _TUPLE = Place()  # what follows, as many as the next number says, is in a tuple
 Index = dict[Dim, int]
@@ -92,10 +92,19 @@ def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...], weakref.ref[Dim] |
         return None, (), None
     extent = dim._known_extent()  # it is there from now on, for the shapes of plans
     beam = isinstance(dim, BeamDim)
-    key: tuple[Any, ...] = (type(dim), dim.name, dim.kind, dim.by_user, dim.match_priority, dim.size, beam)
+    key: tuple[Any, ...] = (
+        type(dim),
+        dim.name,
+        dim.kind,
+        dim.by_user,
+        dim.match_priority,
+        dim.size,
+        beam,
+        not dim.padded_parts,
+    )
     if lengths is not None and dim.size is None:
         ragged = bool(over and lengths.array.size) and lengths.bounds()[0] != extent
-        key += (len(over), ragged, not lengths.array.all(), extent == 0)
+        key += (len(over), ragged, not lengths.array.all(), extent == 0, is_clipped(dim))
     parts: tuple[Dim, ...] = ()
     if dim.expr is not None or dim.twin_of is not None:
         parts = tuple(dict.fromkeys(parts_of(dim)))

@@ -73,14 +73,16 @@ def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:
         return dim_error(f"{what}: {value.name} is missing.", rows, rule, _candidates(value.name, code, dims))
     rows.append(("got", type(value).__name__))
     numbers = range(-len(dims), 0) if isinstance(value, int) and value < 0 else range(len(dims))
-    place = next((index for index, dim in zip(numbers, dims) if dim.name == value or index == value), None)
+    plain = isinstance(value, (int, str))  # == of an array is no truth
+    place = next((index for index, dim in zip(numbers, dims) if plain and value in (dim.name, index)), None)
     if place is not None:
         fix = f"{code}.dims[{place}]    # {dims[place].short_repr()}"
     elif dims:
         fix = _candidates("axis", code, dims)
     else:
         fix = f'Dim({value if isinstance(value, int) else 3}, name="{value if isinstance(value, str) else "..."}")'
-    return dim_error(f"{what}: {value!r} is not a Dim.", rows, rule, fix)
+    shown = repr(value) if plain or value is None else f"this {type(value).__name__}"
+    return dim_error(f"{what}: {shown} is not a Dim.", rows, rule, fix)
 
 
 def _candidates(keyword: str, code: str, dims: Sequence[Dim]) -> str:
@@ -97,7 +99,12 @@ def _operand_of_user() -> tuple[str, Any]:
         code = called.f_code
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             value = called.f_locals.get(name)
-            if hasattr(value, "dims") and hasattr(value, "sparse_dim") and name != "self":
+            if (
+                not isinstance(value, MissingDim)
+                and hasattr(value, "dims")
+                and hasattr(value, "sparse_dim")
+                and name != "self"
+            ):
                 return name, value
     return "tensor", None
 

@@ -11,9 +11,10 @@ Lengths are read in the functions of a plan, when they run; a plan that read the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from rfnb.core.block import block
 
 # As long as there are plans that are being made, in all threads, so that asking whether there is one is quick.
 watching: list[None] = []
@@ -35,7 +36,7 @@ class Watch:
 _current: ContextVar[Watch | None] = ContextVar("rfnb_watch", default=None)
 
 
-@contextmanager
+@block
 def watched() -> Iterator[Watch]:
     """Around the making of a plan."""
     watch = Watch()

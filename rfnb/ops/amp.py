@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Never
 
 from rfnb.backends import registry
+from rfnb.core.block import block
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -55,12 +56,14 @@ class _OfThread(threading.local):
 _state = _OfThread()
 
 
-def get_amp_policy() -> AmpPolicy | None:
+def get_amp_policy(*extra: Never, **unknown: Never) -> AmpPolicy | None:
     """The policy of this thread; None: everything is computed as it is."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _state.policy
 
 
-def set_amp_policy(policy: AmpPolicy | str | None) -> None:
+def set_amp_policy(policy: AmpPolicy | str | None, *extra: Never, **unknown: Never) -> None:
     """From now on compute by this policy, with the selected backend; None: by none.
 
     Args:
@@ -70,6 +73,8 @@ def set_amp_policy(policy: AmpPolicy | str | None) -> None:
         ValueError: If the dtype is none of 16 bits.
         NotImplementedError: If the backend has no mixed precision.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if isinstance(policy, str):
         policy = AmpPolicy(policy)
     scope = None if policy is None else registry.selected().autocast_raw(policy.compute_dtype)
@@ -81,7 +86,7 @@ def set_amp_policy(policy: AmpPolicy | str | None) -> None:
         _state.policy, _state.scope = policy, scope
 
 
-@contextmanager
+@block
 def set_amp_policy_ctx(policy: AmpPolicy | str | None) -> Iterator[None]:
     """`set_amp_policy` for a with-block."""
     before = _state.policy
@@ -93,7 +98,7 @@ def set_amp_policy_ctx(policy: AmpPolicy | str | None) -> Iterator[None]:
 
 
 @op
-def amp_cast_compute(*tensors: Tensor) -> Any:
+def amp_cast_compute(*tensors: Tensor, **unknown: Never) -> Any:
     """The Tensors in the dtype of the policy: float32 ones are cast, others stay. Without policy they stay as they are.
 
     {...} -> {...} each.
@@ -101,6 +106,8 @@ def amp_cast_compute(*tensors: Tensor) -> Any:
     Returns:
         A Tensor for one, else a tuple.
     """
+    if unknown:
+        raise no_keyword(unknown)
     policy = _state.policy
     if policy is None:
         return _one_or_all(tensors)
@@ -108,7 +115,7 @@ def amp_cast_compute(*tensors: Tensor) -> Any:
 
 
 @op
-def amp_cast_float32(*tensors: Tensor) -> Any:
+def amp_cast_float32(*tensors: Tensor, **unknown: Never) -> Any:
     """The Tensors in float32: 16-bit floats are cast, others stay. Without policy they stay as they are.
 
     {...} -> {...} each.
@@ -118,6 +125,8 @@ def amp_cast_float32(*tensors: Tensor) -> Any:
     Returns:
         A Tensor for one, else a tuple.
     """
+    if unknown:
+        raise no_keyword(unknown)
     if _state.policy is None:
         return _one_or_all(tensors)
     return _one_or_all(tuple(_cast(tensor, _DTYPES, "float32") for tensor in tensors))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -12,7 +14,7 @@ from rfnb.ops.reduce import reduce_all
 
 
 @op
-def assert_(condition: Tensor | bool, message: str, *, stop: bool = True) -> None:
+def assert_(condition: Tensor | bool, message: str, *extra: Never, stop: bool = True, **unknown: Never) -> None:
     """Check that `condition` holds, in all its real frames.
 
     Args:
@@ -25,6 +27,8 @@ def assert_(condition: Tensor | bool, message: str, *, stop: bool = True) -> Non
         AssertionError: If it does not hold.
         TypeError: If the condition is a Tensor of another dtype.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if isinstance(condition, Tensor):
         if condition.dtype != "bool":
             rows = [("condition", f"{shape_of(condition)} {condition.dtype}")]

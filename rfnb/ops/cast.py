@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Never
+
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
+from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.operands import not_a_tensor
 
 
 @op
-def copy(tensor: Tensor) -> Tensor:
+def copy(tensor: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """A real copy; {...} -> {...}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(tensor, Tensor):
         raise not_a_tensor("copy", tensor)
     return tensor._like(tensor.backend.copy_raw(tensor._raw), tensor.dims)
 
 
 @op
-def cast(tensor: Tensor, dtype: str) -> Tensor:
+def cast(tensor: Tensor, dtype: str, *extra: Never, **unknown: Never) -> Tensor:
     """Another dtype; the same object if it is that already. Marks are kept; {...} -> {...}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(tensor, Tensor):
         raise not_a_tensor("cast", tensor)
     raw = tensor._raw
     if raw is None:
         return tensor if tensor.dtype == dtype else tensor._template(tensor.dims, dtype=dtype)
     backend = registry.BY_TYPE[raw.__class__]
-    if backend.get_dtype_name_raw(raw) == dtype:
+    own = backend.get_dtype_name_raw(raw)
+    if own == dtype:
         return tensor
+    if own.startswith("complex") and not dtype.startswith(("complex", "bool")):
+        raise type_error(
+            f"cast: {own} to {dtype}.",
+            [("tensor", f"{dims_text(tensor.dims)} {own}"), ("dtype", dtype)],
+            "The imaginary parts would get lost. Take absolute values, or the two parts:",
+            "rf.abs(tensor)\nparts, pair = rf.complex_as_real(tensor)",
+        )
     return tensor._like(backend.cast_raw(raw, dtype), tensor.dims)

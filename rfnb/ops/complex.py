@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error
 from rfnb.core.generations import aligned
@@ -11,32 +12,40 @@ from rfnb.core.layout import Dims, PlanCache, union, view
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops.cast import cast
 from rfnb.ops.const import full
-from rfnb.ops.operands import check_devices, common_backend, need_tensors
+from rfnb.ops.default import is_float_dtype
+from rfnb.ops.operands import check_devices, check_dtypes, common_backend, need_tensors
 from rfnb.ops.out_dim import settle_size
 
 _plans = PlanCache()
+_PARTS = ("float32", "float64")
 _pair = Dim(2, name="real_imag")
 
 
 @op
-def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
+def make_complex(real: Tensor | float, imag: Tensor | float, *extra: Never, **unknown: Never) -> Tensor:
     """real + i imag.
 
     Args:
-        real, imag: {...} of one float dtype, or one of them a number; the dims broadcast as in `add`.
+        real, imag: floats {...}, or one of them a number; the dims broadcast as in `add`. Those of 16 bits count as float32, and if
+            one is float64 the other counts as that.
 
     Returns:
         complex {...}: the dims of both.
 
     Raises:
         DimError: If the dims do not broadcast.
-        TypeError: If both are numbers.
+        TypeError: If both are numbers, or a part is no float.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(real, Tensor):
         real = _like(imag, real)
     if not isinstance(imag, Tensor):
         imag = _like(real, imag)
+    if real.dtype != imag.dtype or real.dtype not in _PARTS:
+        real, imag = _parts("make_complex", real=real, imag=imag)
     key = (real._raw.__class__, imag._raw.__class__, real.dims, imag.dims)
     try:
         fn, dims = _plans[key]
@@ -53,6 +62,14 @@ def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
     return keep_marks(new_tensor(raw, dims, real), imag)
 
 
+def _parts(what: str, **parts: Tensor) -> list[Tensor]:
+    """The parts in one dtype that complex numbers are made of."""
+    if not all(is_float_dtype(part.dtype) for part in parts.values()):
+        check_dtypes(what, **parts)
+    to = "float64" if any(part.dtype == "float64" for part in parts.values()) else "float32"
+    return [cast(part, to) for part in parts.values()]
+
+
 def _plan(real: Tensor, imag: Tensor) -> tuple[Any, Dims]:
     backend = common_backend("make_complex", real, imag)
     dims = union("make_complex", [("real", real.dims), ("imag", imag.dims)])
@@ -67,6 +84,8 @@ def _like(tensor: Any, number: float) -> Tensor:
             "One of the parts is a Tensor, which has the dims.",
             "rf.convert_to_tensor(1j)",
         )
+    if not is_float_dtype(tensor.dtype):
+        check_dtypes("make_complex", x=tensor)
     return full(dims=(), fill_value=number, dtype=tensor.dtype, device=tensor.device)
 
 
@@ -80,11 +99,11 @@ def _made(view_real: Any, view_imag: Any, backend: Any) -> Any:
 
 
 @op
-def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
+def real_as_complex(x: Tensor, *extra: Never, pair_dim: Dim, **unknown: Never) -> Tensor:
     """Pairs of real numbers as complex ones: the first entry of `pair_dim` is the real part, the second the imaginary one.
 
     Args:
-        x: float {..., pair_dim}
+        x: float {..., pair_dim}; of 16 bits it counts as float32.
         pair_dim: Of size 2.
 
     Returns:
@@ -93,7 +112,11 @@ def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
     Raises:
         DimError: If pair_dim is not in x, or not of size 2.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("real_as_complex", x)
+    if x.dtype not in _PARTS:
+        (x,) = _parts("real_as_complex", x=x)
     axis = x.axis_of(pair_dim, "real_as_complex")
     if pair_dim.extent != 2:
         raise dim_error(
@@ -107,7 +130,7 @@ def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
 
 
 @op
-def complex_as_real(x: Tensor, *, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+def complex_as_real(x: Tensor, *extra: Never, out_dim: Dim | None = None, **unknown: Never) -> tuple[Tensor, Dim]:
     """Complex numbers as pairs of real ones, along a new last axis.
 
     Args:
@@ -121,6 +144,8 @@ def complex_as_real(x: Tensor, *, out_dim: Dim | None = None) -> tuple[Tensor, D
         DimError: If out_dim has another size.
         TypeError: If x is not complex.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("complex_as_real", x)
     if not x.dtype.startswith("complex"):
         raise type_error(

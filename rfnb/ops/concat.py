@@ -192,12 +192,14 @@ def _length_on(dim: Dim, device: str | None) -> Any:
 
 
 @op
-def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
+def concat_features(*sources: Tensor, allow_broadcast: bool = False, **unknown: Never) -> Tensor:
     """Join along each source's feature_dim; the result has it marked; {..., feature of each} -> {..., their sum}.
 
     Raises:
         DimError: If a source has no feature_dim.
     """
+    if unknown:
+        raise no_keyword(unknown)
     pairs = []
     for index, source in enumerate(sources):
         if not isinstance(source, Tensor):
@@ -217,7 +219,7 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
 
 
 @op
-def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim], **unknown: Never) -> tuple[Tensor, ...]:
+def split(source: Tensor, *extra: Never, axis: Dim, out_dims: Sequence[Dim], **unknown: Never) -> tuple[Tensor, ...]:
     """Cut a static `axis` into consecutive pieces, one per dim of `out_dims`.
 
     {..., axis} -> {..., out_dim} for each of out_dims.
@@ -225,7 +227,7 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim], **unknown: Neve
     Raises:
         DimError: If the sizes do not add up to that of axis.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("split", source)
@@ -266,7 +268,7 @@ _one_frame = Dim(1, name="frame")
 
 @op
 def cum_concat_step(
-    source: Tensor, *, prev_accum: Tensor, axis: Dim, out_spatial_dim: Dim | None = None
+    source: Tensor, *extra: Never, prev_accum: Tensor, axis: Dim, out_spatial_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
     """One frame appended to what has been collected so far, e.g. to the keys and values of self-attention.
 
@@ -281,6 +283,8 @@ def cum_concat_step(
     Raises:
         DimError: If axis is not in prev_accum.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("cum_concat_step", source, prev_accum)
     prev_accum.axis_of(axis, "cum_concat_step")
     out_dim = axis + 1 if out_spatial_dim is None else out_spatial_dim

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.device_names import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
@@ -28,13 +29,14 @@ from rfnb.ops.operands import not_a_tensor
 
 @op
 def full(
-    *,
+    *extra: Never,
     dims: Sequence[Dim],
     fill_value: Any,
     dtype: str | None = None,
     device: str | None = None,
     sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """A Tensor {dims} of one value; dtype from the type of the value by default. Ragged dims get their longest length.
 
@@ -44,6 +46,8 @@ def full(
     Raises:
         DimError: If the value is a Tensor with a dim that is not among the dims.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     dims = check_unique(dims_of("full", dims), "full")
     if isinstance(fill_value, Tensor):
         return _with(_spread(fill_value, dims, dtype, device), sparse_dim, feature_dim)
@@ -74,15 +78,18 @@ fill = full
 @op
 def constant(
     fill_value: Any,
-    *,
+    *extra: Never,
     dims: Sequence[Dim] = (),
     dtype: str | None = None,
     device: str | None = None,
     sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """`full` with the value first; a list or array instead of a number is `convert_to_tensor`; {dims}."""
-    make = convert_to_tensor if isinstance(fill_value, Tensor) or np.ndim(fill_value) > 0 else _full_of
+    if extra or unknown:
+        raise no_keyword(unknown)
+    make: Any = convert_to_tensor if isinstance(fill_value, Tensor) or np.ndim(fill_value) > 0 else _full_of
     return make(fill_value, dims=dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
 
@@ -93,13 +100,16 @@ def _full_of(fill_value: Any, **options: Any) -> Tensor:
 @op
 def zeros(
     dims: Sequence[Dim],
-    *,
+    *extra: Never,
     dtype: str | None = None,
     device: str | None = None,
     sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """Zeros {dims}, of the default float dtype."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     dtype = dtype or get_default_float_dtype()
     return full(dims=dims, fill_value=0, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
@@ -107,28 +117,35 @@ def zeros(
 @op
 def ones(
     dims: Sequence[Dim],
-    *,
+    *extra: Never,
     dtype: str | None = None,
     device: str | None = None,
     sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """Ones {dims}, of the default float dtype."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     dtype = dtype or get_default_float_dtype()
     return full(dims=dims, fill_value=1, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
 
 @op
-def zeros_like(other: Tensor) -> Tensor:
+def zeros_like(other: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """Zeros with the dims, dtype, device and marks of `other`; {...} -> {...}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(other, Tensor):
         raise not_a_tensor("zeros_like", other)
     return _fill_like(other, 0)
 
 
 @op
-def ones_like(other: Tensor) -> Tensor:
+def ones_like(other: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """Ones with the dims, dtype, device and marks of `other`; {...} -> {...}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(other, Tensor):
         raise not_a_tensor("ones_like", other)
     return _fill_like(other, 1)
@@ -142,7 +159,7 @@ def _fill_like(other: Tensor, value: int) -> Tensor:
 @op
 def convert_to_tensor(
     value: Any,
-    *,
+    *extra: Never,
     dims: Sequence[Dim] | None = None,
     dtype: str | None = None,
     sparse_dim: Dim | None = None,
@@ -151,6 +168,7 @@ def convert_to_tensor(
     device: str | None = None,
     keep_scalar_on_cpu: bool = False,
     name: str | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """Number, nested list, NumPy array or raw tensor as Tensor; a Tensor passes through (cast or moved if asked).
 
@@ -166,6 +184,8 @@ def convert_to_tensor(
         ShapeError: If the shape does not fit the dims.
         TypeError: If the value is not a regular array of numbers.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     dims = shape if dims is None else dims
     dims = None if dims is None else dims_of("convert_to_tensor", dims)
     if isinstance(value, Tensor):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, PlanCache
@@ -23,7 +24,7 @@ _plans = PlanCache()
 @op
 def conv(
     source: Tensor,
-    *,
+    *extra: Never,
     in_dim: Dim,
     out_dim: Dim,
     in_spatial_dims: Sequence[Dim],
@@ -36,6 +37,7 @@ def conv(
     groups: int | None = None,
     bias: Tensor | None = None,
     use_mask: bool | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """Each output frame is the sum of the frames that the filter sees, times the filter.
 
@@ -65,6 +67,8 @@ def conv(
         DimError: If a dim is missing, in_dim or out_dim do not divide into groups, or an out_spatial_dim has another size.
         ValueError: For an unknown padding, or a stride or dilation below 1.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("conv", source, filter)
     options = (padding, strides, dilation_rate, groups, use_mask)
     return apply_filter(

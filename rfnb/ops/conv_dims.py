@@ -11,10 +11,11 @@ so the same convolution of the same dim gives the same dim. What would be negati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Never, TypeVar
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims
@@ -22,7 +23,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops import math
-from rfnb.ops.out_dim import define_size, dim_and_lengths
+from rfnb.ops.out_dim import check_size, define_size
 
 T = TypeVar("T", int, Dim, Tensor)
 IntOrDim = int | Dim
@@ -64,12 +65,13 @@ class Window(NamedTuple):
 @op
 def calc_conv_out_length(
     in_length: T,
-    *,
+    *extra: Never,
     filter_size: IntOrDim,
     stride: int,
     padding: Padding,
     dilation_rate: int = 1,
     name: str | None = None,
+    **unknown: Never,
 ) -> T:
     """The length after a convolution or pooling; see above.
 
@@ -81,6 +83,8 @@ def calc_conv_out_length(
     Raises:
         ValueError: For another padding, or a size, stride or dilation below 1.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     size = _as_int(filter_size)
     return check_window("calc_conv_out_length", Window(size, stride, dilation_rate, padding)).out_length(in_length)
 
@@ -88,12 +92,13 @@ def calc_conv_out_length(
 @op
 def make_conv_out_spatial_dims(
     in_spatial_dims: Sequence[Dim],
-    *,
+    *extra: Never,
     filter_size: IntOrDim | Sequence[IntOrDim],
     padding: Padding | Sequence[Padding],
     strides: int | Sequence[int] = 1,
     dilation_rate: int | Sequence[int] = 1,
     description_prefix: str | None = None,
+    **unknown: Never,
 ) -> list[Dim]:
     """The dims after a convolution or pooling over `in_spatial_dims`.
 
@@ -101,6 +106,8 @@ def make_conv_out_spatial_dims(
         filter_size, padding, strides, dilation_rate: One for all dims, or one for each. See `calc_conv_out_length`.
         description_prefix: Accepted; a dim made by arithmetic has the name of its expression.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     windows = make_windows(
         "make_conv_out_spatial_dims", tuple(in_spatial_dims), filter_size, padding, strides, dilation_rate
     )
@@ -158,24 +165,8 @@ def settle_out_dims(what: str, computed: Dims, out_spatial_dims: Dims | None) ->
         )
     for own, dim in zip(computed, out_spatial_dims):
         define_size(dim, own)
-        if not _same_lengths(own, dim):
-            raise dim_error(
-                f"{what}: an out_spatial_dim has another size.",
-                [("out_spatial_dim", dim_and_lengths(dim)), ("needed", dim_and_lengths(own))],
-                "An out_spatial_dim fits, or has no size yet and takes it over.",
-                f'Dim(None, name="{dim.name}")',
-            )
+        check_size(what, dim, own, "out_spatial_dim")
     return out_spatial_dims
-
-
-def _same_lengths(a: Dim, b: Dim) -> bool:
-    if a is b:
-        return True
-    if a.extent != b.extent:
-        return False
-    if a.lengths is None or b.lengths is None or a.length_dims != b.length_dims:
-        return not (a.has_padding() or b.has_padding())
-    return bool((a.lengths == b.lengths).all())
 
 
 def _shown(values: tuple[Any, ...]) -> str:

@@ -10,7 +10,7 @@ from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.operands import check_devices
+from rfnb.ops.operands import check_devices, check_dtypes
 
 
 def apply_filter(
@@ -46,8 +46,9 @@ def apply_filter(
         fn, dims, spatial = plans.make(key, make_plan, source, filter, bias, given)
     try:
         out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         check_devices("conv", source, filter, *(() if bias is None else (bias,)))
+        check_dtypes("conv", source=source, filter=filter, bias=bias)
         raise
     out._feature_dim = out_dim
     return out, spatial

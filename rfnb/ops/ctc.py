@@ -20,15 +20,16 @@ from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import operand_rows, shape_of
+from rfnb.ops.default import is_float_dtype
 from rfnb.ops.index_range import on_host
 from rfnb.ops.loss import warn_below_zero
-from rfnb.ops.operands import common_backend, need_tensors
+from rfnb.ops.operands import check_dtypes, common_backend, need_tensors
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
 
 @op
 def ctc_loss(
-    *,
+    *extra: Never,
     logits: Tensor,
     logits_normalized: bool = False,
     targets: Tensor,
@@ -74,7 +75,7 @@ def ctc_loss(
     Source: Graves et al. 2006, "Connectionist Temporal Classification", equations (3), (6)-(8) and (14); Sak et al. 2017,
     "Recurrent Neural Aligner", section 3, for label_loop=False.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("ctc_loss", logits, targets)
     batch, out = _compute(
@@ -86,7 +87,7 @@ def ctc_loss(
 
 @op
 def ctc_best_path(
-    *,
+    *extra: Never,
     logits: Tensor,
     logits_normalized: bool = False,
     targets: Tensor,
@@ -94,6 +95,7 @@ def ctc_best_path(
     targets_spatial_dim: Dim,
     blank_index: int,
     label_loop: bool = True,
+    **unknown: Never,
 ) -> Tensor:
     """The most probable alignment of `targets` to the frames (Viterbi).
 
@@ -111,6 +113,8 @@ def ctc_best_path(
 
     Source: Graves et al. 2006, with max instead of the sum in equation (6).
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("ctc_best_path", logits, targets)
     batch, out = _compute(
         "ctc_best_path", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,
@@ -145,6 +149,8 @@ def _compute(
             )
     if "zero_infinity" in options:
         options["zero_infinity"] = options["zero_infinity"] is not False
+    if not is_float_dtype(logits.dtype):
+        check_dtypes(what, logits=logits)
     out = kernel(flat_batch(logits, batch, (time, classes)), labels, lengths, label_lengths, blank=blank, **options)
     if what == "ctc_loss" and options["normalized"]:
         rows = lambda: [("logits", f"{shape_of(logits)}, logits_normalized"), ("targets", shape_of(targets))]  # noqa: E731

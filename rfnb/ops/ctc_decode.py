@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, message
 from rfnb.core.layout import full_shape
@@ -26,12 +29,13 @@ from rfnb.ops.where import where
 @op
 def ctc_greedy_decode(
     logits: Tensor,
-    *,
+    *extra: Never,
     in_spatial_dim: Dim,
     blank_index: int,
     out_spatial_dim: Dim | None = None,
     target_dim: Dim | None = None,
     wb_target_dim: Dim | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """The labels of the alignment that is best frame by frame: repetitions merged, blanks dropped.
 
@@ -52,6 +56,8 @@ def ctc_greedy_decode(
 
     Source: Graves et al. 2006, section 3.2, "best path decoding".
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("ctc_greedy_decode", logits)
     classes = wb_target_dim or logits.feature_dim
     if classes is None:
@@ -83,7 +89,7 @@ def ctc_greedy_decode(
 
 @op
 def ctc_durations_from_path(
-    *,
+    *extra: Never,
     path: Tensor,
     path_spatial_dim: Dim,
     blank_index: int,
@@ -91,6 +97,7 @@ def ctc_durations_from_path(
     out_spatial_dim: Dim | None = None,
     check_dims: bool = True,
     stop_on_failed_check: bool = True,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """The number of frames that blank, label 1, blank, label 2, ..., blank take in an alignment.
 
@@ -110,6 +117,8 @@ def ctc_durations_from_path(
         DimError: If path has no path_spatial_dim, or out_spatial_dim another size.
         AssertionError: If the check fails.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("ctc_durations_from_path", path)
     what = "ctc_durations_from_path"
     blank = _blank_in(what, path, path_spatial_dim, blank_index)
@@ -126,7 +135,7 @@ def ctc_durations_from_path(
 
 @op
 def ctc_no_label_loop_blank_durations_from_path(
-    *,
+    *extra: Never,
     path: Tensor,
     path_spatial_dim: Dim,
     blank_index: int,
@@ -134,6 +143,7 @@ def ctc_no_label_loop_blank_durations_from_path(
     out_spatial_dim: Dim | None = None,
     check_dims: bool = True,
     stop_on_failed_check: bool = True,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """The number of blanks before each label and after the last one, in an alignment where each label takes one frame.
 
@@ -143,6 +153,8 @@ def ctc_no_label_loop_blank_durations_from_path(
     Returns:
         int32 {..., out_spatial_dim}, out_spatial_dim. The sum over a sequence is its frames less its labels.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("ctc_no_label_loop_blank_durations_from_path", path)
     what = "ctc_no_label_loop_blank_durations_from_path"
     blank = _blank_in(what, path, path_spatial_dim, blank_index)

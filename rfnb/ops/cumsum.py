@@ -15,9 +15,9 @@ _plans = PlanCache()
 
 
 @op
-def cumsum(source: Tensor, *, spatial_dim: Dim, **unknown: Never) -> Tensor:
+def cumsum(source: Tensor, *extra: Never, spatial_dim: Dim, **unknown: Never) -> Tensor:
     """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("cumsum", source)

@@ -5,10 +5,13 @@ They are those of the context: a thread has its own, unless it was started with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from functools import partial
+from typing import Never
 
+from rfnb.core.block import Setting
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.device_names import device_name
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
@@ -21,17 +24,21 @@ _float_dtype: ContextVar[str] = ContextVar("rfnb_default_float_dtype", default="
 _set = [False]  # whether anybody has set one: before, nobody asks the context, which torch.compile could not
 
 
-def get_default_device() -> str | None:
+def get_default_device(*extra: Never, **unknown: Never) -> str | None:
     """The device of new tensors; None: that of the backend."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _device.get() if _set[0] else None
 
 
-def set_default_device(device: str | None) -> None:
+def set_default_device(device: str | None, *extra: Never, **unknown: Never) -> None:
     """Make new tensors on `device`, e.g. "cuda"; a torch.device stands for its name.
 
     Raises:
         TypeError: For something else.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     device = None if device is None else device_name(device)
     _set[0] = True
     _device.set(device)
@@ -46,33 +53,33 @@ def device_of_new(device: str | None) -> str | None:
     return get_default_device() if device is None else device_name(device)
 
 
-@contextmanager
-def set_default_device_ctx(device: str | None) -> Iterator[None]:
+def set_default_device_ctx(device: str | None) -> AbstractContextManager[None]:
     """`set_default_device` for a with-block."""
-    before = _device.get()
-    set_default_device(device)
-    try:
-        yield
-    finally:
-        set_default_device(before)
+    return Setting(_device, partial(set_default_device, device))
 
 
-def get_default_dim_size_device() -> str:
+def get_default_dim_size_device(*extra: Never, **unknown: Never) -> str:
     """Lengths live on the host."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return "cpu"
 
 
-def get_default_float_dtype() -> str:
+def get_default_float_dtype(*extra: Never, **unknown: Never) -> str:
     """dtype of new float tensors and parameters."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _float_dtype.get() if _set[0] else "float32"
 
 
-def set_default_float_dtype(dtype: str) -> None:
+def set_default_float_dtype(dtype: str, *extra: Never, **unknown: Never) -> None:
     """Make new float tensors and parameters of `dtype`, e.g. "bfloat16"; also floats that an op makes from integers.
 
     Raises:
         TypeError: For another dtype.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if dtype not in FLOAT_DTYPES:
         raise type_error(
             "set_default_float_dtype: this is no dtype of floats.",
@@ -84,35 +91,42 @@ def set_default_float_dtype(dtype: str) -> None:
     _float_dtype.set(dtype)
 
 
-@contextmanager
-def set_default_float_dtype_ctx(dtype: str) -> Iterator[None]:
+def set_default_float_dtype_ctx(dtype: str) -> AbstractContextManager[None]:
     """`set_default_float_dtype` for a with-block."""
-    before = _float_dtype.get()
-    set_default_float_dtype(dtype)
-    try:
-        yield
-    finally:
-        set_default_float_dtype(before)
+    return Setting(_float_dtype, partial(set_default_float_dtype, dtype))
 
 
-def get_default_int_dtype() -> str:
+def get_default_int_dtype(*extra: Never, **unknown: Never) -> str:
     """dtype of new integer tensors."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return "int32"
 
 
-def get_default_array_index_dtype() -> str:
+def get_default_array_index_dtype(*extra: Never, **unknown: Never) -> str:
     """dtype of new tensors of indices."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return "int32"
 
 
-def is_float_dtype(dtype: str) -> bool:
+def is_float_dtype(dtype: str, *extra: Never, **unknown: Never) -> bool:
     """Whether a dtype of this name is a (real) float."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return dtype.startswith(("float", "bfloat"))
 
 
+def has_fractions(dtype: str) -> bool:
+    """Whether a dtype of this name is of floats or complex numbers."""
+    return dtype.startswith(("float", "bfloat", "complex"))
+
+
 @op
-def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
+def copy_to_device(x: Tensor, device: str | None = None, *extra: Never, **unknown: Never) -> Tensor:
     """x on `device` (default: the default device); x itself if it is there or there is no such device."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(x, Tensor):
         raise not_a_tensor("copy_to_device", x)
     device = device_of_new(device)

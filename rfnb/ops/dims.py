@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
@@ -20,8 +22,12 @@ from rfnb.ops.out_dim import dim_and_lengths
 
 
 @op
-def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
+def range_over_dim(
+    dim: Dim, *extra: Never, dtype: str | None = None, device: str | None = None, **unknown: Never
+) -> Tensor:
     """0, 1, ... along `dim`; {dim}, int32 by default. Integers are sparse over the dim."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     dtype = dtype or "int32"
     if not isinstance(dim, Dim):
         raise no_dim("range_over_dim", dim)
@@ -32,8 +38,10 @@ def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = N
 
 
 @op
-def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Tensor:
+def sequence_mask(dims: Sequence[Dim] | Dim, *extra: Never, device: str | None = None, **unknown: Never) -> Tensor:
     """True for real frames over all ragged dims among `dims`; {length dims, ragged dims}, a scalar True if none is ragged."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     dims = [dims] if isinstance(dims, Dim) else list(dims)
     mask = None
     for dim in dims:
@@ -48,7 +56,9 @@ def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Te
 
 
 @op
-def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+def replace_dim(
+    source: Tensor, *extra: Never, in_dim: Dim, out_dim: Dim | None = None, **unknown: Never
+) -> tuple[Tensor, Dim]:
     """The same array with `in_dim` replaced by `out_dim` (a new one by default; one without size takes the size over).
 
     {..., in_dim} -> {..., out_dim}.
@@ -56,6 +66,8 @@ def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> t
     Raises:
         DimError: If in_dim is missing, or the sizes or lengths differ.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("replace_dim", source)
     index = source.axis_of(in_dim, "replace_dim")
@@ -87,8 +99,10 @@ def _same_lengths(a: Dim, b: Dim) -> bool:
 
 
 @op
-def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
+def set_sparse_dim(source: Tensor, sparse_dim: Dim | None, *extra: Never, **unknown: Never) -> Tensor:
     """The same tensor, marked as indices into `sparse_dim`; int {...} -> {...}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("set_sparse_dim", source)
     out = source._like(source._raw, source.dims)
@@ -97,12 +111,16 @@ def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
 
 
 @op
-def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_scalar_on_cpu: bool = True) -> Tensor:
+def last_frame_position_of_dim(
+    dim: Dim, *extra: Never, device: str | None = None, allow_scalar_on_cpu: bool = True, **unknown: Never
+) -> Tensor:
     """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim.
 
     Args:
         allow_scalar_on_cpu: Accepted; a scalar is on `device` too.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
     raw = registry.selected().from_numpy(
         np.clip(lengths - 1, 0, max(dim.extent - 1, 0)), dtype="int32", device=device_of_new(device)
@@ -114,7 +132,7 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_sca
 
 @op
 def num_elements_of_shape(
-    dims: Dim | Sequence[Dim], *, use_mask: bool = True, device: str | None = None
+    dims: Dim | Sequence[Dim], *extra: Never, use_mask: bool = True, device: str | None = None, **unknown: Never
 ) -> int | Tensor:
     """The number of real (with `use_mask=False`: all) positions of a shape.
 
@@ -125,6 +143,8 @@ def num_elements_of_shape(
         An int if all dims are static, else int64 {}. For a ragged dim without the dims that its lengths are over: {these dims},
         e.g. for [time] the length of each sequence.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     dims = dims_of("num_elements_of_shape", dims)
     count = _num_elements(dims, use_mask)
     if all(dim.is_static() for dim in dims):
@@ -148,7 +168,13 @@ def _num_elements(dims: Sequence[Dim], use_mask: bool) -> tuple[np.ndarray, tupl
 
 @op
 def replace_dim_v2(
-    source: Tensor, *, in_dim: Dim, out_dim: Dim, allow_expand: bool = True, allow_shrink: bool = True
+    source: Tensor,
+    *extra: Never,
+    in_dim: Dim,
+    out_dim: Dim,
+    allow_expand: bool = True,
+    allow_shrink: bool = True,
+    **unknown: Never,
 ) -> Tensor:
     """`replace_dim` for a dim of another size: frames are cut off at the end, or frames of zeros added.
 
@@ -162,6 +188,8 @@ def replace_dim_v2(
     Raises:
         DimError: If in_dim is missing, or frames would be added without `allow_expand` or cut off without `allow_shrink`.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("replace_dim_v2", source)
     index = source.axis_of(in_dim, "replace_dim_v2")
     if not out_dim.is_dim_known():
@@ -199,20 +227,24 @@ def replace_dim_v2(
 
 
 @op
-def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim) -> Dim:
+def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim, **unknown: Never) -> Dim:
     """`dim`, or its twin with match_priority 1 if it is among `other_dims` too: for weights from a dim to itself."""
+    if unknown:
+        raise no_keyword(unknown)
     return dim.copy(match_priority=1) if dim in other_dims else dim
 
 
 @op
 def masked_fraction_of_shape(
-    dims: Dim | Sequence[Dim], *, inverse: bool = False, device: str | None = None
+    dims: Dim | Sequence[Dim], *extra: Never, inverse: bool = False, device: str | None = None, **unknown: Never
 ) -> int | float | Tensor:
     """The share of the positions of a shape that are real, or its inverse; a Tensor unless all dims are static.
 
     Args:
         device: Of the result where that is a Tensor; see `num_elements_of_shape`.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     real, total = (num_elements_of_shape(dims, use_mask=use_mask, device=device) for use_mask in (True, False))
     if not isinstance(real, Tensor):
         return 1
@@ -220,10 +252,11 @@ def masked_fraction_of_shape(
 
 
 def use_mask_default(
-    *,
+    *extra: Never,
     default: bool | None = None,
     default_false_for_behavior_version_up_to: int | None = None,
     func_name: str | None = None,
+    **unknown: Never,
 ) -> bool:
     """The meaning of `use_mask=None` to a function: `default`, or without one True, i.e. padding is masked.
 
@@ -232,4 +265,6 @@ def use_mask_default(
         default_false_for_behavior_version_up_to: Accepted. rfnb has one behaviour, the newest, which masks.
         func_name: Accepted. rfnb has no global configuration that could name a function.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return True if default is None else default

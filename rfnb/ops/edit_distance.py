@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
@@ -12,7 +15,9 @@ from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
 
 @op
-def edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *, dtype: str = "int32") -> Tensor:
+def edit_distance(
+    a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *extra: Never, dtype: str = "int32", **unknown: Never
+) -> Tensor:
     """Smallest number of insertions, deletions and substitutions that make `a` to `b`, per sequence.
 
     Args:
@@ -28,6 +33,8 @@ def edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, 
 
     Source: Levenshtein 1966; Wagner and Fischer 1974.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("edit_distance", a, b)
     backend = common_backend("edit_distance", a, b)
     for name, tensor, dim in (("a", a, a_spatial_dim), ("b", b, b_spatial_dim)):

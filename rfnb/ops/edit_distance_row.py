@@ -10,6 +10,9 @@ symbol by symbol, so it is the state of a loop that generates `a`:
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, full_shape
@@ -28,12 +31,14 @@ from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths, volu
 
 
 @op
-def initial_edit_distance_row(b: Tensor, *, b_spatial_dim: Dim) -> Tensor:
+def initial_edit_distance_row(b: Tensor, *extra: Never, b_spatial_dim: Dim, **unknown: Never) -> Tensor:
     """The row before the first symbol: 0, 1, ..., time; int32 {..., b_spatial_dim + 1}, with the batch dims of b.
 
     Raises:
         DimError: If b lacks b_spatial_dim.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("initial_edit_distance_row", b)
     check_dim("initial_edit_distance_row", b, b_spatial_dim, "b")
     row = range_over_dim(b_spatial_dim + 1, dtype="int32", device=b.device)
@@ -46,11 +51,12 @@ def next_edit_distance_row(
     row: Tensor,
     a: Tensor,
     b: Tensor,
-    *,
+    *extra: Never,
     b_spatial_dim: Dim,
     n: Tensor | int,
     ended: Tensor | None = None,
     blank_idx: int | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The row after `a` was read as the symbol number `n`.
 
@@ -70,6 +76,8 @@ def next_edit_distance_row(
 
     Source: Wagner and Fischer 1974.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("next_edit_distance_row", row, a, b)
     what = "next_edit_distance_row"
     check_dim(what, b, b_spatial_dim, "b")
@@ -82,12 +90,13 @@ def next_edit_distance_reduce(
     row: Tensor,
     a: Tensor,
     b: Tensor,
-    *,
+    *extra: Never,
     b_spatial_dim: Dim,
     n: Tensor | int,
     ended: Tensor | None = None,
     optimal_completion: bool = False,
     blank_idx: int | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The edit distance after `a` was read: to all of b, or with `optimal_completion` with the best continuation of a.
 
@@ -102,6 +111,8 @@ def next_edit_distance_reduce(
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("next_edit_distance_reduce", row, a, b)
     what = "next_edit_distance_reduce"
     check_dim(what, b, b_spatial_dim, "b")
@@ -113,12 +124,13 @@ def next_edit_distance_reduce(
 def optimal_completions(
     row: Tensor,
     b: Tensor,
-    *,
+    *extra: Never,
     b_spatial_dim: Dim,
     n: Tensor | int,
     ended: Tensor | None = None,
     blank_idx: int | None = None,
     out_dim: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The best edit distance to b that can still be reached, for each label that may come next.
 
@@ -139,6 +151,8 @@ def optimal_completions(
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     what = "optimal_completions"
     need_tensors(what, row, b)
     labels = b.sparse_dim
@@ -170,7 +184,9 @@ def optimal_completions(
 
 
 @op
-def optimal_completion_edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim) -> Tensor:
+def optimal_completion_edit_distance(
+    a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *extra: Never, **unknown: Never
+) -> Tensor:
     """The edit distance of each `a`, continued in the best way, to b: the smallest value of the last row.
 
     Args:
@@ -185,6 +201,8 @@ def optimal_completion_edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("optimal_completion_edit_distance", a, b)
     row = _last_row("optimal_completion_edit_distance", a, a_spatial_dim, b, b_spatial_dim)
     return _reduced(row, b_spatial_dim, True)
@@ -192,13 +210,15 @@ def optimal_completion_edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b
 
 @op
 def optimal_completion_edit_distance_per_successor(
-    a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *, successors_dim: Dim
+    a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *extra: Never, successors_dim: Dim, **unknown: Never
 ) -> Tensor:
     """The same as `optimal_completion_edit_distance`, of a and one more label, for each label of `successors_dim`; {..., successors_dim}.
 
     Raises:
         DimError: If a or b lacks its spatial dim, or their batch dims do not match.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("optimal_completion_edit_distance_per_successor", a, b)
     what = "optimal_completion_edit_distance_per_successor"
     row = _last_row(what, a, a_spatial_dim, b, b_spatial_dim)

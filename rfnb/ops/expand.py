@@ -16,7 +16,7 @@ from rfnb.ops.operands import not_a_tensor
 
 
 @op
-def expand_dim(source: Tensor, dim: Dim, **unknown: Never) -> Tensor:
+def expand_dim(source: Tensor, dim: Dim, *extra: Never, **unknown: Never) -> Tensor:
     """Repeat along a new dim, without copying; static dims go before the feature axis, dynamic ones after the last dynamic.
 
     {...} -> {..., dim}.
@@ -24,7 +24,7 @@ def expand_dim(source: Tensor, dim: Dim, **unknown: Never) -> Tensor:
     Raises:
         DimError: If the dim is there already.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("expand_dim", source)
@@ -47,8 +47,10 @@ def expand_dim(source: Tensor, dim: Dim, **unknown: Never) -> Tensor:
 
 
 @op
-def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
+def expand_dims(source: Tensor, dims: Sequence[Dim], *extra: Never, **unknown: Never) -> Tensor:
     """`expand_dim` for several dims."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("expand_dims", source)
     for dim in dims:
@@ -57,13 +59,13 @@ def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
 
 
 @op
-def squeeze(source: Tensor, axis: Dim, **unknown: Never) -> Tensor:
+def squeeze(source: Tensor, axis: Dim, *extra: Never, **unknown: Never) -> Tensor:
     """Drop an axis of static size 1; {..., axis} -> {...}.
 
     Raises:
         DimError: If axis is not a dim of source, or its size is not 1.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("squeeze", source)

@@ -9,17 +9,19 @@ import numpy as np
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, index_error, type_error
+from rfnb.core.errors import dim_error, index_error, message, type_error
 from rfnb.core.finite import _steps, picked
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
+from rfnb.core.place import warn_user
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_lengths_here
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.twins import looked_up
+from rfnb.core.watch import watching
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
@@ -30,15 +32,21 @@ from rfnb.ops.where import where
 
 @op
 def gather(
-    source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, clip_to_valid: bool = False, **unknown: Never
+    source: Tensor,
+    *extra: Never,
+    indices: Tensor | int,
+    axis: Dim | None = None,
+    clip_to_valid: bool = False,
+    **unknown: Never,
 ) -> Tensor:
     """Pick entries along `axis`.
 
     Args:
         source: {..., axis}
-        indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis, and counts from the end if
-            it is negative. In a Tensor that is an error; but where there are batch dims and further dims beside them, only the
-            first call with these dims looks (`rf.debug(indices=True)`: all), since it takes half as long as picking.
+        indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis, and counts from the end
+            of each sequence if it is negative; what it picks of sequences that end before is padding, with a warning. In a Tensor a
+            negative one is an error; but where there are batch dims and further dims beside them, only the first call with these
+            dims looks (`rf.debug(indices=True)`: all), since it takes half as long as picking.
         axis: Default: the sparse_dim of indices. Of a square table it is the input side, `dim.copy(match_priority=1)`.
         clip_to_valid: Clip the indices to each sequence's real frames; of a sequence without any the result is 0.
 
@@ -47,13 +55,13 @@ def gather(
 
     Raises:
         DimError: If axis is not a dim of source.
-        IndexError: An int index that is past the end.
+        IndexError: An int index that is past the end, or before the beginning of some sequence.
         TypeError: Indices that are no integers, or an int index without axis.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(indices, Tensor):
-        return _gather_one(source, indices, axis)
+        return _gather_one(source, indices, axis, clip_to_valid)
     if axis is None:
         need_tensors("gather", source)
         axis = indices.sparse_dim
@@ -99,7 +107,7 @@ def gather(
 _gather_plans = PlanCache()
 
 
-def _gather_one(source: Tensor, index: Any, axis: Dim | None) -> Tensor:
+def _gather_one(source: Tensor, index: Any, axis: Dim | None, clip_to_valid: bool) -> Tensor:
     """The entry of a number along `axis`, which goes away."""
     need_tensors("gather", source)
     if isinstance(index, float):
@@ -115,18 +123,66 @@ def _gather_one(source: Tensor, index: Any, axis: Dim | None) -> Tensor:
         raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
     axis, index = looked_up(source.dims, axis), int(index)
     place = source.axis_of(axis, "gather")
+    if clip_to_valid:
+        return _gather_in_each(source, index, axis, clip_to_valid)
+    if axis.size is None and (watching or axis._memo is None or not 0 <= index < axis._memo.get("shortest", 0)):
+        ragged = axis.has_padding() and set(axis.length_dims) <= set(source.dims)
+        if ragged and index < 0:
+            return _gather_in_each(source, index, axis, clip_to_valid)
+        if ragged and index < axis.extent:
+            _warn_of_some(source, index, axis)
     if not -axis.extent <= index < axis.extent:
         raise _past_the_end(source, index, axis)
     raw = source.backend.select_raw(source._raw, place, index % axis.extent)
     return picked(source._like(raw, source.dims[:place] + source.dims[place + 1 :]), source)
 
 
-def _past_the_end(source: Tensor, index: int, axis: Dim) -> IndexError:
+def _gather_in_each(source: Tensor, index: int, axis: Dim, clip_to_valid: bool) -> Tensor:
+    """The frame that a number names in each sequence."""
+    lengths = np.asarray(axis.extent if axis.lengths is None else axis.lengths)
+    if not clip_to_valid and (shortest := _shortest(axis)) < -index:
+        raise _past_the_end(source, index, axis, shortest)
+    positions = np.clip(lengths + index if index < 0 else np.full_like(lengths, index), 0, None)
+    raw = source.backend.from_numpy(positions, dtype="int64", device=source.device)
+    return gather(source, indices=new_tensor(raw, axis.length_dims), axis=axis, clip_to_valid=clip_to_valid)
+
+
+def _shortest(axis: Dim) -> int:
+    """The length of the shortest sequence; lengths that are padding themselves do not count."""
+    lengths, real = axis.lengths, np.asarray(True)
+    for dim in axis.length_dims:
+        if dim.has_padding() and set(dim.length_dims) <= set(axis.length_dims):
+            real = real & dim.host_mask(axis.length_dims)
+    return (
+        axis.extent if lengths is None else int(lengths[np.broadcast_to(real, lengths.shape)].min(initial=axis.extent))
+    )
+
+
+def _warn_of_some(source: Tensor, index: int, axis: Dim) -> None:
+    """Warn of an index that some sequences do not have, once for these lengths."""
+    shortest = _shortest(axis)
+    axis._masks.keep("shortest", shortest, 0)
+    if axis._masks.get("warned") is not None or shortest > index:
+        return
+    axis._masks.keep("warned", True, 0)
+    name = axis.name if axis.name.isidentifier() else f"source.dims[{source.dims.index(axis)}]"
+    rows = [("source", shape_of(source)), ("axis", axis.short_repr()), ("shortest", f"{shortest} frames")]
+    rule = "What comes out for sequences that end before is padding. Their last frame instead, or mask the result:"
+    fix = f"rf.gather(source, indices={index}, axis={name}, clip_to_valid=True)\nrf.where({name}.get_size_tensor() > {index}, ..., 0)"
+    warn_user(message(f"gather: some sequences of {axis.short_repr()} have no frame {index}.", rows, rule, fix))
+
+
+def _past_the_end(source: Tensor, index: int, axis: Dim, shortest: int | None = None) -> IndexError:
     name = axis.name if axis.name.isidentifier() else f"source.dims[{source.dims.index(axis)}]"
     allowed = f"{-axis.extent} to {axis.extent - 1}" if axis.extent else "none: it is empty"
     lines = [f"rf.gather(source, indices={axis.extent - 1 if index > 0 else 0}, axis={name})"] if axis.extent else []
-    longest = " of the longest sequence" if axis.is_dynamic() else ""
-    if longest:
+    longest = " of each sequence" if axis.is_dynamic() else ""
+    if shortest is not None:
+        allowed = (
+            f"{-shortest} to {shortest - 1} in the shortest sequence" if shortest else "none: one sequence is empty"
+        )
+        lines = [f"rf.gather(source, indices={index}, axis={name}, clip_to_valid=True)    # the nearest frame there is"]
+    elif longest:
         last = f"rf.last_frame_position_of_dim({name})"
         lines.append(f"rf.gather(source, indices={last}, axis={name})    # the last of each sequence")
     return index_error(

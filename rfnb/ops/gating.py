@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
@@ -18,11 +20,12 @@ from rfnb.ops.out_dim import settle_size
 @op
 def gating(
     x: Tensor,
-    *,
+    *extra: Never,
     axis: Dim | None = None,
     gate_func: Callable[[Tensor], Tensor] = math.sigmoid,
     act_func: Callable[[Tensor], Tensor] = math.identity,
     out_dim: Dim | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """act_func(first half) * gate_func(second half); by default a gated linear unit.
 
@@ -39,6 +42,8 @@ def gating(
 
     Source: Dauphin et al. 2017, "Language Modeling with Gated Convolutional Networks", section 2.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("gating", x)
     axis = axis or x.feature_dim
     if axis is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import masks_for
@@ -16,34 +17,42 @@ from rfnb.ops.operands import need_tensors, not_a_tensor
 
 
 @op(changes_state=True)
-def set_requires_gradient(source: Tensor) -> None:
+def set_requires_gradient(source: Tensor, *extra: Never, **unknown: Never) -> None:
     """Keep track of gradients with respect to `source`, in place; {...}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("set_requires_gradient", source)
     source.backend.set_requires_gradient_raw(source._raw, True)
 
 
 @op(changes_state=True)
-def gradient(y: Tensor, x: Tensor) -> Tensor:
+def gradient(y: Tensor, x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """dy/dx of a scalar y, with the dims of x; can itself be differentiated."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("gradient", y, x)
     return x._like(x.backend.gradient_raw(y._raw, x._raw), x.dims)
 
 
 @op
-def stop_gradient(source: Tensor) -> Tensor:
+def stop_gradient(source: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """The same values, through which no gradient flows; {...} -> {...}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("stop_gradient", source)
     return source._like(source.backend.detach_raw(source._raw), source.dims)
 
 
-def stop_gradient_scope() -> Any:
+def stop_gradient_scope(*extra: Never, **unknown: Never) -> Any:
     """A context manager in which no gradients are tracked."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return registry.selected().no_grad()
 
 
 @op
-def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
+def scaled_gradient(source: Tensor, scale: float | Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """The same values, with the gradient times `scale`.
 
     Args:
@@ -55,6 +64,8 @@ def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
 
     Source: Ganin and Lempitsky 2015, "Unsupervised Domain Adaptation by Backpropagation", equations (7) and (8), for scale < 0.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("scaled_gradient", source)
     if not isinstance(scale, Tensor) and scale == 0:
         return stop_gradient(source)
@@ -64,17 +75,18 @@ def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
 @op
 def scaled_gradient_ext(
     source: Tensor,
-    *,
+    *extra: Never,
     scale: float | Tensor,
     shift: float | Tensor | None = None,
     scale_shift_by_sum_over_axis: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
-    """The same values, with the gradient g replaced by g * scale + shift, or g * scale + shift * (sum of g over an axis).
+    """The same values, with the gradient g replaced by g * scale + shift, or g * scale + shift * (sum of |g| over an axis).
 
     Args:
         source: {...}
         scale, shift: Numbers, or Tensors with some of the dims of source; no gradient goes to them.
-        scale_shift_by_sum_over_axis: The shift is times the sum of the gradient over this dim.
+        scale_shift_by_sum_over_axis: The shift is times the sum of the absolute gradient over this dim.
 
     Returns:
         {...}. With a shift the gradient of padding is 0.
@@ -82,17 +94,29 @@ def scaled_gradient_ext(
     Raises:
         DimError: If scale or shift has a dim that source lacks, or source lacks the axis.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
+    return shifted_gradient(source, scale, shift, scale_shift_by_sum_over_axis, absolute=True)
+
+
+@op
+def shifted_gradient(
+    source: Tensor, scale: float | Tensor, shift: float | Tensor | None, over: Dim | None, *, absolute: bool
+) -> Tensor:
+    """`scaled_gradient_ext`, where the sum over a dim is of the absolute gradient or of the gradient; {...} -> {...}."""
     need_tensors("scaled_gradient_ext", source)
     axis = None
-    if scale_shift_by_sum_over_axis is not None:
-        check_dim("scaled_gradient_ext", source, scale_shift_by_sum_over_axis, "source")
-        axis = source.dims.index(scale_shift_by_sum_over_axis)
+    if over is not None:
+        check_dim("scaled_gradient_ext", source, over, "source")
+        axis = source.dims.index(over)
     raws = [_fitting(source, value, name) for name, value in (("scale", scale), ("shift", shift))]
     mask = None
     if shift is not None:  # else the gradient of padding, which is 0, stays so
-        here = [dim for dim in source.dims if all(over in source.dims for over in dim.length_dims)]
+        here = [dim for dim in source.dims if set(dim.length_dims) <= set(source.dims)]
         mask = masks_for(source.dims, here, source.backend, "scaled_gradient_ext")
-    raw = source.backend.scaled_gradient_raw(source._raw, *raws, axis, None if mask is None else mask(source._raw))
+    raw = source.backend.scaled_gradient_raw(
+        source._raw, *raws, axis, None if mask is None else mask(source._raw), absolute
+    )
     return source._like(raw, source.dims)
 
 
@@ -109,7 +133,7 @@ def _fitting(source: Tensor, value: Any, name: str) -> Any:
     return value.copy_compatible_to_dims_raw(source.dims)
 
 
-def gradient_checkpoint_scope() -> Any:
+def gradient_checkpoint_scope(*extra: Never, **unknown: Never) -> Any:
     """A context manager: tensors made inside are not kept for backward but computed again, which saves memory and costs time.
 
         with rf.gradient_checkpoint_scope():
@@ -124,4 +148,6 @@ def gradient_checkpoint_scope() -> Any:
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return registry.selected().checkpoint_scope()

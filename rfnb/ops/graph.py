@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Never
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import need_tensors
 
 
 @op
-def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
+def get_tensor_dependencies(x: Tensor, *extra: Never, **unknown: Never) -> list[Tensor]:
     """The Tensors that x was directly computed from, as far as known (see above), in the order of the arguments.
 
     A leaf (a Parameter, or what `set_requires_gradient` was called for) has none. Looks at all objects of Python: slow.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("get_tensor_dependencies", x)
     graph = _Graph(x.backend)
     place = x.backend.graph_place_raw(x._raw)
@@ -31,8 +34,10 @@ def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
 
 
 @op
-def get_tensor_consumers(x: Tensor) -> list[Tensor]:
+def get_tensor_consumers(x: Tensor, *extra: Never, **unknown: Never) -> list[Tensor]:
     """The Tensors that were directly computed from x, as far as known (see above), oldest first. Looks at all objects: slow."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("get_tensor_consumers", x)
     place = x.backend.graph_place_raw(x._raw)
     return [] if place is None else _Graph(x.backend).consumers().get(place, [])
@@ -41,9 +46,10 @@ def get_tensor_consumers(x: Tensor) -> list[Tensor]:
 @op
 def walk_tensor_consumers(
     seed: Tensor | Sequence[Tensor],
-    *,
+    *extra: Never,
     filter_outputs: Callable[[Tensor], bool] | None = None,
     ending_condition: Callable[[Tensor], bool] | None = None,
+    **unknown: Never,
 ) -> list[Tensor]:
     """All Tensors that were computed from `seed`, directly or not, nearest first; as far as known (see above).
 
@@ -52,6 +58,8 @@ def walk_tensor_consumers(
         filter_outputs: Only those of which it is true are in the result; the walk goes on from the others too.
         ending_condition: The walk ends with the first Tensor of which it is true, which is still looked at.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("walk_tensor_consumers")
     seeds = [seed] if isinstance(seed, Tensor) else list(seed)
     if not seeds:

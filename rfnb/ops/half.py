@@ -11,23 +11,27 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.amp import get_amp_policy
 from rfnb.ops.cast import cast
+from rfnb.ops.default import get_default_float_dtype, has_fractions
 
 HALF = ("float16", "bfloat16")
+_WIDE = ("float32", "float64", "complex64", "complex128")
 
 
 @op
 def widened(x: Tensor) -> Tensor:
-    """x, in float32 if it has 16 bits; {...} -> {...}."""
-    return cast(x, "float32") if x.dtype in HALF else x
+    """x, in float32 if it has 16 bits, or integers or bools; {...} -> {...}."""
+    return x if x.dtype in _WIDE else cast(x, "float32")
 
 
 @op
 def narrowed(out: Tensor, like: Tensor) -> Tensor:
-    """The result of what was computed from `widened(like)`, in the dtype of `like`; {...} -> {...}.
+    """The result of what was computed from `widened(like)`, in the dtype of `like` (the default one of floats, for integers); {...} ->
+    {...}.
 
     It stays in float32 under a policy of mixed precision, for which norms and sums give that.
     """
-    return cast(out, like.dtype) if like.dtype in HALF and get_amp_policy() is None else out
+    to = like.dtype if has_fractions(like.dtype) else get_default_float_dtype()
+    return cast(out, to) if to in HALF and get_amp_policy() is None else out
 
 
 def in_float32(fn: Any, dtype: str, backend: Any) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error
 from rfnb.core.op import op
@@ -14,14 +15,19 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import convert_to_tensor
-from rfnb.ops.gradient import scaled_gradient_ext
+from rfnb.ops.gradient import shifted_gradient
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 
 
 @op
 def label_smoothed_log_prob_gradient(
-    log_prob: Tensor, smoothing: float, *, axis: Dim | None = None, exclude_labels: Sequence[int] | None = None
+    log_prob: Tensor,
+    smoothing: float,
+    *extra: Never,
+    axis: Dim | None = None,
+    exclude_labels: Sequence[int] | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The same log probabilities, with the gradient that smoothed labels would give.
 
@@ -42,6 +48,8 @@ def label_smoothed_log_prob_gradient(
         DimError: If it is not known which dim has the labels, or log_prob lacks it.
         IndexError: If an excluded label is not one of them.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("label_smoothed_log_prob_gradient", log_prob)
     axis = axis or log_prob.feature_dim
     if axis is None:
@@ -65,11 +73,11 @@ def label_smoothed_log_prob_gradient(
     if smoothing == 0 or count < 2:  # nobody to give to
         return log_prob
     other = smoothing / (count - 1)
-    options: dict[str, Any] = {"scale": 1 - smoothing - other, "scale_shift_by_sum_over_axis": axis}
+    scale = 1 - smoothing - other
     if not excluded.any():
-        return scaled_gradient_ext(log_prob, shift=other, **options)
+        return shifted_gradient(log_prob, scale, other, axis, absolute=False)
     # By `where` the gradient of excluded labels goes past the smoothing, so that its sum is over the others only.
     shift = convert_to_tensor(~excluded * other, dims=[axis], dtype=log_prob.dtype, device=log_prob.device)
-    smoothed = scaled_gradient_ext(log_prob, shift=shift, **options)
+    smoothed = shifted_gradient(log_prob, scale, shift, axis, absolute=False)
     mask = convert_to_tensor(excluded, dims=[axis], device=log_prob.device)
     return where(mask, log_prob, smoothed)

@@ -21,7 +21,7 @@ from rfnb.ops import matmul as matmul_ops
 from rfnb.ops.gather import gather
 from rfnb.ops.index_range import check_integers, explain_indices, on_host
 from rfnb.ops.one_hot import sparse_to_dense
-from rfnb.ops.operands import check_devices, common_backend, need_tensors
+from rfnb.ops.operands import check_devices, check_dtypes, common_backend, need_tensors
 from rfnb.ops.softmax import log_softmax
 
 _plans = PlanCache()
@@ -29,7 +29,13 @@ _plans = PlanCache()
 
 @op
 def cross_entropy(
-    *, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float = 0.0, **unknown: Never
+    *extra: Never,
+    estimated: Tensor,
+    target: Tensor,
+    axis: Dim,
+    estimated_type: str,
+    label_smoothing: float = 0.0,
+    **unknown: Never,
 ) -> Tensor:
     """-log probability of the target, in nats, not reduced.
 
@@ -51,7 +57,7 @@ def cross_entropy(
     Warns:
         UserWarning: If a loss is below 0, so that the probabilities are none. Not on a GPU, which would have to be waited for.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not (isinstance(estimated, Tensor) and isinstance(target, Tensor)):
         need_tensors("cross_entropy", estimated, target)
@@ -113,8 +119,9 @@ def _of_logits(plan: tuple[Any, ...], estimated: Tensor, target: Tensor, axis: D
         raw, ids = backend.reshape_raw(raw, (-1, axis.extent)), backend.reshape_raw(ids, (-1,))
     try:
         flat = backend.cross_entropy_raw(raw, ids, label_smoothing, None if mask is None else mask(raw))
-    except (IndexError, RuntimeError) as error:
+    except (IndexError, RuntimeError, TypeError) as error:
         check_devices("cross_entropy", estimated, target)
+        check_dtypes("cross_entropy", estimated=estimated)
         explain_indices(error, "cross_entropy", "target", target, axis, ("estimated", estimated))
         raise
     return new_tensor(flat if len(shape) == 1 else backend.reshape_raw(flat, shape), rest)
@@ -130,6 +137,12 @@ def _plan(estimated: Tensor, target: Tensor, rest: Dims, axis: Dim) -> tuple[Any
 
 def _check_labels(target: Tensor, axis: Dim) -> None:
     labels_dim = target.sparse_dim
+    if axis.extent == 0:
+        raise dim_error(
+            "cross_entropy: there are no classes.",
+            [("target", shape_of(target)), ("axis", axis.short_repr())],
+            "Each target is one of the classes.",
+        )
     if labels_dim is not None and labels_dim is not axis and labels_dim.extent > axis.extent:
         raise dim_error(
             "cross_entropy: the targets may not be indices into the classes.",
@@ -189,7 +202,7 @@ def warn_below_zero(what: str, raw: Any, like: Tensor, rows: Callable[[], list[t
 
 
 @op
-def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) -> Tensor:
+def label_smoothing(prob: Tensor, smoothing: float, *extra: Never, axis: Dim | None = None, **unknown: Never) -> Tensor:
     """The true label gets 1 - smoothing, each other one smoothing / (n - 1).
 
     Args:
@@ -198,9 +211,13 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
     Raises:
         DimError: If nothing says over which dim.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("label_smoothing", prob)
     if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):
-        return sparse_to_dense(prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1))
+        count = prob.sparse_dim.extent
+        shared = smoothing if count > 1 else 0.0  # with one class there is nobody to give to
+        return sparse_to_dense(prob, label_value=1 - shared, other_value=shared / max(count - 1, 1))
     axis = axis or prob.feature_dim
     if axis is None:
         raise dim_error(
@@ -210,5 +227,6 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
             "rf.label_smoothing(prob, 0.1, axis=...)",
         )
     prob.axis_of(axis, "label_smoothing")
-    other = smoothing / (axis.extent - 1)
+    smoothing = smoothing if axis.extent > 1 else 0.0
+    other = smoothing / max(axis.extent - 1, 1)
     return prob * (1 - smoothing - other) + other

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.layout import full_shape
@@ -23,14 +24,14 @@ from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import check_size
+from rfnb.ops.out_dim import settle_size
 from rfnb.ops.pad import pad
 from rfnb.ops.where import where
 
 
 @op
 def masked_select(
-    tensor: Tensor, *, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None = None
+    tensor: Tensor, *extra: Never, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
     """The entries where `mask` is True, packed one after the other.
 
@@ -47,6 +48,8 @@ def masked_select(
         DimError: If one of dims is not in the mask, or out_dim has another size.
         TypeError: If the mask is not bool.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("masked_select", tensor, mask)
     dims = tuple(dims)
     _check_mask("masked_select", mask, dims)
@@ -55,11 +58,9 @@ def masked_select(
     picked = mask.copy_masked(False).copy_transpose((*rest, *dims)).numpy()
     picked = picked.reshape((*full_shape(rest), int(np.prod(full_shape(dims)))))
     lengths = picked.sum(-1).astype(np.int32)
-    if out_dim is None:
-        out_dim = Dim(None, name="selected")
-    if not out_dim.is_dim_known():
-        out_dim.dyn_size_ext = new_tensor(mask.backend.from_numpy(lengths, dtype="int32", device="cpu"), rest)
-    check_size("masked_select", out_dim, int(lengths.max(initial=0)))
+    needed = Dim(new_tensor(mask.backend.from_numpy(lengths, dtype="int32", device="cpu"), rest), name="selected")
+    out_dim = needed if out_dim is None else out_dim
+    settle_size("masked_select", out_dim, needed)
     # A stable sort of "is not picked" has the picked ones in front, in their order.
     positions = np.argsort(~picked, axis=-1, kind="stable")[..., : out_dim.extent]
     raw = tensor.backend.from_numpy(positions, dtype="int64", device=tensor.device)
@@ -72,7 +73,13 @@ def masked_select(
 
 @op
 def masked_scatter(
-    source: Tensor, backup: Tensor | float | int | None = None, *, mask: Tensor, dims: Sequence[Dim], in_dim: Dim
+    source: Tensor,
+    backup: Tensor | float | int | None = None,
+    *extra: Never,
+    mask: Tensor,
+    dims: Sequence[Dim],
+    in_dim: Dim,
+    **unknown: Never,
 ) -> Tensor:
     """Undo `masked_select`: the frames of `in_dim` at the places where `mask` is True, `backup` elsewhere.
 
@@ -89,6 +96,8 @@ def masked_scatter(
         DimError: If in_dim is not in source, one of dims not in the mask, or source and backup have different ragged dims.
         TypeError: If the mask is not bool.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("masked_scatter", source, mask)
     dims = tuple(dims)
     _check_mask("masked_scatter", mask, dims)
@@ -153,7 +162,12 @@ def _check_lengths(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
 
 @op
 def pack_padded(
-    source: Tensor, *, dims: Sequence[Dim], enforce_sorted: bool = False, out_dim: Dim | None = None
+    source: Tensor,
+    *extra: Never,
+    dims: Sequence[Dim],
+    enforce_sorted: bool = False,
+    out_dim: Dim | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """The real frames over `dims` (first is major) as one dim without padding.
 
@@ -167,6 +181,8 @@ def pack_padded(
     Raises:
         ValueError: For enforce_sorted.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("pack_padded", source)
     if enforce_sorted:
         raise value_error(
@@ -181,8 +197,10 @@ def pack_padded(
 
 
 @op
-def pad_packed(source: Tensor, *, in_dim: Dim, dims: Sequence[Dim]) -> Tensor:
+def pad_packed(source: Tensor, *extra: Never, in_dim: Dim, dims: Sequence[Dim], **unknown: Never) -> Tensor:
     """Undo `pack_padded`: {..., in_dim} -> {..., dims}, 0 in the padding."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("pad_packed", source)
     return masked_scatter(source, mask=_real_frames(dims, source), dims=dims, in_dim=in_dim)
 

@@ -28,7 +28,17 @@ from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, _make, keep_marks, new_tensor
 from rfnb.core.tensor_text import dims_text
-from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_tensors, need_values
+from rfnb.ops.cast import cast
+from rfnb.ops.default import get_default_float_dtype, has_fractions
+from rfnb.ops.operands import (
+    as_tensor,
+    check_devices,
+    check_dtypes,
+    check_number,
+    common_backend,
+    need_tensors,
+    need_values,
+)
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "&": "logical_and",
@@ -50,7 +60,9 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
 
     @op
-    def binary(a: Any, b: Any) -> Any:
+    def binary(a: Any, b: Any, *extra: Never, **unknown: Never) -> Any:
+        if extra or unknown:
+            raise no_keyword(unknown)
         cls = b.__class__
         if (cls is float or cls is int) and isinstance(a, Tensor):
             return with_number(a, b)
@@ -69,6 +81,10 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
             check_devices(kind, a, b)
             if isinstance(error, _OtherDtype):
                 raise _not_bool(kind, a, b) from None
+            check_dtypes(kind, a=a, b=b)
+            raise
+        except TypeError:
+            check_dtypes(kind, a=a, b=b)
             raise
         out.dims = dims
         out._finite = finite
@@ -90,7 +106,11 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
         if grad_enabled is not None and not finite and grad_enabled() and tracks(raw):
             raw, finite = safe_beside_number(kind, a, number, left=False)
         out = _make()
-        out._raw = fn(raw, number)
+        try:
+            out._raw = fn(raw, number)
+        except (RuntimeError, TypeError, OverflowError):
+            check_number(kind, a, number)
+            raise
         out.dims = a.dims
         out.sparse_dim = a.sparse_dim if sparse else None
         out._feature_dim = a._feature_dim
@@ -115,7 +135,11 @@ def _binary_slow(
             return _binary_slow(kind, plans, a, number) if tensor_a else _binary_slow(kind, plans, number, b)
         fn = tensor.backend.binary_fn(kind)
         raw, finite = safe_beside_number(kind, tensor, number, left=tensor_b)
-        out = new_tensor(fn(raw, number) if tensor_a else fn(number, raw), tensor.dims, tensor, finite)
+        try:
+            out = new_tensor(fn(raw, number) if tensor_a else fn(number, raw), tensor.dims, tensor, finite)
+        except (RuntimeError, TypeError, OverflowError):
+            check_number(kind, tensor, number)
+            raise
         if kind in _GIVE_BOOLS:
             out.sparse_dim = None
         return out
@@ -138,7 +162,12 @@ def _binary_slow(
         plan = _plan(*given)
     else:
         plan = plans.make(key, _plan, *given)
-    return _computed(kind, plan, a, b)
+    try:
+        return _computed(kind, plan, a, b)
+    except (RuntimeError, TypeError) as error:
+        if not isinstance(error, _OtherDtype):
+            check_dtypes(kind, a=a, b=b)
+        raise
 
 
 def _computed(kind: str, plan: tuple[Any, ...], a: Tensor, b: Tensor) -> Tensor:
@@ -239,9 +268,10 @@ def combine(
     a: Any,
     kind: str,
     b: Any,
-    *,
+    *extra: Never,
     allow_broadcast_all_sources: bool | None = None,
     dim_order: Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> Any:
     """Elementwise binary op by word or symbol ("add", "+").
 
@@ -253,6 +283,8 @@ def combine(
     Raises:
         DimError: For an outer product that is not allowed.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _by_kind(_kind(kind, protocol.BINARY_KINDS, "combine"), a, b, allow_broadcast_all_sources, dim_order)
 
 
@@ -271,6 +303,7 @@ def _by_kind(kind: str, a: Any, b: Any, outer: bool | None, dim_order: Sequence[
         check_devices(kind, a, b)
         if isinstance(error, _OtherDtype):
             raise _not_bool(kind, a, b) from None
+        check_dtypes(kind, a=a, b=b)
         raise
 
 
@@ -278,8 +311,12 @@ _shaped_plans = PlanCache()  # of outer products, and of results whose order is 
 
 
 @op
-def combine_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:
+def combine_bc(
+    a: Any, kind: str, b: Any, *extra: Never, dim_order: Sequence[Dim] | None = None, **unknown: Never
+) -> Any:
     """`combine` which allows an outer product."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return combine(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
@@ -288,31 +325,42 @@ def compare(
     a: Any,
     kind: str,
     b: Any,
-    *,
+    *extra: Never,
     allow_broadcast_all_sources: bool | None = None,
     dim_order: Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> Any:
     """Elementwise comparison by word or symbol ("less", "<"); bool. Dims as in `combine`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _by_kind(_kind(kind, protocol.COMPARE_KINDS, "compare"), a, b, allow_broadcast_all_sources, dim_order)
 
 
 @op
-def compare_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:
+def compare_bc(
+    a: Any, kind: str, b: Any, *extra: Never, dim_order: Sequence[Dim] | None = None, **unknown: Never
+) -> Any:
     """`compare` which allows an outer product."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return compare(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
 @op
-def maximum(a: Any, b: Any, *other_tensors: Any) -> Any:
+def maximum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
     """The largest of all arguments, elementwise; of plain numbers a plain number."""
+    if unknown:
+        raise no_keyword(unknown)
     if not other_tensors and isinstance(a, Tensor):
         return _maximum(a, b)
     return _fold(max, _maximum, (a, b, *other_tensors))
 
 
 @op
-def minimum(a: Any, b: Any, *other_tensors: Any) -> Any:
+def minimum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
     """The smallest of all arguments, elementwise; of plain numbers a plain number."""
+    if unknown:
+        raise no_keyword(unknown)
     if not other_tensors and isinstance(a, Tensor):
         return _minimum(a, b)
     return _fold(min, _minimum, (a, b, *other_tensors))
@@ -332,7 +380,9 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
     keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
 
     @op
-    def unary(a: Tensor) -> Tensor:
+    def unary(a: Tensor, *extra: Never, **unknown: Never) -> Tensor:
+        if extra or unknown:
+            raise no_keyword(unknown)
         try:
             raw, finite = a._raw, keeps and a._finite
         except AttributeError:
@@ -348,7 +398,11 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
         if grad_enabled is not None and not finite and grad_enabled() and tracks(raw):
             raw, finite = safe_operand(kind, a), True
         out = _make()
-        out._raw = fn(raw)
+        try:
+            out._raw = fn(raw)
+        except (RuntimeError, TypeError):
+            check_dtypes(kind, a=a)
+            raise
         out.dims = a.dims
         out.sparse_dim = a.sparse_dim if sparse else None
         out._feature_dim = a._feature_dim
@@ -391,20 +445,28 @@ is_neg_infinite = _unary("is_neg_infinite", "-inf; bool.")
 
 
 @op
-def identity(x: Tensor) -> Tensor:
+def identity(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """x itself."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return x
 
 
 @op
-def relu_square(x: Tensor) -> Tensor:
+def relu_square(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """relu(x)² (So et al. 2021). Keeps the dims."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return square(relu(x))
 
 
 @op
-def ceil_divide(a: Any, b: Any) -> Any:
+def ceil_divide(a: Any, b: Any, *extra: Never, **unknown: Never) -> Any:
     """a / b rounded up."""
+    if extra or unknown:
+        raise no_keyword(unknown)
+    if any(isinstance(x, Tensor) and x.dtype == "uint8" for x in (a, b)):  # which has no -a
+        return floor_divide(a, b) + not_equal(mod(a, b), 0)
     return neg(floor_divide(neg(a) if isinstance(a, Tensor) else -a, b))
 
 
@@ -412,8 +474,10 @@ _SMALLEST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # the others ha
 
 
 @op
-def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
+def safe_log(a: Tensor, *extra: Never, eps: float | None = None, **unknown: Never) -> Tensor:
     """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype. Keeps the dims."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("safe_log", a)
     tiny = _SMALLEST_NORMAL.get(a.dtype, 2.0**-126) if eps is None else eps
     return log(maximum(a, tiny))
@@ -424,12 +488,12 @@ def clip_by_value(
     x: Tensor,
     clip_value_min: Any = None,
     clip_value_max: Any = None,
-    *,
+    *extra: Never,
     allow_broadcast_all_sources: bool = False,
     **unknown: Never,
 ) -> Tensor:
     """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(x, Tensor):
         x = as_tensor(x, "clip_by_value")
@@ -445,9 +509,18 @@ def clip_by_value(
 
 
 @op
-def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
-    """start + weight * (end - start). Keeps the union of the dims."""
+def lerp(
+    start: Tensor, end: Tensor, weight: Any, *extra: Never, allow_broadcast_all_sources: bool = False, **unknown: Never
+) -> Tensor:
+    """start + weight * (end - start), of integers as floats. Keeps the union of the dims."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     outer = allow_broadcast_all_sources
+    start, end = (_with_fractions(x) for x in (start, end))
     delta = combine(end, "sub", start, allow_broadcast_all_sources=outer)
     part = combine(delta, "mul", weight, allow_broadcast_all_sources=outer)
     return combine(start, "add", part, allow_broadcast_all_sources=outer)
+
+
+def _with_fractions(x: Any) -> Any:
+    return cast(x, get_default_float_dtype()) if isinstance(x, Tensor) and not has_fractions(x.dtype) else x

@@ -19,13 +19,15 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.core.twins import looked_up_in_both
-from rfnb.ops.operands import check_devices, common_backend, need_values
+from rfnb.ops.operands import check_devices, check_dtypes, common_backend, need_values
 
 _plans = PlanCache()
 
 
 @op
-def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
+def matmul(
+    a: Tensor, b: Tensor, *extra: Never, reduce: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """The product of a and b, summed over `reduce`.
 
     Args:
@@ -40,7 +42,7 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
     Raises:
         DimError: If a or b lacks one of `reduce`.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if reduce.__class__ is not Dim:
         reduce = tuple(reduce) if reduce.__class__ is list or reduce.__class__ is tuple else dims_of("matmul", reduce)
@@ -63,9 +65,13 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
         raw_a, raw_b, finite = made_finite(a, b)
     try:
         return new_tensor(fn(raw_a, raw_b), dims, None, finite)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError):
         check_devices("matmul", a, b)
-        raise _other_dtype(a, b) or error from None
+        other = _other_dtype(a, b)
+        if other is not None:
+            raise other from None
+        check_dtypes("matmul", a=a, b=b)
+        raise
 
 
 dot = matmul

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.backends.kept import kept
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.op import op
@@ -27,13 +28,14 @@ from rfnb.ops.stft import stft
 @op
 def mel_filterbank(
     x: Tensor,
-    *,
+    *extra: Never,
     in_dim: Dim,
     out_dim: Dim,
     sampling_rate: int | float,
     fft_length: int | None = None,
     f_min: int | float | None = None,
     f_max: int | float | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The sum of `x` under each of the overlapping triangles that `mel_matrix` describes.
 
@@ -52,6 +54,8 @@ def mel_filterbank(
         TypeError: If x is complex.
         ValueError: If f_min is not below f_max.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("mel_filterbank", x)
     check_dim("mel_filterbank", x, in_dim, "x")
     if x.dtype.startswith("complex"):
@@ -125,7 +129,7 @@ def _raw_matrix(
 @op
 def log_mel_filterbank_from_raw(
     raw_audio: Tensor,
-    *,
+    *extra: Never,
     in_spatial_dim: Dim,
     out_dim: Dim,
     sampling_rate: int = 16_000,
@@ -133,6 +137,7 @@ def log_mel_filterbank_from_raw(
     step_len: float = 0.01,
     n_fft: int | None = None,
     log_base: int | float = 10,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """Logarithms of the mel filterbank of a signal's power: `stft`, |.|^2, `mel_filterbank`, log of at least 1e-10.
 
@@ -151,6 +156,8 @@ def log_mel_filterbank_from_raw(
     Raises:
         DimError: If in_spatial_dim is not in raw_audio.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("log_mel_filterbank_from_raw", raw_audio)
     feature = raw_audio.feature_dim
     if feature is not None and feature.size == 1:

@@ -15,27 +15,28 @@ from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.watch import asked
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.operands import need_tensors, not_a_tensor
-from rfnb.ops.out_dim import define_size, settle_size
+from rfnb.ops.out_dim import define_size, dim_and_lengths, settle_size
 
 
 @op
 def merge_dims(
-    source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None, **unknown: Never
+    source: Tensor, *extra: Never, dims: Sequence[Dim], out_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
     """Flatten `dims` (first is major) into one, at the place of the first merged axis.
 
     Args:
         source: {..., dims}
         out_dim: Default: the product of the dims; if any but the first is ragged, a new dim of plain size (padding included),
-            since a product of lengths would not describe where the frames are.
+            since a product of lengths would not describe where the frames are. An op that reduces over it warns.
 
     Returns:
         {..., out_dim}, out_dim.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     dims = tuple(dims)
     try:
@@ -67,8 +68,12 @@ def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> A
         out_dim = math.prod(dims[1:], start=dims[0])
     else:
         volume = math.prod(full_shape(dims))
+        new = out_dim is None or not out_dim.is_dim_known()
         out_dim = Dim(volume, name="*".join(dim.name for dim in dims)) if out_dim is None else out_dim
-        settle_size("merge_dims", out_dim, volume)
+        in_order = not any(dim.need_masking() for dim in dims[1:]) and (new or out_dim.need_masking())
+        settle_size("merge_dims", out_dim, math.prod(dims[1:], start=dims[0]) if in_order else volume)
+        if new and not in_order and any(dim.has_padding() for dim in dims):
+            out_dim.padded_parts = tuple(dim.short_repr() for dim in dims)
     rest = [dim for dim in source.dims if dim not in dims]
     place = sum(1 for dim in rest if source.dims.index(dim) < min(axes))
     before, after = tuple(rest[:place]), tuple(rest[place:])
@@ -81,7 +86,7 @@ def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> A
 @op
 def split_dims(
     source: Tensor,
-    *,
+    *extra: Never,
     axis: Dim,
     dims: Sequence[Dim],
     pad_to_multiples: bool | None = None,
@@ -90,17 +95,17 @@ def split_dims(
 ) -> Tensor:
     """Split `axis` into `dims` (first is major); at most one of them may have no size yet.
 
-    {..., axis} -> {..., dims}.
+    {..., axis} -> {..., dims}. The first gets lengths where axis has some.
 
     Args:
         pad_to_multiples: Not True.
         pad_value: Goes with it.
 
     Raises:
-        DimError: If the sizes do not multiply to that of axis.
+        DimError: If the sizes do not multiply to that of axis, in each sequence where it has padding.
         NotImplementedError: For an axis that would have to be padded first.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     dims = tuple(dims)
     if pad_to_multiples:
@@ -130,7 +135,8 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     unknown = [dim for dim in dims if not dim.is_dim_known()]
     known = math.prod(dim.extent for dim in dims if dim not in unknown)
     if len(unknown) == 1 and known and axis.extent % known == 0:
-        define_size(unknown[0], axis.extent // known)
+        ragged = axis.need_masking() and unknown[0] is dims[0]
+        define_size(unknown[0], axis // known if ragged else axis.extent // known)
     elif unknown or known != axis.extent:
         raise dim_error(
             "split_dims: the sizes do not multiply to the size of the axis.",
@@ -141,13 +147,38 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
             ],
             "A split keeps the number of entries.",
         )
+    if axis.has_padding() and not asked(_split_in_each, axis, *dims):
+        name = axis.name if axis.name.isidentifier() else "axis"
+        lines = [
+            f"missing = rf.ceil_divide({name}.dyn_size_ext, size) * size - {name}.dyn_size_ext    # to a multiple of size"
+        ]
+        lines.append(f"source, ({name},) = rf.pad(source, axes=[{name}], padding=[(0, missing)])")
+        raise dim_error(
+            "split_dims: the sizes do not multiply to the lengths of the axis.",
+            [
+                ("source", shape_of(source)),
+                ("axis", dim_and_lengths(axis)),
+                *((f"dim {place}", dim_and_lengths(dim)) for place, dim in enumerate(dims)),
+            ],
+            "The padding of a sequence would become its data. Of a ragged axis the first dim has lengths, and each sequence is as many\n"
+            "times as long. Pad it to a multiple of the sizes, and leave the first dim without size:",
+            "\n".join(lines),
+        )
     out_dims = (*source.dims[:index], *dims, *source.dims[index + 1 :])
     check_unique(out_dims, "split_dims")
     return source.backend.reshape_raw, Shape(*out_dims), out_dims
 
 
+def _split_in_each(axis: Dim, *dims: Dim) -> bool:
+    """Whether each sequence of a ragged axis is the product of the first dim, and of the others, which have one size for all."""
+    first, lengths = dims[0]._known(), axis._known()
+    if first is None or lengths is None or first.over != lengths.over or any(dim.need_masking() for dim in dims[1:]):
+        return False
+    return bool((first.valid() * math.prod(full_shape(dims[1:])) == lengths.valid()).all())
+
+
 @op
-def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim]) -> Tensor:
+def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim], *extra: Never, **unknown: Never) -> Tensor:
     """Other dims for the same entries: `in_dims` (first is major) regrouped to `out_dims`, at the place of the first old one.
 
     Args:
@@ -160,6 +191,8 @@ def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim]) -> 
     Raises:
         DimError: If the sizes do not multiply to the same number, or one of in_dims is missing.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("reshape", source)
     merged, dim = merge_dims(source, dims=in_dims, out_dim=Dim(math.prod(full_shape(tuple(in_dims))), name="merged"))
     return split_dims(merged, axis=dim, dims=out_dims)

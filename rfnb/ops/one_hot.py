@@ -8,6 +8,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.fill import plain_number
+from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -20,9 +21,9 @@ from rfnb.ops.where import where
 
 
 @op
-def one_hot(source: Tensor, **unknown: Never) -> Tensor:
+def one_hot(source: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """1.0 at the index, 0.0 elsewhere; {dims of source, sparse_dim}, feature_dim is the sparse dim."""
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("one_hot", source)
     return sparse_to_dense(source, label_value=1.0, other_value=0.0)
@@ -30,7 +31,12 @@ def one_hot(source: Tensor, **unknown: Never) -> Tensor:
 
 @op
 def sparse_to_dense(
-    labels: Tensor | int | Any, *, label_value: Any, other_value: Any, axis: Dim | None = None
+    labels: Tensor | int | Any,
+    *extra: Never,
+    label_value: Any,
+    other_value: Any,
+    axis: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """`label_value` at the index, `other_value` elsewhere, in the default float dtype.
 
@@ -45,6 +51,8 @@ def sparse_to_dense(
     Raises:
         DimError: Without axis and sparse_dim.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(labels, Tensor):
         labels = convert_to_tensor(labels, dims=(), sparse_dim=axis)
     axis = axis or labels.sparse_dim
@@ -63,8 +71,11 @@ def sparse_to_dense(
     try:
         raw = fn(labels._raw, axis.extent, on, off, dtype)
     except (IndexError, RuntimeError) as error:
-        labels = mended(error, "sparse_to_dense", "labels", labels, axis)
-        raw = fn(labels._raw, axis.extent, on, off, dtype)
+        if axis.extent == 0:  # no entries are wrong: a sequence without frames, which has none in a batch either
+            raw = labels.backend.full_raw((*full_shape(labels.dims), 0), off, dtype=dtype, device=labels.device)
+        else:
+            labels = mended(error, "sparse_to_dense", "labels", labels, axis)
+            raw = fn(labels._raw, axis.extent, on, off, dtype)
     out = new_tensor(raw, (*labels.dims, axis))
     if of_tensors:
         out = cast(where(out != 0.0, *values, allow_broadcast_all_sources=True), dtype)
@@ -73,12 +84,14 @@ def sparse_to_dense(
 
 
 @op
-def smooth_one_hot(source: Tensor, *, label_prob: float | Tensor) -> Tensor:
+def smooth_one_hot(source: Tensor, *extra: Never, label_prob: float | Tensor, **unknown: Never) -> Tensor:
     """`label_prob` at the index, the rest spread evenly over the other classes; {dims of source, sparse_dim}.
 
     Raises:
         DimError: If source has no sparse_dim.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("smooth_one_hot", source)
     others = 1 if source.sparse_dim is None else max(source.sparse_dim.extent - 1, 1)
     return sparse_to_dense(source, label_value=label_prob, other_value=(1.0 - label_prob) / others)

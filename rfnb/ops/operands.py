@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.call_errors import MissingArgument
-from rfnb.core.errors import type_error, value_error
+from rfnb.core.errors import runtime_error, type_error, value_error
 from rfnb.core.fill import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
@@ -55,6 +56,48 @@ def check_devices(kind: str, *tensors: Tensor) -> None:
     error = on_two_devices(kind, list(zip(letters, tensors)), numbers=refused)
     if error is not None:
         raise error from None
+
+
+_WIDTHS = "bool uint8 int8 int16 int32 int64 bfloat16 float16 float32 float64".split()
+
+
+def check_dtypes(kind: str, **operands: Any) -> None:
+    """Raise a TypeError if the dtypes of operands (those that are Tensors) are to blame for what a kernel has refused: called while
+    that error is handled."""
+    text = str(sys.exc_info()[1])
+    if re.search("memory|allocate", text):
+        return
+    tensors = {label: x for label, x in operands.items() if isinstance(x, Tensor)}
+    dtypes = dict.fromkeys(x.dtype for x in tensors.values())
+    name = next(iter(tensors), "x")
+    rows = [(label, f"{dims_text(x.dims)} {x.dtype}") for label, x in tensors.items()]
+    if "ZeroDivision" in text:
+        rule = "Integers have no infinity. Take floats, or set what is 0 before:"
+        raise runtime_error(f"{kind}: integers divided by 0.", rows, rule, f'rf.cast({name}, "float32")') from None
+    if any(dtype.startswith("complex") for dtype in dtypes):
+        rule = "It is not defined for complex numbers, which have no order. Take absolute values, or the two parts:"
+        fix = f"rf.abs({name})\nparts, pair = rf.complex_as_real({name})"
+    elif len(dtypes) > 1:
+        rule, to = "It is computed in one dtype; which one is yours to say:", max(dtypes, key=_WIDTHS.index)
+        other = next(label for label, x in tensors.items() if x.dtype != to)
+        fix = f'{other} = rf.cast({other}, "{to}")'
+    elif "bool" in dtypes:
+        rule, fix = "True and False are no numbers here. Say that they count as 1 and 0:", f'rf.cast({name}, "int32")'
+    elif not dtypes or next(iter(dtypes)).startswith(("float", "bfloat")):
+        return
+    else:
+        rule, fix = "It is a function of floats:", f'rf.cast({name}, "float32")'
+    raise type_error(f"{kind}: not of {', '.join(dtypes)}.", rows, rule, fix) from None
+
+
+def check_number(kind: str, x: Tensor, number: Any) -> None:
+    """`check_dtypes` for a Tensor and a number of Python."""
+    if isinstance(number, complex) and not x.dtype.startswith("complex"):
+        rows = [("a", f"{dims_text(x.dims)} {x.dtype}"), ("number", number)]
+        raise type_error(
+            f"{kind}: not of a complex number.", rows, "Such numbers have no order.", "abs(number)"
+        ) from None
+    check_dtypes(kind, a=x)
 
 
 def as_tensor(value: Any, kind: str) -> Tensor:

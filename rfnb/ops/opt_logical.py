@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
 
 
 @op
-def opt_logical_and(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
+def opt_logical_and(a: Tensor | bool, b: Tensor | bool, *extra: Never, **unknown: Never) -> Tensor | bool:
     """a and b; a Python bool decides without computing: True gives the other side, False gives False.
 
     bool, over the union of the dims.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if isinstance(a, bool):
         return b if a else False
     if isinstance(b, bool):
@@ -21,11 +26,13 @@ def opt_logical_and(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
 
 
 @op
-def opt_logical_or(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
+def opt_logical_or(a: Tensor | bool, b: Tensor | bool, *extra: Never, **unknown: Never) -> Tensor | bool:
     """a or b; a Python bool decides without computing: False gives the other side, True gives True.
 
     bool, over the union of the dims.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if isinstance(a, bool):
         return True if a else b
     if isinstance(b, bool):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.watch import asked
 
 
 def define_size(dim: Dim, size: int | Dim) -> None:
@@ -17,20 +20,43 @@ def define_size(dim: Dim, size: int | Dim) -> None:
 
 
 def settle_size(what: str, out_dim: Dim, size: int | Dim) -> None:
-    """`define_size`, and raise a DimError if out_dim has another size already."""
+    """`define_size`, and `check_size`."""
     define_size(out_dim, size)
-    check_size(what, out_dim, size.extent if isinstance(size, Dim) else size)
+    check_size(what, out_dim, size)
 
 
-def check_size(what: str, out_dim: Dim, size: int) -> None:
-    """Raise a DimError unless out_dim has this size."""
-    if out_dim.extent != size:
-        raise dim_error(
-            f"{what}: out_dim has another size.",
-            [("out_dim", out_dim.short_repr()), ("needed", size)],
-            "An out_dim fits, or has no size yet and takes it over.",
-            f'Dim(None, name="{out_dim.name}")',
-        )
+def check_size(what: str, out_dim: Dim, size: int | Dim, label: str = "out_dim") -> None:
+    """Raise a DimError unless out_dim has this size; of a ragged one the same in each sequence.
+
+    Args:
+        label: What the message calls it.
+    """
+    shown: tuple[Any, ...]
+    if isinstance(size, Dim) and size.need_masking():
+        fits = out_dim is size or asked(_same_lengths, out_dim, size)
+        shown = () if fits else (dim_and_lengths(out_dim), dim_and_lengths(size))
+    else:
+        number = size.extent if isinstance(size, Dim) else size
+        fits, shown = out_dim.extent == number, (out_dim.short_repr(), number)
+    if fits:
+        return
+    raise dim_error(
+        f"{what}: {label} has another size.",
+        list(zip((label, "needed"), shown)),
+        f"An {label} fits, or has no size yet and takes it over.",
+        f'Dim(None, name="{out_dim.name}")',
+    )
+
+
+def _same_lengths(a: Dim, b: Dim) -> bool:
+    """Whether two dims have the same frames: with other lengths some would be lost, without any padding would be among them."""
+    if a.extent != b.extent:
+        return False
+    own, other = a._known(), b._known()
+    if own is None or other is None or set(own.over) != set(other.over):
+        return not (a.has_padding() or b.has_padding())
+    order = [other.over.index(dim) for dim in own.over]
+    return np.array_equal(own.valid(), other.valid().transpose(order))
 
 
 def dim_and_lengths(dim: Dim) -> str:

@@ -32,7 +32,7 @@ _MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 @op
 def pad(
     source: Tensor,
-    *,
+    *extra: Never,
     axes: Sequence[Dim],
     padding: Sequence[tuple[int | Dim | Tensor, int | Dim | Tensor]],
     out_dims: Sequence[Dim] | None = None,
@@ -42,6 +42,8 @@ def pad(
     **unknown: Never,
 ) -> tuple[Tensor, list[Dim]]:
     """Frames of `value` before and after each of `axes`; after a ragged axis they start at each sequence's end.
+
+    A negative number of frames cuts off as many, or what there is.
 
     Args:
         source: {..., axes}
@@ -59,7 +61,7 @@ def pad(
         TypeError: If the padding of an axis is not two numbers, or the dtype of source cannot hold value.
         ValueError: Unknown mode, or other numbers of axes and widths.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("pad", source)
     known = ("constant", *_MODES)
@@ -132,14 +134,15 @@ def _plan(
         )
     before, total = _extent(left), left + axis + right
     if not at_the_ends and axis.has_padding():  # with the padding in the middle, lengths would not describe it
-        total = Dim(before + axis.extent + _extent(right), name=total.name)
+        total = Dim(max(max(before + axis.extent, 0) + _extent(right), 0), name=total.name)
     out_dim = total if out_dim is None else out_dim
     define_size(out_dim, total)
     dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "pad")
     if np.size(total.lengths) == 0:  # without sequences the longest of them has 0 frames, whatever is put before
         return dims, out_dim, None, None
-    check_size("pad", out_dim, total.extent)
+    check_size("pad", out_dim, total)
     widths = [(0, 0)] * len(dims)
+    before = min(max(before, -axis.extent), total.extent)  # no more is cut off than there is
     widths[index] = before, total.extent - before - axis.extent
     # What was padding of the axis is now in the places of the frames on the right.
     overwrites = at_the_ends and axis.has_padding() and (isinstance(right, Dim) or right != 0)
@@ -174,14 +177,15 @@ def _repeat_frames(
             "Frames of the sequence itself are repeated only where all sequences have the same length.",
             'rf.pad(..., mode="constant")',
         )
-    total = left + axis + right
-    if axis.extent == 0 or (mode == "reflect" and max(_extent(left), _extent(right)) >= axis.extent):
+    total, before, after = left + axis + right, _extent(left), _extent(right)
+    frames = np.arange(axis.extent)[max(-before, 0) : max(axis.extent - max(-after, 0), 0)]
+    if not frames.size or (mode == "reflect" and max(before, after) >= frames.size):
         sizes = [("source", shape_of(source)), ("axis", axis.short_repr())]
-        sizes += [("padding", f"({_extent(left)}, {_extent(right)})")]
+        sizes += [("padding", f"({before}, {after})")]
         raise value_error(f'pad: mode "{mode}" needs more frames.', sizes, "There is nothing more to repeat.")
     out_dim = total if out_dim is None else out_dim
-    settle_size("pad", out_dim, total.extent)
-    positions = np.pad(np.arange(axis.extent), (_extent(left), _extent(right)), mode=_MODES[mode])  # type: ignore[call-overload]
+    settle_size("pad", out_dim, total)
+    positions = np.pad(frames, (max(before, 0), max(after, 0)), mode=_MODES[mode])  # type: ignore[call-overload]
     raw = source.backend.from_numpy(positions.astype(np.int64), dtype="int64", device=source.device)
     out = gather(source, indices=new_tensor(raw, (out_dim,)), axis=axis)
     if source.feature_dim is axis:
@@ -190,7 +194,9 @@ def _repeat_frames(
 
 
 @op
-def expand_make_non_empty(source: Tensor, *, axis: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+def expand_make_non_empty(
+    source: Tensor, *extra: Never, axis: Dim, out_dim: Dim | None = None, **unknown: Never
+) -> tuple[Tensor, Dim]:
     """An `axis` without any entry gets one, of zeros; otherwise source as it is.
 
     Returns:
@@ -199,11 +205,17 @@ def expand_make_non_empty(source: Tensor, *, axis: Dim, out_dim: Dim | None = No
     Raises:
         DimError: If axis is not in source, or out_dim has another size.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("expand_make_non_empty", source)
     source.axis_of(axis, "expand_make_non_empty")
     if axis.extent > 0:
         return (source, axis) if out_dim is None else dim_ops.replace_dim(source, in_dim=axis, out_dim=out_dim)
     out_dim = Dim(1, name=axis.name) if out_dim is None else out_dim
-    define_size(out_dim, 1)
-    out, _ = pad(source, axes=[axis], padding=[(0, 1)], out_dims=[out_dim])
+    settle_size("expand_make_non_empty", out_dim, 1)
+    dims = check_unique(tuple(out_dim if dim is axis else dim for dim in source.dims), "expand_make_non_empty")
+    raw = source.backend.full_raw(full_shape(dims), 0, dtype=source.dtype, device=source.device)
+    out = source._like(raw, dims)
+    if source.feature_dim is axis:
+        out.feature_dim = out_dim
     return out, out_dim

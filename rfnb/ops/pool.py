@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 from rfnb.backends.protocol import Backend
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
@@ -17,7 +18,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
 from rfnb.ops.conv_filter import hashable
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
-from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import get_default_float_dtype, has_fractions
 from rfnb.ops.half import HALF, in_float32
 from rfnb.ops.operands import need_tensors
 
@@ -27,7 +28,7 @@ _plans = PlanCache()
 @op
 def pool(
     source: Tensor,
-    *,
+    *extra: Never,
     nd: int | None = None,
     mode: str,
     pool_size: IntOrDim | Sequence[IntOrDim],
@@ -37,6 +38,7 @@ def pool(
     in_spatial_dims: Dim | Sequence[Dim],
     out_spatial_dims: Dim | Sequence[Dim] | None = None,
     use_mask: bool | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """The maximum or the mean of each window.
 
@@ -60,6 +62,8 @@ def pool(
         DimError: If a dim is missing, there are not `nd` of them, or an out_spatial_dim has another size.
         ValueError: For an unknown mode or padding, or a size, stride or dilation below 1.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("pool", source)
     spatial = dims_of("pool", in_spatial_dims)
     out_spatial = None if out_spatial_dims is None else dims_of("pool", out_spatial_dims)
@@ -97,7 +101,7 @@ def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
         mask, where = masks_for(dims, out_spatial, backend, "pool"), backend.where_raw
         return fn if mask is None else (lambda raw: _masked(fn(raw), mask, where)), dims, out_spatial
     dtype, cast = source.dtype, backend.cast_raw
-    whole = not is_float_dtype(dtype)
+    whole = not has_fractions(dtype)
     if whole:
         source = new_tensor(cast(source._raw, get_default_float_dtype()), source.dims)
     fn, dims = _moving("sum", source, spatial, out_spatial, windows, use_mask)
@@ -161,15 +165,18 @@ def _counts(
 @op
 def max_pool(
     source: Tensor,
-    *,
+    *extra: Never,
     pool_size: IntOrDim | Sequence[IntOrDim],
     padding: Padding | Sequence[Padding] = "valid",
     dilation_rate: int | Sequence[int] = 1,
     strides: int | Sequence[int] | None = None,
     in_spatial_dims: Dim | Sequence[Dim],
     out_spatial_dims: Dim | Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """The largest of each window. See `pool`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return pool(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
@@ -177,15 +184,18 @@ def max_pool(
 @op
 def max_pool1d(
     source: Tensor,
-    *,
+    *extra: Never,
     pool_size: IntOrDim,
     padding: Padding = "valid",
     dilation_rate: int = 1,
     strides: int | None = None,
     in_spatial_dim: Dim,
     out_spatial_dim: Dim | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """The largest of each window along one dim. See `pool`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return pool1d(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                   in_spatial_dim=in_spatial_dim, out_spatial_dim=out_spatial_dim)  # fmt: skip
 
@@ -193,7 +203,7 @@ def max_pool1d(
 @op
 def pool1d(
     source: Tensor,
-    *,
+    *extra: Never,
     mode: str,
     pool_size: IntOrDim,
     padding: Padding = "valid",
@@ -201,8 +211,11 @@ def pool1d(
     strides: int | None = None,
     in_spatial_dim: Dim,
     out_spatial_dim: Dim | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """Pooling along one dim: {..., in_spatial_dim} -> {..., out spatial dim}, and that. See `pool`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     out, (dim,) = pool(source, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                        in_spatial_dims=(in_spatial_dim,),
                        out_spatial_dims=None if out_spatial_dim is None else (out_spatial_dim,))  # fmt: skip
@@ -212,7 +225,7 @@ def pool1d(
 @op
 def pool2d(
     source: Tensor,
-    *,
+    *extra: Never,
     mode: str,
     pool_size: IntOrDim | Sequence[IntOrDim],
     padding: Padding | Sequence[Padding] = "valid",
@@ -220,8 +233,11 @@ def pool2d(
     strides: int | Sequence[int] | None = None,
     in_spatial_dims: Sequence[Dim],
     out_spatial_dims: Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """Pooling along two dims. See `pool`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return pool(source, nd=2, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
@@ -229,7 +245,7 @@ def pool2d(
 @op
 def pool3d(
     source: Tensor,
-    *,
+    *extra: Never,
     mode: str,
     pool_size: IntOrDim | Sequence[IntOrDim],
     padding: Padding | Sequence[Padding] = "valid",
@@ -237,7 +253,10 @@ def pool3d(
     strides: int | Sequence[int] | None = None,
     in_spatial_dims: Sequence[Dim],
     out_spatial_dims: Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """Pooling along three dims. See `pool`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return pool(source, nd=3, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip

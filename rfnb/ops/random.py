@@ -37,12 +37,11 @@ _PARAMETERS = {
 
 @op(draws=True)
 def random(
-    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    dims: Sequence[Dim], *extra: Never, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, distribution: str, mean: Value | None = None, stddev: Value | None = None,
     bound: Value | None = None, minval: Value | None = None, maxval: Value | None = None, seed: Any = None,
     algorithm: str | None = None, explicit_state: Tensor | None = None, auto_update_state: bool | None = None,
-    static: bool | None = None, out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    static: bool | None = None, out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
     """Random numbers by the name of their distribution; {dims}.
 
     Args:
@@ -69,6 +68,8 @@ def random(
         TypeError: A dtype that is not of the distribution, or no state; bounds of a truncated normal that differ by frame.
         DimError: If out or a parameter has other dims.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     given = {"mean": mean, "stddev": stddev, "bound": bound, "minval": minval, "maxval": maxval}
     source = {"seed": seed, "algorithm": algorithm, "explicit_state": explicit_state, "static": static,
               "auto_update_state": auto_update_state}  # fmt: skip
@@ -107,7 +108,7 @@ def random(
 
 @op(draws=True)
 def random_uniform(
-    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    dims: Sequence[Dim], *extra: Never, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, minval: Value = 0, maxval: Value = 1, seed: Any = None, algorithm: str | None = None,
     explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
     out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
@@ -119,7 +120,7 @@ def random_uniform(
     Raises:
         ValueError: If minval is not below maxval.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if dtype is None and out is None and sparse_dim is not None:
         dtype = get_default_array_index_dtype()
@@ -142,12 +143,12 @@ def random_uniform(
 
 @op(draws=True)
 def random_normal(
-    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    dims: Sequence[Dim], *extra: Never, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, seed: Any = None, algorithm: str | None = None,
     explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
     out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
     """Normal with `mean` and standard deviation `stddev`; {dims}. See `random`."""
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     draw = _Draw("random_normal", dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
@@ -162,17 +163,18 @@ def random_normal(
 
 @op(draws=True)
 def random_truncated_normal(
-    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    dims: Sequence[Dim], *extra: Never, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, minval: Value | None = None,
     maxval: Value | None = None, seed: Any = None, algorithm: str | None = None, explicit_state: Tensor | None = None,
-    auto_update_state: bool | None = None, static: bool | None = None, out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    auto_update_state: bool | None = None, static: bool | None = None, out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
     """Normal, given that it is in [minval, maxval], default 2 standard deviations around the mean; {dims}. See `random`.
 
     Raises:
         TypeError: Bounds with Tensors that have dims.
         ValueError: If there is nothing between the bounds.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     what = "random_truncated_normal"
     draw = _Draw(what, dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import full_shape
@@ -24,7 +26,12 @@ _BELOW_ONE = 1 - 2**-24
 
 @op(draws=True)
 def random_choice_without_replacement(
-    *, log_probs: Tensor, axis: Dim | Sequence[Dim], num_samples_dim: Dim, noise_scale: float = 1.0
+    *extra: Never,
+    log_probs: Tensor,
+    axis: Dim | Sequence[Dim],
+    num_samples_dim: Dim,
+    noise_scale: float = 1.0,
+    **unknown: Never,
 ) -> Tensor | list[Tensor]:
     """Different entries of `axis`, chosen one after the other, each with its probability among those that are left.
 
@@ -42,6 +49,8 @@ def random_choice_without_replacement(
 
     Source: Kool et al. 2019, "Stochastic Beams and Where to Find Them", section 2.3: the k largest of log_probs plus Gumbel noise.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("random_choice_without_replacement", log_probs)
     scores = log_probs
     if noise_scale:
@@ -52,7 +61,9 @@ def random_choice_without_replacement(
 
 
 @op(draws=True)
-def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: Dim) -> Tensor:
+def random_choice_with_replacement(
+    dims: Sequence[Dim], *extra: Never, probs: Tensor, axis: Dim, **unknown: Never
+) -> Tensor:
     """Entries of `axis`, each chosen with its probability, independently; {dims}.
 
     Args:
@@ -66,6 +77,8 @@ def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: 
     Raises:
         DimError: If probs lacks the axis, or has other dims than `dims`; or if there is nothing to choose from.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     what = "random_choice_with_replacement"
     dims = check_unique(tuple(dims), what)
     check_dim(what, probs, axis, "probs")

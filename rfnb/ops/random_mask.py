@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -43,7 +44,7 @@ def mask(x: Tensor, *, mask_axis: Dim, pos: Tensor, max_amount: int | Tensor, ma
 @op(draws=True)
 def random_mask(
     x: Tensor,
-    *,
+    *extra: Never,
     mask_axis: Dim,
     broadcast_axis: Dim | Sequence[Dim],
     min_num: int | Tensor,
@@ -51,6 +52,7 @@ def random_mask(
     max_dims: int | Tensor,
     mask_value: float | int = 0.0,
     max_num_bound: int | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """Some runs of frames, at random places of each sequence, are `mask_value`.
 
@@ -68,6 +70,8 @@ def random_mask(
     Raises:
         DimError: If mask_axis or one of broadcast_axis is not in x.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("random_mask", x)
     shared = dims_of("random_mask", broadcast_axis)
     for dim in (mask_axis, *shared):

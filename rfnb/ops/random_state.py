@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -37,7 +38,11 @@ class _StepSeeds:
 
     def set_state(self, state: bytes) -> None:
         values = json.loads(state)
-        self.seed, self.generator.bit_generator.state = values["seed"], values["generator"]
+        generator = np.random.default_rng(self.seed)
+        generator.bit_generator.state = values["generator"]
+        if type(values["seed"]) is not int or values["seed"] < 0:
+            raise ValueError("the seed is no number from 0 on")
+        self.seed, self.generator = values["seed"], generator
 
 
 _seed = [_DEFAULT_SEED]
@@ -53,33 +58,54 @@ def _step_seeds() -> _StepSeeds:
 
 
 @op(changes_state=True)
-def set_random_seed(seed: int) -> None:
+def set_random_seed(seed: int, *extra: Never, **unknown: Never) -> None:
     """Seed the generator of the selected backend, and the seeds of `get_static_step_based_seed`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     registry.selected().set_random_seed(seed)
     _seed[0] = abs(int(seed))
     _of_context.set(_StepSeeds(_seed[0]))
 
 
-def get_random_state() -> dict[str, bytes]:
+def get_random_state(*extra: Never, **unknown: Never) -> dict[str, bytes]:
     """The state of the generators, by device, and of the step-based seeds ("static").
 
     Of an accelerator that nothing was made on yet, the entry "cuda" (or what its kind is) is empty: it is not begun for that.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return {**registry.selected().get_random_state(), _STATIC: _step_seeds().state()}
 
 
 @op(changes_state=True)
-def set_random_state(state: dict[str, bytes]) -> None:
-    """Put a state of `get_random_state` back, as far as this machine has the devices."""
+def set_random_state(state: dict[str, bytes], *extra: Never, **unknown: Never) -> None:
+    """Put a state of `get_random_state` back, as far as this machine has the devices.
+
+    Raises:
+        ValueError: If it is none; then nothing is set.
+    """
+    if extra or unknown:
+        raise no_keyword(unknown)
     put_back(state)
 
 
 def put_back(state: dict[str, bytes]) -> None:
     """The same, where it is no part of a computation: no loop that is recorded repeats it."""
-    state = dict(state)
-    if _STATIC in state:
-        _step_seeds().set_state(state.pop(_STATIC))
-    registry.selected().set_random_state(state)
+    backend, before = registry.selected(), get_random_state()
+    try:
+        state = dict(state)
+        static = state.pop(_STATIC, None)
+        backend.set_random_state(state)
+        if static is not None:
+            _step_seeds().set_state(static)
+    except Exception as error:  # each generator has errors of its own for a state that is none
+        backend.set_random_state({name: each for name, each in before.items() if name != _STATIC})
+        raise value_error(
+            "set_random_state: this is no state of the generators.",
+            [("fails", f"{type(error).__name__}: {error}".splitlines()[0][:200]), ("backend", backend.name)],
+            "A state is what get_random_state gives, for the same backend: bytes by the name of a device. Nothing was set.",
+            "state = rf.get_random_state()",
+        ) from error
 
 
 def own_step_seeds() -> None:
@@ -90,14 +116,20 @@ def own_step_seeds() -> None:
 
 
 @op(changes_state=True)
-def reset_step_random_state() -> None:
+def reset_step_random_state(*extra: Never, **unknown: Never) -> None:
     """Start the seeds of `get_static_step_based_seed` anew: called in each step, they are the same in each step."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     _step_seeds().restart()
 
 
 @op(draws=True)
-def get_static_step_based_seed(*, size: int | tuple[int, ...] | None = None) -> int | np.ndarray:
+def get_static_step_based_seed(
+    *extra: Never, size: int | tuple[int, ...] | None = None, **unknown: Never
+) -> int | np.ndarray:
     """The next seed since `reset_step_random_state`, 0 or more and below 2³¹; with `size` an int64 array of seeds."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     drawn = _step_seeds().generator.integers(0, 2**31, size=size)
     return int(drawn) if size is None else drawn
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, value_error
+from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import get_default_float_dtype
 from rfnb.ops.dims import range_over_dim
+from rfnb.ops.out_dim import settle_size
 
 
 @op
 def range_over_dim_strided(
-    dim: Dim, *, stride: int | Tensor, out_dim: Dim | None = None, dtype: str | None = None, device: str | None = None
+    dim: Dim,
+    *extra: Never,
+    stride: int | Tensor,
+    out_dim: Dim | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """0, stride, 2 * stride, ... below the size of `dim`. A stride that is a Tensor is read on the host.
 
@@ -26,26 +35,21 @@ def range_over_dim_strided(
     Raises:
         DimError: If out_dim has another size.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     stride = int(stride)
     strided = dim.ceildiv_right(stride)
-    if out_dim is None:
-        out_dim = strided
-    elif not out_dim.is_dim_known():
-        out_dim.dyn_size_ext = strided.get_size_tensor()
-    elif out_dim.extent != strided.extent:
-        raise dim_error(
-            "range_over_dim_strided: out_dim has another size.",
-            [("dim", dim.short_repr()), ("stride", stride), ("out_dim", out_dim.short_repr())],
-            f"The range has {strided.extent} entries.",
-            f'Dim(None, name="{out_dim.name}")',
-        )
+    out_dim = strided if out_dim is None else out_dim
+    settle_size("range_over_dim_strided", out_dim, strided)
     out = range_over_dim(out_dim, dtype=dtype, device=device) * stride
     out.sparse_dim = None if out.dtype.startswith("float") else dim
     return out, out_dim
 
 
 @op
-def range_over_merged_dims(dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None) -> Tensor:
+def range_over_merged_dims(
+    dims: Sequence[Dim], *extra: Never, dtype: str | None = None, device: str | None = None, **unknown: Never
+) -> Tensor:
     """For each position over `dims` (first is major) its index in the merged dim; {dims}, int32 by default.
 
     Indices count the padding, as the raw array that `merge_dims` makes does.
@@ -53,6 +57,8 @@ def range_over_merged_dims(dims: Sequence[Dim], *, dtype: str | None = None, dev
     Raises:
         ValueError: Of nothing.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not dims:
         raise value_error(
             "range_over_merged_dims: of nothing.",
@@ -73,9 +79,10 @@ def linspace_over_dim(
     dim: Dim,
     start: float | Tensor = 0.0,
     end: float | Tensor = 1.0,
-    *,
+    *extra: Never,
     dtype: str | None = None,
     device: str | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """From `start` in even steps towards `end`, which is not reached; {dim}, for a ragged dim {length dims, dim}: each sequence
     has steps by its own length, so that it does not matter with which others it is in a batch.
@@ -84,6 +91,8 @@ def linspace_over_dim(
         start, end: Numbers, or Tensors without dim.
         device: Of the result; by default that of start and end, or else the default device.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     dtype = dtype or get_default_float_dtype()
     device = device or next((end.device for end in (start, end) if isinstance(end, Tensor)), None)
     steps = range_over_dim(dim, dtype=dtype, device=device)

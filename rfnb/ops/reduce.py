@@ -19,21 +19,22 @@ from rfnb.core.tensor_checks import check_dim, check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.core.twins import looked_up
 from rfnb.ops.const import ones_like
-from rfnb.ops.default import FLOAT_DTYPES, get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import FLOAT_DTYPES, get_default_float_dtype, has_fractions
 from rfnb.ops.half import in_float32, narrowed, widened
 from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
-from rfnb.ops.operands import need_tensors, need_values, not_a_tensor
+from rfnb.ops.operands import check_dtypes, need_tensors, need_values, not_a_tensor
 
 _plans = PlanCache()
 _FINITE = ("sum", "mean")  # not of frames without any part: their maximum is -inf
+_ORDERED = ("max", "min", "argmax", "argmin", "logsumexp")
 _FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/finite.py`
 
 
 @op
 def reduce(
     source: Tensor,
-    *,
+    *extra: Never,
     mode: str,
     axis: Dim | Sequence[Dim],
     use_mask: bool = True,
@@ -47,7 +48,7 @@ def reduce(
         mode: sum, max, min, mean, logsumexp, any, all, argmin, argmax.
         axis: The dims that go away (of a square weight the input side, `dim.copy(match_priority=1)`). Only real frames count; the
             mean divides by their number. A sequence without any frame gives the neutral element (sum and mean 0, max -inf, all
-            True). The mean of integers or bools is a float. Numbers of 16 bits are added up in float32.
+            True). Of integers or bools mean and logsumexp are floats. Numbers of 16 bits are added up in float32.
         distributed: Not True.
 
     Returns:
@@ -58,7 +59,7 @@ def reduce(
         NotImplementedError: For a reduction over all processes of a distributed training.
         ValueError: Unknown mode.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if distributed:
         refuse_distributed(f"reduce_{mode}", source)
@@ -92,7 +93,11 @@ def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool
     finite = source._finite
     if tracks is not None and not finite and tracks(raw):
         raw = made_finite(raw)
-    out = new_tensor(fn(raw, extra), dims, None, keeps and finite)
+    try:
+        out = new_tensor(fn(raw, extra), dims, None, keeps and finite)
+    except (RuntimeError, TypeError):
+        check_dtypes(f"reduce_{mode}", source=source)
+        raise
     out.sparse_dim = source.sparse_dim if sparse is None else sparse  # feature_dim is lost: documented
     return out
 
@@ -142,15 +147,17 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
     (reduce_raw, extra), where = backend.reduce_fn(mode, indices), backend.where_raw
     mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
     cast = backend.cast_raw
-    if mode == "mean" and not is_float_dtype(dtype):
+    if dtype.startswith("complex") and mode in _ORDERED:
+        check_dtypes(f"reduce_{mode}", source=source)
+    if mode in ("mean", "logsumexp") and not has_fractions(dtype):  # the smallest uint8 is 0, and no -inf
         # The default may change, and differs between threads.
         means = tuple((to, _plan(source, mode, to, axes, use_mask)[0]) for to in FLOAT_DTYPES)
 
-        def mean_of_whole(raw: Any, extra: Any) -> Any:
+        def of_whole(raw: Any, extra: Any) -> Any:
             dtype = get_default_float_dtype()
             return dict(means)[dtype](cast(raw, dtype), extra)
 
-        return mean_of_whole, extra, dims
+        return of_whole, extra, dims
     if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.is_empty() for dim in axes):
         value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), Shape(*dims)
         dtype = "int64" if mode.startswith("arg") else dtype
@@ -171,7 +178,7 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
             if count is None:
                 whole = backend.broadcast_raw(real, shape)
                 count = backend.binary_fn("maximum")(add_up(cast(whole, "float32"), extra), 1.0)
-                count = counts.keep(device, cast(count, "float64" if dtype == "float64" else "float32"))
+                count = counts.keep(device, cast(count, "float64" if dtype in ("float64", "complex128") else "float32"))
             return divide(add_up(where(real, raw, 0), extra), count)
 
         return in_float32(mean, dtype, backend), extra, dims
@@ -189,10 +196,15 @@ def _neutral(mode: str, dtype: str, backend: Any) -> Any:
 
 @op
 def reduce_sum(
-    source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False, **unknown: Never
+    source: Tensor,
+    *extra: Never,
+    axis: Dim | Sequence[Dim],
+    use_mask: bool = True,
+    distributed: bool = False,
+    **unknown: Never,
 ) -> Tensor:
     """The sum over `axis`. See `reduce`."""
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if distributed:
         refuse_distributed("reduce_sum", source)
@@ -200,32 +212,44 @@ def reduce_sum(
 
 
 @op
-def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_max(
+    source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """Maximum over `axis`. See `reduce`."""
-    return _reduce(source, "max", axis, use_mask, unknown)
+    return _reduce(source, "max", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_min(
+    source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """Minimum over `axis`. See `reduce`."""
-    return _reduce(source, "min", axis, use_mask, unknown)
+    return _reduce(source, "min", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_mean(
+    source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """The mean over the real frames of `axis`. See `reduce`."""
-    return _reduce(source, "mean", axis, use_mask, unknown)
+    return _reduce(source, "mean", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_logsumexp(
+    source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """log(sum(exp(x))) over `axis`. See `reduce`."""
-    return _reduce(source, "logsumexp", axis, use_mask, unknown)
+    return _reduce(source, "logsumexp", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_logmeanexp(
+    source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """log(mean(exp(x))) over the real frames of `axis`; -inf where there is none. See `reduce`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     wide = widened(source)
     total = reduce_logsumexp(wide, axis=axis, use_mask=use_mask)
     count = reduce_sum(ones_like(wide), axis=axis, use_mask=use_mask)
@@ -233,31 +257,37 @@ def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bo
 
 
 @op
-def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_any(
+    source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """Whether any is True over `axis`. See `reduce`."""
-    return _reduce(source, "any", axis, use_mask, unknown)
+    return _reduce(source, "any", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_all(
+    source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
+) -> Tensor:
     """Whether all are True over `axis`. See `reduce`."""
-    return _reduce(source, "all", axis, use_mask, unknown)
+    return _reduce(source, "all", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_argmax(source: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """The index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
-    return _reduce(source, "argmax", axis, use_mask, unknown)
+    return _reduce(source, "argmax", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
+def reduce_argmin(source: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """The index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
-    return _reduce(source, "argmin", axis, use_mask, unknown)
+    return _reduce(source, "argmin", axis, use_mask, extra or unknown)
 
 
 @op
-def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | None = None) -> Tensor:
+def reduce_out(
+    source: Tensor, *extra: Never, mode: str, num_pieces: int, out_dim: Dim | None = None, **unknown: Never
+) -> Tensor:
     """Groups of `num_pieces` neighbouring features, each reduced to one; with mode "max" this is max-out.
 
     Args:
@@ -273,6 +303,8 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
 
     Source: Goodfellow et al. 2013, "Maxout Networks", section 2.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("reduce_out", source)
     feature = source.feature_dim
     if feature is None:
@@ -292,7 +324,7 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
 @op
 def top_k(
     source: Tensor,
-    *,
+    *extra: Never,
     axis: Dim | Sequence[Dim],
     k: int | Tensor | None = None,
     k_dim: Dim | None = None,
@@ -313,7 +345,7 @@ def top_k(
         DimError: If an axis is missing, or k is larger than what there is.
         TypeError: Without k and k_dim.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("top_k", source)
@@ -344,7 +376,11 @@ def top_k(
             "There are not that many entries.",
             f"rf.top_k(..., k={total})",
         )
-    values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)
+    try:
+        values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)
+    except (RuntimeError, TypeError):
+        check_dtypes("top_k", source=source)
+        raise
     dims = rest + (k_dim,)  # a third of the time of (*rest, k_dim)
     result = new_tensor(values, dims)
     result.sparse_dim = source.sparse_dim  # of the features only the best are left

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Never
+
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.layout import full_shape
@@ -15,12 +18,17 @@ from rfnb.ops.const import full
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import check_movable, check_size
+from rfnb.ops.out_dim import check_movable, settle_size
 
 
 @op
 def repeat(
-    values: Tensor, *, in_spatial_dim: Dim, repeats: Tensor | int, out_spatial_dim: Dim | None = None
+    values: Tensor,
+    *extra: Never,
+    in_spatial_dim: Dim,
+    repeats: Tensor | int,
+    out_spatial_dim: Dim | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """Each frame as often as `repeats` says, 0 times removes it; for models of durations.
 
@@ -36,6 +44,8 @@ def repeat(
         DimError: If in_spatial_dim is not in values, or out_spatial_dim has another size.
         ValueError: Negative repeats.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("repeat", values)
     values.axis_of(in_spatial_dim, "repeat")
     check_movable("repeat", values, in_spatial_dim)
@@ -55,12 +65,10 @@ def repeat(
             "rf.maximum(repeats, 0)",
         )
     lengths = counts.sum(-1).astype(np.int32)
-    if out_spatial_dim is None:
-        out_spatial_dim = Dim(None, name=f"{in_spatial_dim.name}:repeated")
-    if not out_spatial_dim.is_dim_known():
-        raw = values.backend.from_numpy(lengths, dtype="int32", device="cpu")
-        out_spatial_dim.dyn_size_ext = new_tensor(raw, rest)
-    check_size("repeat", out_spatial_dim, int(lengths.max(initial=0)))
+    raw = values.backend.from_numpy(lengths, dtype="int32", device="cpu")
+    needed = Dim(new_tensor(raw, rest), name=f"{in_spatial_dim.name}:repeated")
+    out_spatial_dim = needed if out_spatial_dim is None else out_spatial_dim
+    settle_size("repeat", out_spatial_dim, needed)
     positions = np.zeros((*full_shape(rest), out_spatial_dim.extent), np.int64)
     frames = np.arange(in_spatial_dim.extent)
     for row in np.ndindex(*full_shape(rest)):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.fill import number_to_fill
+from rfnb.core.finite import finite_rest
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, masks_for, to_order
 from rfnb.core.op import op
@@ -20,7 +22,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like
-from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import get_default_float_dtype, has_fractions
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
@@ -37,13 +39,14 @@ _MODES = (*_KINDS, "mean", "logsumexp", "logmeanexp", "argmax")
 @op
 def scatter(
     source: Tensor,
-    *,
+    *extra: Never,
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     mode: str = "sum",
     fill_value: float | int | None = None,
     out_dim: Dim | Sequence[Dim] | None = None,
     use_mask: bool | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """For each entry of `out_dim`, the combined entries of `source` whose index it is.
 
@@ -63,6 +66,8 @@ def scatter(
         DimError: Without out_dim and sparse_dim, or if indices_dim is neither in source nor in indices.
         ValueError: Unknown mode.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if mode not in _MODES:
         raise value_error(f'scatter: unknown mode "{mode}".', [("known", ", ".join(_MODES))], "A mode is one of these.")
     out_dim = _out_dim("scatter", source, indices, out_dim)
@@ -87,13 +92,16 @@ def scatter(
 
 @op
 def scatter_count(
-    *,
+    *extra: Never,
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     out_dim: Dim | Sequence[Dim] | None = None,
     fill_value: float | int | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The number of times that each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     count = _count(indices, indices_dim, _out_dim("scatter_count", indices, indices, out_dim), True, indices)
     if fill_value is None:
         return count
@@ -103,19 +111,28 @@ def scatter_count(
 @op
 def scatter_mean(
     source: Tensor,
-    *,
+    *extra: Never,
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     fill_value: float | int | None = None,
     out_dim: Dim | Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The mean of the entries of each place. See `scatter`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _mean(source, indices, indices_dim, _out_dim("scatter_mean", source, indices, out_dim), fill_value, True)
 
 
 @op
 def scatter_argmax(
-    source: Tensor, *, indices: Tensor, indices_dim: Dim, invalid_idx: int = -1, out_dim: Dim | None = None
+    source: Tensor,
+    *extra: Never,
+    indices: Tensor,
+    indices_dim: Dim,
+    invalid_idx: int = -1,
+    out_dim: Dim | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The place along `indices_dim` where the largest entry of each place is (the first of equal ones), int64, sparse over it.
 
@@ -125,6 +142,8 @@ def scatter_argmax(
     Raises:
         DimError: If indices_dim is more than one dim, since an index is into one.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _argmax(
         source, indices, indices_dim, _out_dim("scatter_argmax", source, indices, out_dim), invalid_idx, True
     )
@@ -133,13 +152,16 @@ def scatter_argmax(
 @op
 def scatter_logsumexp(
     source: Tensor,
-    *,
+    *extra: Never,
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     fill_value: float | int | None = None,
     out_dim: Dim | Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """log(sum(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     out_dim = _out_dim("scatter_logsumexp", source, indices, out_dim)
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=False)
 
@@ -147,13 +169,16 @@ def scatter_logsumexp(
 @op
 def scatter_logmeanexp(
     source: Tensor,
-    *,
+    *extra: Never,
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     fill_value: float | int | None = None,
     out_dim: Dim | Sequence[Dim] | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """log(mean(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     out_dim = _out_dim("scatter_logmeanexp", source, indices, out_dim)
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=True)
 
@@ -194,7 +219,7 @@ def _count(indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool, like: 
 
 
 def _mean(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, fill: Any, masked: bool) -> Tensor:
-    source = source if is_float_dtype(source.dtype) else cast(source, get_default_float_dtype())
+    source = source if has_fractions(source.dtype) else cast(source, get_default_float_dtype())
     count, wide = _count(indices, indices_dim, out_dim, masked, source), widened(source)
     total = _scatter("sum", wide, indices, indices_dim, out_dim, masked)
     mean = narrowed(math.combine(total, "truediv", cast(math.maximum(count, 1), wide.dtype)), source)
@@ -292,12 +317,16 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
     # Also of batch dims: what is there may be no index.
     index_mask = masks_for(batch + dims, inside, backend, "scatter")
     neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1 if kind == "max" else 1)
+    # The gradient of a maximum of NaN is NaN.
+    careful: Any = (None, None) if kind == "sum" else finite_rest(source, dims)
+    tracks, made_finite = careful
     count, count_indices = Shape(batch, dims, rest), Shape(batch, dims)
     shapes, shape = (Shape(*grown[0]), Shape(*grown[1])), Shape(*out_dims)
     expand, reshape = backend.broadcast_raw, backend.reshape_raw
     where, scatter_raw = backend.where_raw, backend.scatter_raw
 
     def fn(raw: Any, raw_indices: Any) -> Any:
+        raw = raw if tracks is None or not tracks(raw) else made_finite(raw)
         raw = expand(raw, shapes[0]) if lacking[0] else raw
         raw_indices = expand(raw_indices, shapes[1]) if lacking[1] else raw_indices
         raw = raw if order[0] is None else order[0](raw)

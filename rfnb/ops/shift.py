@@ -21,7 +21,7 @@ from rfnb.ops.pad import pad
 
 @op
 def shift_right(
-    source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
+    source: Tensor, *extra: Never, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
 ) -> Tensor:
     """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims.
 
@@ -30,12 +30,12 @@ def shift_right(
     Raises:
         ValueError: If amount is negative.
     """
-    return _shifted("shift_right", source, axis, pad_value, amount, 0, unknown)
+    return _shifted("shift_right", source, axis, pad_value, amount, 0, extra or unknown)
 
 
 @op
 def shift_left(
-    source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
+    source: Tensor, *extra: Never, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
 ) -> Tensor:
     """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims.
 
@@ -44,7 +44,7 @@ def shift_left(
     Raises:
         ValueError: If amount is negative.
     """
-    return _shifted("shift_left", source, axis, pad_value, 0, amount, unknown)
+    return _shifted("shift_left", source, axis, pad_value, 0, amount, extra or unknown)
 
 
 def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, right: int, unknown: Any) -> Tensor:
@@ -69,8 +69,12 @@ def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, ri
 
 
 @op
-def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = True) -> Tensor:
+def reverse_sequence(
+    tensor: Tensor, *extra: Never, axis: Dim, handle_dynamic_dims: bool = True, **unknown: Never
+) -> Tensor:
     """The real frames of each sequence in reverse order; padding stays at the end; {..., axis} -> {..., axis}."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("reverse_sequence", tensor)
     index = tensor.axis_of(axis, "reverse_sequence")
     check_movable("reverse_sequence", tensor, axis)

@@ -10,9 +10,11 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
@@ -22,12 +24,13 @@ from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import settle_size
 from rfnb.ops.pad import expand_make_non_empty
 from rfnb.ops.ranges import range_over_dim_strided
+from rfnb.ops.where import where
 
 
 @op
 def slice(
     source: Tensor,
-    *,
+    *extra: Never,
     axis: Dim,
     start: int | Dim | Tensor | None = None,
     end: int | Dim | Tensor | None = None,
@@ -36,11 +39,12 @@ def slice(
     out_dim: Dim | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """Frames start to end (not included) of `axis`; a negative end takes that many frames off every sequence.
+    """Frames start to end (not included) of `axis`; negative ones count from the end of each sequence.
 
     Args:
         source: {..., axis}
-        start: Default 0. A Tensor has a start for each of its entries, e.g. int {batch}: one per sequence. A Dim is its size.
+        start: Default 0. -2 begins two frames before the end, or with the first frame of a sequence that has fewer. A Tensor has a
+            start for each of its entries, e.g. int {batch}: one per sequence. A Dim is its size.
         end: Default: the end of each sequence. As start.
         step: Only every step-th of these frames.
         size: Number of frames, instead of end. Where start is a Tensor and a sequence ends before, its last frame is repeated; 0 if it
@@ -53,21 +57,24 @@ def slice(
         DimError: If axis is not in source, or out_dim has another size.
         ValueError: If end and size are given, or step is not positive.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("slice", source)
     index = source.axis_of(axis, "slice")
-    if step is not None and step < 1 or end is not None and size is not None:
+    negative = isinstance(size, (int, np.integer)) and size < 0
+    if step is not None and step < 1 or end is not None and size is not None or negative:
         given = {"source": source, "axis": axis, "end": end, "size": size, "step": step}
-        rule = "Either end or size; a step is positive: frames backwards are those of rf.reverse_sequence."
+        rule = "Either end or size, which is 0 or more; a step is positive: frames backwards are those of rf.reverse_sequence."
         raise value_error("slice: which frames?", [(name, _shown(value)) for name, value in given.items()], rule)
     step = None if step is None else int(step)  # one for all sequences, and known on the host
     if step not in (None, 1):
         every, _ = slice(source, axis=axis, start=start, end=end, size=size)
         return _strided(every, source.dims, axis, step, out_dim)
     first, last = _plain(start), _plain(end)
-    if isinstance(first, int) and first < 0:
-        first = max(first + axis.extent, 0)
+    if isinstance(first, (int, np.integer)) and first < 0:
+        first = _from_the_end(axis, int(first))
+        if isinstance(first, Tensor) and isinstance(size, (int, np.integer)):
+            last, size = first + int(size), None  # what a sequence has of them
     if isinstance(first, Tensor) or isinstance(last, Tensor) or isinstance(size, Tensor):
         return _per_entry(source, axis, first, last, size, out_dim)
     first = first or 0
@@ -101,6 +108,13 @@ def _plain(bound: Any) -> Any:
     return bound.get_size_tensor() if bound.need_masking() else bound.extent
 
 
+def _from_the_end(axis: Dim, start: int) -> int | Tensor:
+    """The first frame, so many before the end of each sequence, or its beginning if it has fewer."""
+    if not axis.need_masking():
+        return max(axis.extent + start, 0)
+    return math.maximum(axis.get_size_tensor() + start, 0)
+
+
 def _cut(axis: Dim, start: int, end: int) -> Dim:
     """The dim of frames start..end: each sequence keeps what it has of them."""
     if axis.lengths is None or not axis.length_dims:
@@ -125,11 +139,14 @@ def _strided(every: Tensor, before: tuple[Dim, ...], axis: Dim, step: int, out_d
 def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_dim: Dim | None) -> tuple[Tensor, Dim]:
     """Each entry of start, end or size has its own frames. Lengths are on the host, so end and size are read there."""
     bounds = [(name, x.dims) for name, x in (("start", start), ("end", end), ("size", size)) if isinstance(x, Tensor)]
+    check_remade("slice", [("source", source.dims), *bounds])
     here = set(source.dims).union(*(dims for _, dims in bounds))
     # Of a sequence that was picked out of a batch, the frames are those that were asked for.
     has_lengths = set(axis.length_dims) <= here
     if size is None and not isinstance(end, Tensor):
         check_lengths_here("slice", [("source", source.dims), *bounds], axis, "source")
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        start, end = (_counted(x, axis, has_lengths) if isinstance(x, Tensor) else x for x in (start, end))
     if isinstance(size, Dim):
         dim = size
     elif isinstance(size, int):
@@ -167,6 +184,14 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
     if marked:
         out.feature_dim = out_dim
     return out, out_dim
+
+
+def _counted(bound: Tensor, axis: Dim, has_lengths: bool) -> Tensor:
+    """Bounds below 0 as positions from the beginning of each sequence."""
+    bound = cast(bound, "int32")
+    frames = axis.get_size_tensor(device=bound.device) if has_lengths else axis.extent
+    from_the_end = clip_by_value(combine_bc(bound, "add", frames), 0, None)
+    return where(bound < 0, from_the_end, bound, allow_broadcast_all_sources=True)
 
 
 def _remaining(all_frames: Any, start: Any, end: Any) -> Tensor:

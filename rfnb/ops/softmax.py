@@ -22,7 +22,7 @@ _plans = PlanCache()
 
 
 @op
-def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
+def softmax(a: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
 
     Args:
@@ -31,13 +31,13 @@ def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) ->
     Raises:
         DimError: If axis is not a dim of a.
     """
-    return _softmax("softmax", a, axis, use_mask, unknown)
+    return _softmax("softmax", a, axis, use_mask, extra or unknown)
 
 
 @op
-def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
+def log_softmax(a: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
-    return _softmax("log_softmax", a, axis, use_mask, unknown)
+    return _softmax("log_softmax", a, axis, use_mask, extra or unknown)
 
 
 def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool, unknown: Any) -> Tensor:

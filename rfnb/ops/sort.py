@@ -15,13 +15,13 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.expand import expand_dims
-from rfnb.ops.operands import common_backend, need_tensors
+from rfnb.ops.operands import check_dtypes, common_backend, need_tensors
 from rfnb.ops.out_dim import check_movable
 
 
 @op
 def sort(
-    source: Tensor, *, axis: Dim, descending: bool = False, stable: bool = True, **unknown: Never
+    source: Tensor, *extra: Never, axis: Dim, descending: bool = False, stable: bool = True, **unknown: Never
 ) -> tuple[Tensor, Tensor, Dim]:
     """The entries along `axis` in order.
 
@@ -35,13 +35,15 @@ def sort(
     Raises:
         DimError: If axis is not a dim of source, is ragged, or the lengths of another dim are over it.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("sort", source)
     index = source.axis_of(axis, "sort")
     _check_full("sort", "source", source, axis)
     check_movable("sort", source, axis)
     out_dim = Dim(axis.extent, name=f"{axis.name}:sorted")
+    if source.dtype.startswith("complex"):
+        check_dtypes("sort", source=source)
     values, indices = source.backend.sort_raw(source._raw, index, descending, stable)
     dims = (*source.dims[:index], out_dim, *source.dims[index + 1 :])
     order = new_tensor(indices, dims)
@@ -51,7 +53,13 @@ def sort(
 
 @op
 def search_sorted(
-    sorted_seq: Tensor, values: Tensor, *, axis: Dim, side: str = "left", out_dtype: str = "int32"
+    sorted_seq: Tensor,
+    values: Tensor,
+    *extra: Never,
+    axis: Dim,
+    side: str = "left",
+    out_dtype: str = "int32",
+    **unknown: Never,
 ) -> Tensor:
     """The place along `axis` where each of `values` would be inserted so that the order stays; 0 to the size of axis.
 
@@ -68,6 +76,8 @@ def search_sorted(
         DimError: If axis is not a dim of sorted_seq, is in values, or is ragged.
         ValueError: Another side.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("search_sorted", sorted_seq, values)
     sorted_seq.axis_of(axis, "search_sorted")
     _check_full("search_sorted", "sorted_seq", sorted_seq, axis)
@@ -83,6 +93,8 @@ def search_sorted(
     backend = common_backend("search_sorted", sorted_seq, values)
     if is_float_dtype(values.dtype) and not is_float_dtype(sorted_seq.dtype):
         sorted_seq = cast(sorted_seq, values.dtype)
+    if sorted_seq.dtype.startswith(("complex", "bool")) or values.dtype.startswith("complex"):
+        check_dtypes("search_sorted", sorted_seq=sorted_seq, values=values)
     values = cast(values, sorted_seq.dtype)
     batch = tuple(dim for dim in sorted_seq.dims if dim is not axis)
     check_remade("search_sorted", [("sorted_seq", sorted_seq.dims), ("values", values.dims)], but=(axis,))

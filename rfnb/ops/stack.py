@@ -20,14 +20,14 @@ from rfnb.ops.out_dim import settle_size
 
 
 @op
-def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: Never) -> tuple[Tensor, Dim]:
+def stack(sources: Sequence[Tensor], *extra: Never, out_dim: Dim | None = None, **unknown: Never) -> tuple[Tensor, Dim]:
     """A new leading dim over tensors of the same dims; {...} each -> {out_dim, ...}.
 
     Raises:
         DimError: If their dims differ.
         ValueError: Of nothing.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("stack", *sources)
     if not sources:
@@ -56,8 +56,10 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: N
 
 
 @op
-def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:
+def unstack(source: Tensor, *extra: Never, axis: Dim, **unknown: Never) -> tuple[Tensor, ...]:
     """One tensor per entry of a static `axis`; {..., axis} -> {...} for each entry of axis."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("unstack", source)
     source.axis_of(axis, "unstack")
     return tuple(gather(source, indices=index, axis=axis) for index in range(axis.extent))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.layout import Dims, PlanCache
@@ -16,8 +17,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Window, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
-from rfnb.ops.half import HALF
-from rfnb.ops.operands import need_tensors
+from rfnb.ops.operands import check_dtypes, need_tensors
 from rfnb.ops.out_dim import settle_size
 
 _plans = PlanCache()
@@ -26,7 +26,7 @@ _plans = PlanCache()
 @op
 def stft(
     x: Tensor,
-    *,
+    *extra: Never,
     in_spatial_dim: Dim,
     frame_step: int,
     frame_length: int,
@@ -37,6 +37,7 @@ def stft(
     out_spatial_dim: Dim | None = None,
     out_dim: Dim | None = None,
     use_mask: bool | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim, Dim]:
     """The discrete Fourier transform of each frame of a signal, under a Hann window.
 
@@ -57,7 +58,7 @@ def stft(
 
     Returns:
         complex {..., out_spatial_dim, out_dim} with feature_dim out_dim; out_spatial_dim; out_dim. A signal shorter than a frame
-        has none. A signal of 16 bits is transformed in float32, to complex64.
+        has none. A signal of 16 bits, or of integers, is transformed in float32, to complex64.
 
     Raises:
         DimError: If in_spatial_dim is not in x, or a given dim has another size.
@@ -65,6 +66,8 @@ def stft(
 
     Source: Allen and Rabiner 1977; the window as `tf.signal.hann_window` and `torch.hann_window` (periodic).
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("stft", x)
     sizes = frame_step, frame_length, fft_length
     flags = window_use_frame_length, align_window_left, window_enforce_even, use_mask
@@ -84,6 +87,8 @@ def _plan(
     (step, length, fft_length), (by_frame, left, even, use_mask) = sizes, flags
     check_spatial("stft", x, (spatial,))
     length -= length % 2 if even else 0
+    if x.dtype.startswith("complex"):
+        check_dtypes("stft", x=x)
     fft_length = length if fft_length is None else fft_length
     if step < 1 or length < 2 or fft_length < length:
         raise value_error(
@@ -106,7 +111,8 @@ def _plan(
     around = (0, 0) if by_frame else (before, fft_length - length - before)
     before = before if by_frame else 0
     kernels = Memo()
-    half, dtype = x.dtype in HALF, "float32" if x.dtype in HALF else x.dtype
+    dtype = x.dtype if x.dtype in ("float32", "float64") else "float32"
+    narrow = dtype != x.dtype
     from_numpy, stft_raw, cast_raw = backend.from_numpy, backend.stft_raw, backend.cast_raw
 
     def fn(raw: Any) -> Any:
@@ -115,7 +121,7 @@ def _plan(
         if kernel is None:
             hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
             kernel = kernels.keep(device, from_numpy(np.pad(hann, around), dtype=dtype, device=device))
-        raw = cast_raw(raw, dtype) if half else raw
+        raw = cast_raw(raw, dtype) if narrow else raw
         return restore(stft_raw(arrange(raw), kernel, step, before, fft_length))
 
     return fn, dims, out_spatial, out_dim

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -17,13 +19,15 @@ from rfnb.ops.scatter import scatter, scatter_count
 
 
 @op
-def top_k_mask(values: Tensor, *, axis: Dim, k: int) -> Tensor:
+def top_k_mask(values: Tensor, *extra: Never, axis: Dim, k: int, **unknown: Never) -> Tensor:
     """True for the k largest entries of `axis` (all, if there are fewer); {..., axis} bool. Padding is never chosen before a
     real frame.
 
     Raises:
         DimError: If axis is not a dim of values.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("top_k_mask", values)
     values.axis_of(axis, "top_k_mask")
     k_dim = _numbered(min(k, axis.extent), "top_k")
@@ -33,7 +37,13 @@ def top_k_mask(values: Tensor, *, axis: Dim, k: int) -> Tensor:
 
 @op
 def top_p_mask(
-    probs: Tensor, *, axis: Dim, p: float | Tensor, one_more: bool = True, min_tokens_to_keep: int = 1
+    probs: Tensor,
+    *extra: Never,
+    axis: Dim,
+    p: float | Tensor,
+    one_more: bool = True,
+    min_tokens_to_keep: int = 1,
+    **unknown: Never,
 ) -> Tensor:
     """True for the most probable entries that together have the probability `p`; {..., axis} bool.
 
@@ -48,6 +58,8 @@ def top_p_mask(
 
     Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("top_p_mask", probs)
     index = probs.axis_of(axis, "top_p_mask")
     probs = probs.copy_masked(0, dims=[axis])

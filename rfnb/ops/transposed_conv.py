@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache
 from rfnb.core.op import op
@@ -23,7 +24,7 @@ _plans = PlanCache()
 @op
 def transposed_conv(
     source: Tensor,
-    *,
+    *extra: Never,
     in_dim: Dim,
     out_dim: Dim,
     in_spatial_dims: Sequence[Dim],
@@ -36,6 +37,7 @@ def transposed_conv(
     strides: int | Sequence[int] | None = None,
     bias: Tensor | None = None,
     use_mask: bool | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """Each input frame, times the filter, is added to the output frames that a convolution would have seen it from.
 
@@ -66,6 +68,8 @@ def transposed_conv(
 
     Source: Dumoulin and Visin 2016, section 4.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("transposed_conv", source, filter)
     options = (padding, remove_padding, output_padding, strides, use_mask)
     return apply_filter(

@@ -15,8 +15,9 @@ lengths are those of Keras (`deconv_output_length`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.layout import Dims
@@ -60,13 +61,14 @@ class Expansion(NamedTuple):
 @op
 def calc_transposed_conv_out_length(
     in_length: T,
-    *,
+    *extra: Never,
     filter_size: IntOrDim,
     padding: Padding,
     output_padding: int | None = None,
     stride: int | None = None,
     dilation_rate: int = 1,
     name: str | None = None,
+    **unknown: Never,
 ) -> T:
     """The length after a transposed convolution; see above.
 
@@ -79,6 +81,8 @@ def calc_transposed_conv_out_length(
     Raises:
         ValueError: For another padding, a negative output_padding, or a size, stride or dilation below 1.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     what = "calc_transposed_conv_out_length"
     dims = (Dim(None, name="in"),)  # one length; the messages for several are never needed
     (expansion,) = make_expansions(what, dims, filter_size, padding, output_padding, stride, dilation_rate)
@@ -88,13 +92,14 @@ def calc_transposed_conv_out_length(
 @op
 def make_transposed_conv_out_spatial_dims(
     in_spatial_dims: Sequence[Dim],
-    *,
+    *extra: Never,
     filter_size: IntOrDim | Sequence[IntOrDim],
     padding: Padding | Sequence[Padding],
     output_padding: int | Sequence[int | None] | None = None,
     strides: int | Sequence[int] | None = None,
     dilation_rate: int | Sequence[int] = 1,
     description_prefix: str | None = None,
+    **unknown: Never,
 ) -> list[Dim]:
     """The dims after a transposed convolution over `in_spatial_dims`.
 
@@ -103,6 +108,8 @@ def make_transposed_conv_out_spatial_dims(
             `calc_transposed_conv_out_length`.
         description_prefix: Accepted; a dim made by arithmetic has the name of its expression.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     what, spatial = "make_transposed_conv_out_spatial_dims", tuple(in_spatial_dims)
     expansions = make_expansions(what, spatial, filter_size, padding, output_padding, strides, dilation_rate)
     return [expansion.out_length(dim) for expansion, dim in zip(expansions, spatial)]

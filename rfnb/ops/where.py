@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.fill import plain_number
 from rfnb.core.generations import aligned
@@ -21,7 +22,9 @@ _NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
 
 
 @op
-def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
+def where(
+    cond: Any, true_: Any, false_: Any, *extra: Never, allow_broadcast_all_sources: bool = False, **unknown: Never
+) -> Tensor:
     """true_ where cond, else false_; union of the dims.
 
     Args:
@@ -31,6 +34,8 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     Raises:
         DimError: For an outer product, unless `allow_broadcast_all_sources`.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not isinstance(cond, Tensor):
         cond = as_tensor(cond, "where")
     true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)

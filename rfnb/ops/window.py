@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.fill import number_to_fill
@@ -20,7 +23,7 @@ from rfnb.ops.where import where
 @op
 def window(
     source: Tensor,
-    *,
+    *extra: Never,
     spatial_dim: Dim,
     window_dim: Dim,
     window_right: int | Dim | None = None,
@@ -29,6 +32,7 @@ def window(
     pad_value: float | int | None = None,
     stride: int = 1,
     use_mask: bool | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """For each frame, the frames around it.
 
@@ -49,6 +53,8 @@ def window(
         DimError: If spatial_dim is not in source, or the lengths of another dim are over it.
         ValueError: For another padding, or left and right that do not make up the width.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("window", source)
     source.axis_of(spatial_dim, "window")
     check_movable("window", source, spatial_dim)

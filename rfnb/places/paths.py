@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from rfnb.places.deprecated import DEPRECATED, deprecated
 from rfnb.places.unknown_names import no_name
 
 # Module: the public names in it.
@@ -21,7 +22,7 @@ PATHS = {
     "nested": "mask_nested gather_nested masked_select_nested masked_scatter_nested where_nested",
     "encoder.conformer": (
         "ConformerPositionwiseFeedForward ConformerConvBlock ConformerConvSubsample ConformerEncoderLayer"
-        " ConformerEncoder make_ff conv_norm_use_mask_default"
+        " ConformerEncoder make_ff make_norm conv_norm_use_mask_default"
     ),
     "encoder.conformer_v2": "ConformerFrontend ConformerEncoderV2",
     "encoder.e_branchformer": "EBranchformerLayer FeedForwardConvGated Merge",
@@ -125,7 +126,7 @@ PATHS = {
     "tensor.dim": "Dim batch_dim single_step_dim",
     "tensor.marked_dim": "ImplicitDim ImplicitDynSizeDim ImplicitSparseDim MarkedDim OptionalDim",
     "tensor.tensor": "Tensor",
-    "tensor.tensor_dict": "TensorDict",
+    "tensor.tensor_dict": "TensorDict Tensor Dim",
 }
 # Module: the file that it is, loaded when a name of it is asked for, since it needs torch.
 FILES = {"conversions.torch_nn": "rfnb.interop.torch_nn"}
@@ -175,6 +176,8 @@ def new_module(name: str) -> ModuleType:
     module.__path__ = []
 
     def unknown(attribute: str) -> Any:
+        if f"{name}.{attribute}" in DEPRECATED:
+            return deprecated(name, attribute)
         raise no_name(name, attribute, [other for other in vars(module) if not other.startswith("_")])
 
     vars(module)["__getattr__"] = unknown

@@ -11,15 +11,24 @@ from rfnb.core.call_errors import MissingArgument
 from rfnb.core.tensor_text import MissingDim
 
 _NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim"}
-_WITH_DIMS = "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.lm."
+# These keep what they get, or give it to others, and would do so with what stands for a missing argument: Python refuses such a call.
+_KEEP = set(
+    "dim_match_priority_when_needed identity is_parametrized mask_nested random_mask scaled_gradient_ext sequential set_sparse_dim"
+    " where_nested while_loop".split()
+)
+_WITH_DIMS = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.lm.", "rfnb.search."
 
 
 def name_the_dims(names: dict[str, Any]) -> None:
     """For public functions that need a dim by keyword: what is not given is a `MissingDim`, which every op refuses as it refuses
     what is no Dim. Of those with `**unknown`, which is there to be refused (`core/call_errors.py`), the signature is without it, and
     all that is not given is said to be missing. A call costs nothing more."""
+    done: set[FunctionType] = set()
     for fn in list(names.values()):
         if isinstance(fn, FunctionType) and fn.__module__.startswith(_WITH_DIMS):
+            if fn in done:  # it has two names
+                continue
+            done.add(fn)
             code = fn.__code__
             keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
             given = fn.__kwdefaults__ or {}
@@ -27,9 +36,13 @@ def name_the_dims(names: dict[str, Any]) -> None:
             refuses = code.co_flags & inspect.CO_VARKEYWORDS and "unknown" in code.co_varnames
             if needed or refuses:
                 signature = inspect.signature(fn)
-                kept = [each for name, each in signature.parameters.items() if not refuses or name != "unknown"]
+                kept = [
+                    each
+                    for name, each in signature.parameters.items()
+                    if not refuses or name not in ("extra", "unknown")
+                ]
                 fn.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-            if refuses:
+            if refuses and fn.__name__ not in _KEEP:
                 others = [name for name in keywords if name not in given and name not in needed]
                 given = {**given, **{name: MissingArgument(name) for name in others}}
                 positional = code.co_varnames[: code.co_argcount]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.places.deprecated import DEPRECATED, deprecated
 
 # Documented names that are not there, by the reason.
 ABSENT = {
@@ -61,8 +62,11 @@ INSTEAD = {
 
 
 def of_rfnb(name: str) -> Any:
-    """`__getattr__` of the package: an AttributeError that says what is meant."""
+    """`__getattr__` of the package: what a deprecated name stands for, else an AttributeError that says what is meant."""
     import sys
+
+    if f"rfnb.{name}" in DEPRECATED:
+        return deprecated("rfnb", name)
 
     package = vars(sys.modules["rfnb"])
     raise no_name("rfnb", name, [other for other in package if not other.startswith("_")])

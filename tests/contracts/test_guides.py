@@ -79,7 +79,7 @@ def test_the_seq2seq_tutorial_runs_from_top_to_bottom_and_prints_what_it_shows(c
 def test_coming_from_bertviz_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     pytest.importorskip("transformers")
     names, shown = run("coming-from-bertviz.md", capsys)
-    assert shown == 4 and names["product"].shape == (6, 4)
+    assert shown == 5 and names["product"].shape == (6, 4)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")  # what torch says of its fast path

@@ -21,12 +21,12 @@ EXEMPT = {
         conv_filter.apply_filter conv_filter.check_bias conv_filter.filter_order conv_filter.hashable conv_layout.check_spatial
         conv_layout.from_kernel conv_layout.to_kernel index_range.check_integers index_range.check_not_negative
         index_range.check_range index_range.explain_indices index_range.mended index_range.on_host loss.warn_below_zero
-        mel.mel_matrix operands.as_tensor operands.check_devices operands.common_backend
+        mel.mel_matrix operands.as_tensor operands.check_devices operands.check_dtypes operands.check_number operands.common_backend
         operands.need_tensors operands.need_values operands.not_a_tensor out_dim.check_movable
         out_dim.check_size out_dim.define_size out_dim.dim_and_lengths out_dim.settle_size random_state.generator_for
         random_state.update_state reduce.refuse_distributed sequence_pairs.common_batch sequence_pairs.flat_batch
         sequence_pairs.flat_lengths sequence_pairs.volume transposed_conv_dims.make_expansions""",
-    "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim default.is_float_dtype",
+    "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim default.has_fractions default.is_float_dtype",
     "bound once, when the package is loaded": "operators.bind",
     "what is current: settings, and scopes of them": """amp.get_amp_policy amp.set_amp_policy amp.set_amp_policy_ctx
         default.device_of_new default.get_default_array_index_dtype default.get_default_device default.get_default_dim_size_device
@@ -38,8 +38,10 @@ EXEMPT = {
 # Functions of layers that look into a Tensor and are no ops.
 INSIDE = {
     "inside of ops only": "appended _apart",
+    "for pickles of earlier versions": "_TransposedConv.__setstate__",
     "for models of n-grams, which look things up on the host": "flat_on_host",
     "for `rf.beam_search`, whose steps get and give raw arrays": "NGramLM.step",
+    "for the outputs of a run context, which gets raw arrays": "of_raw check_lengths",
     "for optimizers and users of parameters": "warn_of_lost_parts _Parameters.__iter__ _NamedParameters.__iter__"
     " Parameter.trainable Parameter.requires_grad Parameter.grad",
 }

@@ -296,7 +296,7 @@ ERRORS = {
         lambda: rf.softmax(randn(feat), axis=[feat]),
         DimError,
         """
-        softmax: [Dim{feat=5}] is not a Dim.
+        softmax: this list is not a Dim.
           tensor  [feat=5]
           got     list
         An axis is named by its Dim, never by a letter, a name or a position:
@@ -339,10 +339,11 @@ ERRORS = {
         lambda: rf.Linear(5, 4),
         DimError,
         """
-        Parameter: 5 is not a Dim.
-          got  int
-        An axis is named by its Dim, never by a letter, a name or a position:
-            Dim(5, name="...")
+        Linear: in_dim is an int.
+          in_dim   5
+          out_dim  4
+        in_dim is a Dim:
+            rf.Linear(rf.Dim(5, name="in"), rf.Dim(4, name="out"))
         """,
     ),
     "a range over a size": (

@@ -9,6 +9,7 @@ from asserting import ragged, raises_message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rfnb as rf
 from rfnb import Dim, DimError
 
 a, b, c = Dim(2, name="a"), Dim(3, name="b"), Dim(5, name="c")
@@ -18,7 +19,7 @@ t = ragged([7, 5, 3], batch, "t")
 SAME = {
     "sum of itself": (2 * a, a + a),
     "a number cancels": (a + 2 - 2, a),
-    "a number added again": (a - 5 + 5, a),
+    "a number added again": (c - 5 + 5, c),
     "nothing added": (0 + a + 0, a),
     "nothing multiplied": (1 * a * 1, a),
     "a product cancels": (a + 2 * b - b + (-b), a),
@@ -45,6 +46,7 @@ SAME = {
     "brackets in a product": ((a * (b + c)) * t, a * ((b + c) * t)),
 }
 DIFFERENT = {
+    "a number added again where there was less": (a - 5 + 5, a),
     "sum": (a + b, b + a),
     "product": (a * b, b * a),
     "a frame before or after": (1 + a, a + 1),
@@ -234,3 +236,85 @@ def test_arithmetic_with_a_float():
         """,
     ):
         a + 1.5
+
+
+def test_a_length_below_zero_is_0_and_no_sum_any_more():
+    cut = t - 4
+    assert cut.lengths.tolist() == [3, 1, 0]
+    for dim, lengths in {
+        cut + 4: [7, 5, 4], 4 + cut: [7, 5, 4], cut + t: [10, 6, 3], t + cut: [10, 6, 3], 2 * cut: [6, 2, 0], cut * 2: [6, 2, 0],
+        2 * cut + 3: [9, 5, 3], cut.ceildiv_right(2) + 1: [3, 2, 1], (cut // 2) + 1: [2, 1, 1], t.sub_left(4) + 4: [7, 5, 4],
+        b - t: [0, 0, 0], (b - t) + t: [7, 5, 3], t - (b - t): [7, 5, 3], cut.sub_left(b): [0, 0, 0],
+    }.items():  # fmt: skip
+        assert dim.lengths.tolist() == lengths, dim
+
+
+def test_a_clipped_sum_is_one_dim_as_any_other():
+    assert (t - 4) + 4 is (t - 4) + 4 is not t
+    assert (t - 4) + 4 - 4 is t - 4
+    assert ((t - 4) * 2) // 2 is t - 4 and (2 * (t - 4)).div_left(2) is t - 4
+    assert t - 4 - 2 is t - 6 and t.sub_left(4).sub_left(1) is t.sub_left(5)
+    assert (t - 4).ceildiv_right(2).ceildiv_right(3) is (t - 4).ceildiv_right(6)
+
+
+def test_a_sum_is_not_clipped_as_long_as_there_are_no_lengths():
+    time = Dim(None, name="time")
+    early = time - 3 + 3
+    assert early is time
+    time.dyn_size_ext = ragged([5, 4, 3], batch).dyn_size_ext
+    assert time - 3 + 3 is time
+    time.dyn_size_ext = ragged([5, 1, 3], batch).dyn_size_ext
+    late = time - 3 + 3
+    assert late is not time and late.lengths.tolist() == [5, 3, 3]
+    time.dyn_size_ext = ragged([5, 6, 7], batch).dyn_size_ext
+    assert time - 3 + 3 is time and late.lengths.tolist() == [5, 6, 7]
+
+
+def test_lengths_in_the_padding_of_others_are_not_clipped():
+    words = ragged([2, 1], Dim(2, name="pair"), "words")
+    chars = ragged([[5, 4], [3, 0]], [words.length_dims[0], words], "chars")
+    assert chars - 3 + 3 is chars
+    assert chars - 4 + 4 is not chars
+
+
+def test_without_sequences_a_sum_is_that_of_the_longest():
+    nobody = ragged([], Dim(0, name="nobody"))
+    assert ((nobody + 4) - 3).extent == 1
+    assert ((nobody - 3) + 4).extent == 4
+
+
+@pytest.mark.parametrize("same_dim", [False, True])
+def test_a_plan_of_one_batch_is_none_for_one_in_which_a_sequence_is_too_short(same_dim):
+    pair = Dim(2, name="pair")
+    time = Dim(None, name="time")
+    for lengths in ([5, 4], [5, 1], [6, 3], [1, 1], [0, 2], [7, 7]):
+        if same_dim:
+            time.dyn_size_ext = ragged(lengths, pair).dyn_size_ext
+        else:
+            time = ragged(lengths, pair)
+        x = rf.expand_dim(rf.cast(rf.range_over_dim(time), "int32"), pair)
+        cut, dim = rf.slice(x, axis=time, end=-3)
+        out, (dim,) = rf.pad(cut, axes=[dim], padding=[(2, 1)], value=-1)
+        out, dim = rf.concat((out, dim), (x, time))
+        assert (dim is 2 + time - 2 + time) == (min(lengths) >= 3)
+        expected = [[-1, -1, *range(n)][: max(n - 1, 2)] + [-1, *range(n)] for n in lengths]
+        assert [row[:n].tolist() for row, n in zip(out.copy_transpose([pair, dim]).numpy(), dim.lengths)] == expected
+
+
+def test_error_where_a_clipped_sum_meets_what_it_would_be():
+    x = rf.zeros([batch, t])
+    cut, dim = rf.slice(x, axis=t, end=-4)
+    padded, _ = rf.pad(cut, axes=[dim], padding=[(0, 4)])
+    with raises_message(
+        DimError,
+        """
+        add: the dims of the operands do not match.
+          a  [batch=3, (t-4)+4<=7]
+          b  [batch=3, t<=7]
+        (t-4)+4<=7 is not t<=7: t-4 is below 0 for some sequence, which has 0 frames of it.
+        So its lengths are no sum any more. Cut it, or pad it, to the frames of the other:
+            a = rf.replace_dim_v2(a, in_dim=a.dims[1], out_dim=t)
+        """,
+    ):
+        padded + x
+    assert (rf.replace_dim_v2(padded, in_dim=padded.dims[1], out_dim=t) + x).dims == (batch, t)

@@ -1,6 +1,7 @@
 """A dim made anew (a cell run twice) never meets the one before in one result, whatever op would bring them together."""
 
 import pickle
+import warnings
 
 import pytest
 from asserting import assert_same, raises_message, randn, tensor
@@ -115,7 +116,8 @@ def test_dims_that_ops_make_meet_those_that_they_are_named_after():
 
 def test_dims_of_another_name_or_size_meet():
     assert (x * randn(Dim(2, name="beam"), feat)).batch_ndim == 4
-    assert (x * randn(Dim(3, name="batch"), feat)).batch_ndim == 4
+    with pytest.warns(UserWarning, match="two dims of one name and other sizes"):
+        assert (x * randn(Dim(3, name="batch"), feat)).batch_ndim == 4
 
 
 def test_who_has_both_already_goes_on():
@@ -185,3 +187,48 @@ ERRORS = {
 def test_error(call, text):
     with raises_message(DimError, text):
         call()
+
+
+def _of_size(size):
+    """What a function that makes its dim anew gives."""
+    return randn(feat, dim := Dim(size, name="frames")), dim
+
+
+def test_dims_of_one_place_and_other_sizes_do_not_meet_elementwise():
+    (a, first), (b, second) = _of_size(3), _of_size(4)
+    with raises_message(
+        DimError,
+        """
+        add: two dims of one name and other sizes would be in the result.
+          a  [feat=5, frames#1=3]
+          b  [feat=5, frames#2=4]
+        frames=4 was made after frames=3. A Dim is itself only, whatever its name, so each entry of one meets each of the other.
+        If they are the same axis, make both tensors with one; if the outer product is meant, say so, or give one another name:
+            rf.combine_bc(a, "add", b)
+        """,
+    ):
+        a + b
+    shorter = [rf.slice(x, axis=dim, start=1)[0] for x, dim in ((a, first), (b, second))]
+    for join in (
+        lambda: a < b, lambda: rf.maximum(b, a), lambda: rf.where(a > 0, a, b), lambda: rf.clip_by_value(a, b, None),
+        lambda: shorter[0] * shorter[1],
+    ):  # fmt: skip
+        with pytest.raises(DimError, match="two dims of one name and other sizes"):
+            join()
+
+
+def test_dims_of_one_name_and_other_sizes_of_two_places_meet_with_a_warning():
+    first = Dim(3, name="frames")
+    second = Dim(4, name="frames")
+    with pytest.warns(UserWarning, match="two dims of one name and other sizes"):
+        assert (randn(feat, first) * randn(feat, second)).dims == (feat, first, second)
+
+
+def test_outer_products_that_are_meant_are_said_or_have_two_names():
+    (a, first), (b, second) = _of_size(3), _of_size(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rf.combine_bc(a, "add", b).dims == (feat, first, second)
+        assert rf.matmul(a, b, reduce=feat).dims == (first, second)
+        assert (a + randn(feat, out)).dims == (feat, first, out)
+        assert (a + rf.combine_bc(a, "mul", b)).dims == (feat, first, second)

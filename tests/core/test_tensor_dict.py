@@ -162,6 +162,31 @@ def test_an_array_does_not_make_a_declared_ragged_dim_full():
         data["x"].raw_tensor = torch.zeros(2, 3, 2)
 
 
+@pytest.mark.parametrize(
+    "options, sizes, dtype, classes",
+    [
+        ({"dim": 9}, [None, 9], "float32", None),
+        ({"dim": 9, "shape": (None, 9), "dtype": "float64"}, [None, 9], "float64", None),
+        ({"dim": 7, "sparse": True}, [None], "int32", 7),
+        ({"dim": 7, "sparse": True, "shape": ()}, [], "int32", 7),
+        ({"shape": (None,)}, [None], "float32", None),
+        ({"dim": 3, "shape": (None, 4, 3)}, [None, 4, 3], "float32", None),
+    ],
+)
+def test_the_old_form_of_options_says_sizes(options, sizes, dtype, classes):
+    batch_dim.reset_eager()
+    data = TensorDict()
+    data.update({"x": options}, auto_convert=True)
+    x = data["x"]
+    assert x.dims[0] is batch_dim and [dim.dimension for dim in x.dims[1:]] == sizes and x.dtype == dtype
+    assert (x.sparse_dim and x.sparse_dim.dimension) == classes
+    assert x.feature_dim is (x.dims[-1] if sizes and sizes[-1] else None)
+    if sizes == [None, 9]:
+        raw = np.ones((2, 5, 9), dtype)
+        data.assign_from_raw_tensor_dict_({"x": raw, "x:size1": np.asarray([5, 3], np.int32)})
+        assert float(rf.reduce_sum(x, axis=x.dims)) == 8 * 9
+
+
 ERRORS = {
     "a missing entry": (
         lambda data: data["z"],
@@ -204,13 +229,23 @@ ERRORS = {
         """,
     ),
     "unknown options": (
-        lambda data: data.update({"z": {"shape": (2,)}}, auto_convert=True),
+        lambda data: data.update({"z": {"shape": (2,), "batch_dim_axis": 1}}, auto_convert=True),
         TypeError,
         """
         Tensor "z": unknown options.
-          got  shape
+          got  batch_dim_axis
         Every axis has its Dim, which says all about it.
-            dims=[batch, time, feat]
+            dims=[batch, ...]
+        """,
+    ),
+    "sizes that do not fit": (
+        lambda data: data.update({"z": {"dim": 9, "shape": (None, 8)}}, auto_convert=True),
+        ValueError,
+        """
+        TensorDict: the sizes of "z" do not fit.
+          options  {'dim': 9, 'shape': (None, 8)}
+        In this old form dim is the last size of shape, or with sparse the number of classes. What says all is the dims:
+            {"z": {"dims": [batch_dim, time, feat]}}
         """,
     ),
     "a template": (

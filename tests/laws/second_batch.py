@@ -106,10 +106,10 @@ def look_ahead_checked(index: Any) -> int:
     newest = max(index, key=lambda dim: dim.serial)
     known, parts = newest._plans.asked_for
     dims = tuple(newest if dim is None else dim for dim in known)
-    for keep, pick, template in parts if made else ():
+    for cache, pick, template in parts if made else ():
         own = pick(dims)
         form, found = structure_of(template.key_of(own))
         assert tuple(found) == own
-        templates = keep.__self__.templates
+        templates = cache.templates
         assert template in templates[form] or len(templates[form]) == layout._TEMPLATES[1]
     return made

@@ -240,7 +240,8 @@ def _scatter_inputs(w: World) -> tuple[list[Tensor], Any]:
         ((w.heads, w.feat), (w.heads,), w.heads),
         ((w.feat,), (w.batch, w.time), w.time),
         ((w.batch, w.time), (w.time,), w.time),
-    ][w.rng.integers(6)]
+        ((w.batch, w.time, w.source), (w.batch, w.time), w.time),
+    ][w.rng.integers(7)]
     ids = w.ints(*indices, sparse_dim=w.classes)
     return [w.floats(*source), ids], dim
 

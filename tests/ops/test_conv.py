@@ -336,7 +336,7 @@ ERRORS = {
         lambda: conv(padding="valid", out_spatial_dims=[time]),
         DimError,
         """
-        conv: an out_spatial_dim has another size.
+        conv: out_spatial_dim has another size.
           out_spatial_dim  time<=7 [7, 5, 1, 0]
           needed           time-2<=5 [5, 3, 0, 0]
         An out_spatial_dim fits, or has no size yet and takes it over.

@@ -111,10 +111,9 @@ ERRORS = {
         DimError,
         """
         range_over_dim_strided: out_dim has another size.
-          dim      feat=4
-          stride   2
           out_dim  three=3
-        The range has 2 entries.
+          needed   2
+        An out_dim fits, or has no size yet and takes it over.
             Dim(None, name="three")
         """,
     ),

@@ -193,10 +193,9 @@ ERRORS = {
         gather: there is no index -4 of time<=3.
           source   [batch=3, time<=3]
           axis     time<=3
-          allowed  -3 to 2
-        Indices count from 0, or as -1, -2, ... from the end of the longest sequence:
-            rf.gather(source, indices=0, axis=time)
-            rf.gather(source, indices=rf.last_frame_position_of_dim(time), axis=time)    # the last of each sequence
+          allowed  -1 to 0 in the shortest sequence
+        Indices count from 0, or as -1, -2, ... from the end of each sequence:
+            rf.gather(source, indices=-4, axis=time, clip_to_valid=True)    # the nearest frame there is
         """,
     ),
     "gather along a missing dim": (
@@ -274,7 +273,7 @@ ERRORS = {
           end     2
           size    2
           step    None
-        Either end or size; a step is positive: frames backwards are those of rf.reverse_sequence.
+        Either end or size, which is 0 or more; a step is positive: frames backwards are those of rf.reverse_sequence.
         """,
     ),
     "slice to a dim of source": (

@@ -50,12 +50,12 @@ def test_shift():
     assert_same(got, weights * 2 + shift)
 
 
-def test_shift_times_the_sum_over_an_axis():
+def test_shift_times_the_sum_of_absolute_gradients_over_an_axis():
     x, weights = randn(batch, classes), randn(batch, classes, seed=1)
     got = gradient_of(
         lambda x: rf.scaled_gradient_ext(x, scale=2, shift=0.1, scale_shift_by_sum_over_axis=classes), x, weights
     )
-    assert_same(got, weights * 2 + rf.reduce_sum(weights, axis=classes) * 0.1)
+    assert_same(got, weights * 2 + rf.reduce_sum(rf.abs(weights), axis=classes) * 0.1)
 
 
 def test_the_sum_is_over_real_frames_and_padding_gets_no_shift():

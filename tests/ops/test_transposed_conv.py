@@ -130,7 +130,7 @@ def test_layers_are_torchs(layer, num):
     assert tuple(module.filter.raw_tensor.shape) == (2, 2) + (2,) * num
     raw = source.copy_transpose([batch, feat, *dims]).raw_tensor
     of_torch = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[num - 1]
-    expected = of_torch(raw, module.filter.raw_tensor.transpose(0, 1), module.bias.raw_tensor)
+    expected = of_torch(raw, module.filter.raw_tensor, module.bias.raw_tensor)
     torch.testing.assert_close(out.copy_transpose([batch, feat, *new]).raw_tensor, expected)
 
 

@@ -76,6 +76,22 @@ def test_an_empty_axis_gets_an_entry():
     assert rf.expand_make_non_empty(x, axis=time)[0] is x
 
 
+def test_an_empty_axis_gets_an_entry_where_only_the_padding_of_its_lengths_has_some():
+    outer = ragged([1, 0], batch, "outer")
+    empty = ragged([[1], [2]], [batch, outer], "inner") - 1
+    out, dim = rf.expand_make_non_empty(rf.zeros([batch, outer, empty]), axis=empty)
+    assert dim.size == 1 and out.raw_tensor.shape == (2, 1, 1)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_padding_below_0_cuts_off(mode):
+    five = Dim(5, name="five")
+    out, (dim,) = rf.pad(rf.range_over_dim(five), axes=[five], padding=[(-2, 1)], mode=mode)
+    assert out.numpy().tolist() == [2, 3, 4, {"constant": 0, "reflect": 3, "replicate": 4, "circular": 2}[mode]]
+    out, (dim,) = rf.pad(rf.range_over_dim(five), axes=[five], padding=[(-3, -4)])
+    assert dim.extent == 0 and out.raw_tensor.shape == (0,)
+
+
 def test_reshape_regroups_the_entries():
     a, b, rest = Dim(3, name="a"), Dim(2, name="b"), Dim(None, name="rest")
     y = randn(batch, a, feat)

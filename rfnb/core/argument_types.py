@@ -1,0 +1,153 @@
+"""An argument of a wrong type: looked for by the annotations of a signature, once a call has failed, so a good call pays nothing."""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import numbers
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+
+_NAMES: dict[str, Any] = {"np": np, **vars(typing), **vars(collections.abc), "Tensor": Tensor, "Dim": Dim}
+_WORDS = {
+    "Tensor": "a Tensor", "Dim": "a Dim", "int": "an int", "float": "a number", "bool": "True or False", "str": "a str",
+    "NoneType": "None", "Callable": "a function", "type": "a class",
+}  # fmt: skip
+_MANY = collections.abc.Iterable, collections.abc.Sequence, collections.abc.Collection, list, set, frozenset
+
+
+def know_names(names: Mapping[str, Any]) -> None:
+    """Let annotations of all files mean these names, where a file has a name for type checkers only."""
+    for name, value in names.items():
+        _NAMES.setdefault(name, value)
+
+
+@cache
+def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the parameters of a function; Any for one that has none, or names what is known to type checkers only."""
+    names = {**_NAMES, **getattr(inspect.unwrap(fn), "__globals__", {})}
+    return {name: _meant(text, names) for name, text in getattr(fn, "__annotations__", {}).items() if name != "return"}
+
+
+def _meant(text: Any, names: dict[str, Any]) -> Any:
+    if isinstance(text, typing.ForwardRef):
+        text = text.__forward_arg__
+    try:
+        return eval(text, names) if isinstance(text, str) else text
+    except (NameError, AttributeError, TypeError):
+        return Any
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value may be of a type. What cannot be told from the value alone fits."""
+    kinds = list(alternatives(hint))
+    return any(_fits_one(value, kind) for kind in kinds)
+
+
+def alternatives(hint: Any) -> Iterator[Any]:
+    """The types of which a value has one."""
+    hint = _meant(hint, _NAMES) if isinstance(hint, (str, typing.ForwardRef)) else hint
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        for each in typing.get_args(hint):
+            yield from alternatives(each)
+    else:
+        yield type(None) if hint is None else hint
+
+
+def _fits_one(value: Any, hint: Any) -> bool:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return any(type(value) is type(each) and value == each for each in inner)
+    if origin is typing.Annotated:
+        return fits(value, inner[0])
+    if origin is type or hint is type:
+        return isinstance(value, type)
+    if hint is Callable or origin is Callable:
+        return callable(value)
+    if hint is float or hint is int:
+        number = numbers.Real if hint is float else numbers.Integral
+        scalar = isinstance(value, number) and not isinstance(value, (bool, np.bool_))
+        return scalar or (_is_array(value) and not getattr(value, "shape", (1,)))
+    if hint is bool:
+        return isinstance(value, (bool, np.bool_)) or (_is_array(value) and not getattr(value, "shape", (1,)))
+    if hint is Tensor:
+        return isinstance(value, Tensor)
+    cls = origin or hint
+    if not isinstance(cls, type) or cls in (Any, object) or getattr(cls, "_is_protocol", False):
+        return True
+    if cls in _MANY and not isinstance(value, (list, tuple, set, frozenset, Mapping)):
+        if _is_array(value) and not isinstance(value, Tensor):
+            return all(each in (Any, int, float, bool) for kind in inner for each in alternatives(kind))
+        return not isinstance(value, (str, bytes, Dim, Tensor, type, *_SINGLE)) and hasattr(value, "__iter__")
+    if not isinstance(value, cls if cls not in (list, set, frozenset) else collections.abc.Collection):
+        return False
+    return not inner or not isinstance(value, (list, tuple)) or _items_fit(value, cls, inner)
+
+
+_SINGLE = int, float, complex, types.FunctionType, type(None)
+
+
+def _items_fit(values: Sequence[Any], cls: type, inner: tuple[Any, ...]) -> bool:
+    if cls is not tuple:
+        return all(fits(value, inner[0]) for value in values)
+    if inner[-1] is Ellipsis:
+        return all(fits(value, inner[0]) for value in values)
+    return len(values) == len(inner) and all(map(fits, values, inner))
+
+
+def _is_array(value: Any) -> bool:
+    return not isinstance(value, type) and hasattr(value, "__array__")
+
+
+def in_words(hint: Any) -> str:
+    """The types in words: `an int, or a list of Dims`."""
+    words = list(dict.fromkeys(_word(kind) for kind in alternatives(hint)))
+    words.sort(key=lambda word: word == "None")
+    return ", ".join(words[:-1]) + f" or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _word(hint: Any) -> str:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return " or ".join(map(repr, inner))
+    cls = origin or hint
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return f"a tuple ({', '.join(_word(each) for each in inner)})"
+    if cls in _MANY or cls is tuple:
+        of = " or ".join(dict.fromkeys(_plural(kind) for kind in alternatives(inner[0]))) if inner else "values"
+        return f"a list of {of}"
+    if isinstance(cls, type) and issubclass(cls, collections.abc.Mapping):
+        return "a dict"
+    name = getattr(cls, "__name__", str(cls))
+    return _WORDS.get(name) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _plural(hint: Any) -> str:
+    if hint is Any or typing.get_origin(hint) is not None:
+        return "values" if hint is Any else _word(hint)
+    return {"float": "numbers", "bool": "bools", "NoneType": "None"}.get(hint.__name__, f"{hint.__name__}s")
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a value in words: `a str`, `a torch.Tensor (2, 3)`, `a function`. Never values of an array."""
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+        return "a function"
+    cls = type(value)
+    name = (
+        cls.__name__ if cls.__module__.split(".")[0] in ("builtins", "rfnb") else f"{cls.__module__}.{cls.__qualname__}"
+    )
+    shape = getattr(value, "shape", None)
+    size = f" {tuple(shape)}" if isinstance(shape, tuple) and not isinstance(value, Tensor) else ""
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}{size}"

@@ -1,0 +1,167 @@
+"""Blocks that undo what they have done, wherever an interrupt comes.
+
+    @block                                  # as contextlib.contextmanager
+    def recorded(): ...
+
+    class Listening(Undone): ...            # for what is changed outside of Python's own blocks: `begin` and `undo`
+    with Setting(variable, partial(set_default_device, "cuda")): ...
+
+Ctrl+C is an exception between any two instructions: also in the `__exit__` that would have put something back, just before it, and behind
+the `__enter__` that has just changed something. So what a block undoes is known before it does anything, may be undone twice, and is
+undone once more from outside when the with-statement lets go of what it would have called (`Exit`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
+_nothing: Any = object()
+
+
+class Exit:
+    """The `__exit__` of a class whose objects are told when their with-block is over, even if an interrupt comes before `__exit__`
+    has begun: what the with-statement is going to call goes away with the block.
+
+    Args:
+        leave: The method.
+        over: Called with the object and the block, which is `block_of` the object as it was entered.
+    """
+
+    def __init__(self, leave: Callable[..., Any], over: Callable[[Any, Any], None]):
+        self._leave, self._over = leave, over
+
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., Any]:
+        if instance is None:
+            return self._leave
+        leave = partial(self._leave, instance)
+        instance.__dict__["_block"] = weakref.ref(leave, partial(self._over, instance))
+        return leave
+
+
+def block_of(instance: Any) -> Any:
+    """The with-block that is being entered, for `over`; None if nobody can tell when it is over."""
+    return instance.__dict__.pop("_block", None)
+
+
+class Undone:
+    """A with-block that is undone in any case. Abstract.
+
+    Attributes:
+        done: Whether it is over.
+    """
+
+    done = False
+    _entered: Any = None
+
+    def begin(self) -> Any:
+        """Do it; gives what the with-statement gets. What `undo` needs is noted before anything is done."""
+        raise NotImplementedError
+
+    def undo(self) -> None:
+        """Undo it, or the part of it that was done; a second time this does nothing else."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        if not self.done:
+            self.undo()
+            self.done = True
+
+    def __enter__(self) -> Any:
+        self._entered = block_of(self)
+        self.done = False
+        try:
+            return self.begin()
+        except BaseException:
+            self._end()
+            raise
+
+    def _leave(self, *error: Any) -> None:
+        try:
+            self._end()
+        finally:
+            self._end()
+
+    def _over(self, its: Any) -> None:
+        if self._entered is its:
+            self._end()
+
+    __exit__: Any = Exit(_leave, _over)
+
+
+class Setting(Undone, contextlib.ContextDecorator):
+    """A with-block in which a context variable has another value; also a decorator, for each call of a function.
+
+    Args:
+        change: Sets it.
+        value: What the with-statement gets.
+    """
+
+    def __init__(self, variable: ContextVar[Any], change: Callable[[], Any], value: Any = None):
+        self._variable, self._change, self._value, self._was = variable, change, value, _nothing
+
+    def _recreate_cm(self) -> Setting:
+        return Setting(self._variable, self._change, self._value)
+
+    def begin(self) -> Any:
+        self._was = self._variable.get()
+        self._change()
+        return self._value
+
+    def undo(self) -> None:
+        if self._was is not _nothing:
+            self._variable.set(self._was)
+
+
+class Among(Undone):
+    """A with-block in which an item is the last one of a context variable that holds a tuple. Others may be ended in another order."""
+
+    def __init__(self, variable: ContextVar[Any], item: Any):
+        self._variable, self._item = variable, item
+
+    def begin(self) -> None:
+        self._variable.set((*self._variable.get(), self._item))
+
+    def undo(self) -> None:
+        self._variable.set(tuple(other for other in self._variable.get() if other is not self._item))
+
+
+class _Block(contextlib._GeneratorContextManager[T]):
+    _entered: Any = None
+
+    def __enter__(self) -> T:
+        self._entered = block_of(self)
+        return super().__enter__()
+
+    def _over(self, its: Any) -> None:
+        if self._entered is its:
+            self.gen.close()
+
+    __exit__: Any = Exit(contextlib._GeneratorContextManager.__exit__, _over)
+
+
+def block(function: Callable[P, Iterator[T]]) -> Callable[P, contextlib.AbstractContextManager[T]]:
+    """`contextlib.contextmanager`, whose function also goes on to its end where an interrupt comes outside of it."""
+
+    @functools.wraps(function)
+    def made(*args: P.args, **kwargs: P.kwargs) -> contextlib.AbstractContextManager[T]:
+        return _Block(function, args, kwargs)  # type: ignore[arg-type]
+
+    return made
+
+
+@block
+def all_of(managers: Sequence[contextlib.AbstractContextManager[Any]]) -> Iterator[None]:
+    """Enter several, each in the one before."""
+    if not managers:
+        yield
+        return
+    with managers[0], all_of(managers[1:]):
+        yield

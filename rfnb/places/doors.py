@@ -1,0 +1,66 @@
+"""The public functions and classes as doors: what fails raw behind one is an error that names the argument (`core/door.py`)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+from rfnb.core.argument_types import know_names
+from rfnb.core.door import open_door, watch_body
+from rfnb.core.op import op_of
+
+# What is of these is called by ops, in every step or while torch compiles: it gets no call more, and no code that torch cannot see.
+_OFTEN = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.backends."
+_OFTEN_MADE = {"Tensor", "Dim", "TensorDict", "State", "LstmState", "CausalSelfAttentionState", "Parameter"}
+_PLACES = {"": "rf", "tensor": "rf.tensor", "viz": "rf.viz", "plot": "rf.plot", "audio": "rf.audio", "init": "rf.init"}
+
+
+def make_doors(package: Mapping[str, Any]) -> None:
+    """Make doors of all public functions and the methods of public classes. Modules have their own (`nn/module/module.py`)."""
+    module = package["Module"]
+    know_names({name: value for name, value in package.items() if isinstance(value, type)})
+    done: set[Callable[..., Any]] = set()
+    for place, code in _PLACES.items():
+        names = vars(package[place]) if place else package
+        items: Any = list(names.items())
+        for name, value in items:
+            if name.startswith("_") or not str(getattr(value, "__module__", "")).startswith("rfnb."):
+                continue
+            if isinstance(value, FunctionType) and value not in done:
+                done.add(value)
+                often = value.__module__.startswith(_OFTEN[:-1]) or op_of(value) is not None
+                own = str(value.__qualname__)
+                called = own if names.get(own) is value else name
+                _make(value, called, f"{code}.{called}", often)
+            elif isinstance(value, type) and not issubclass(value, BaseException):
+                often = value.__module__.startswith(_OFTEN)
+                for what, called, method, bound in _methods(value, f"{code}.{name}", module):
+                    if method not in done:
+                        done.add(method)
+                        of_class = often and (method.__name__ != "__init__" or name in _OFTEN_MADE)
+                        _make(method, what, called, of_class, bound)
+
+
+def _make(fn: FunctionType, what: str, code: str, often: bool, bound: bool = False) -> None:
+    if fn.__code__.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return
+    often = often and not hasattr(fn, "__wrapped__")  # a with-block is no part of a step
+    (watch_body if often else open_door)(fn, what, code, bound)
+
+
+def _methods(cls: type, code: str, module: type) -> Iterator[tuple[str, str, FunctionType, bool]]:
+    """Yields what messages call a method, how its call is written, the method, and whether it is bound."""
+    instance = cls.__name__[0].lower() + cls.__name__[1:]
+    for name, value in vars(cls).items():
+        bound = not isinstance(value, staticmethod)
+        method = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        if not isinstance(method, FunctionType) or not method.__module__.startswith("rfnb."):
+            continue
+        if issubclass(cls, module) and name in ("__init__", "default_initial_state"):
+            continue
+        if name == "__init__":
+            yield cls.__name__, code, method, True
+        elif not name.startswith("_"):
+            yield f"{cls.__name__}.{name}", f"{instance if method is value else code}.{name}", method, bound
