@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_implemented_error
 from rfnb.core.tensor import Tensor
@@ -97,9 +100,11 @@ class BatchNorm(Module):
         return wide_moments(source, axes, use_mask=self.use_mask)
 
 
-def batch_norm_distributed_default() -> bool:
+def batch_norm_distributed_default(*extra: Never, **unknown: Never) -> bool:
     """Whether BatchNorm takes its statistics over all processes of a distributed training: False.
 
     rfnb has no global configuration that could say otherwise, and reduces within one process only.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return False

@@ -18,7 +18,7 @@ from rfnb.ops.random import drop
 def dropout(
     source: Tensor,
     drop_prob: float | Tensor,
-    *,
+    *extra: Never,
     axis: Dim | Sequence[Dim] | bool | None = None,
     on_forward: bool = False,
     **unknown: Never,
@@ -39,7 +39,7 @@ def dropout(
 
     Source: Srivastava et al. 2014, section 4.
     """
-    if unknown:
+    if extra or unknown:
         raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("dropout", source)
@@ -64,10 +64,12 @@ def dropout(
     return drop(source, drop_prob, axis=axis)
 
 
-def dropout_broadcast_default() -> bool:
+def dropout_broadcast_default(*extra: Never, **unknown: Never) -> bool:
     """Whether modules drop a feature in all frames and sequences alike: True.
 
     rfnb has no global configuration that could say otherwise. A module with an own choice has an option, as
     `att_dropout_broadcast` of attention; `dropout` itself shares nothing unless its `axis` says so.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return True

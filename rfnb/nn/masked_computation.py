@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
@@ -27,7 +28,9 @@ from rfnb.rec.nested import where_nested
 from rfnb.rec.state import State
 
 
-def masked_computation(fn: Callable[[Any], tuple[Tensor, Any]], *, mask: Tensor, state: State) -> tuple[Tensor, State]:
+def masked_computation(
+    fn: Callable[[Any], tuple[Tensor, Any]], *extra: Never, mask: Tensor, state: State, **unknown: Never
+) -> tuple[Tensor, State]:
     """One step of a computation that goes on only where mask is True; elsewhere its output and its state stay as they were.
 
     It is computed for all sequences; `MaskedComputation` packs the frames where they are known before.
@@ -44,6 +47,8 @@ def masked_computation(fn: Callable[[Any], tuple[Tensor, Any]], *, mask: Tensor,
     Raises:
         ValueError: If mask is not bool.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     _check_bool("masked_computation", mask)
     out, unit = fn(state.unit)
     out, unit = _where(mask, (out, unit), (state.output, state.unit))

@@ -25,12 +25,13 @@ class MovingFilter(Module):
         padding, strides, groups: Of the op.
 
     Parameters:
-        filter: {out, in / groups, *filter_size}, Glorot uniform. Where the input side is out_dim, it is the twin
-            `out_dim.copy(match_priority=1)`.
+        filter: {out, in / groups, *filter_size}, or {in, out, *filter_size} where `in_first`, Glorot uniform. Where the input
+            side is out_dim, it is the twin `out_dim.copy(match_priority=1)`.
         bias: {out}, zero.
     """
 
     num_spatial: int
+    in_first = False
 
     def __init__(
         self,
@@ -46,7 +47,8 @@ class MovingFilter(Module):
         self.in_dim, self.out_dim = in_dim, out_dim
         self.filter_size = filter_dims(filter_size, self.num_spatial, type(self).__name__)
         self.padding, self.strides = padding, strides
-        self.filter = Parameter((out_dim, filter_in_dim(in_dim, out_dim, groups), *self.filter_size))
+        sides = (out_dim, filter_in_dim(in_dim, out_dim, groups))
+        self.filter = Parameter((*(sides[::-1] if self.in_first else sides), *self.filter_size))
         self.filter.initial = GlorotOfFilter()
         self.bias = Parameter((out_dim,)) if with_bias else None
 
@@ -110,7 +112,8 @@ def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, wh
 
 
 class GlorotOfFilter(Glorot):
-    """Glorot for {out, in, *size}: what one output feature sees is in * size, what one input feature reaches is out * size."""
+    """Glorot for {out, in, *size} or {in, out, *size}: what one output feature sees is in * size, what one input feature reaches
+    is out * size; Glorot takes their mean."""
 
     def __call__(self, dims: Sequence[Dim], dtype: str | None = None, **options: Any) -> Tensor:
         return super().__call__((*dims[2:], dims[1], dims[0]), dtype, **options)

@@ -6,8 +6,9 @@ What is averaged over all frames of a batch is in `batch_norm.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.finite import finite_with
@@ -19,9 +20,10 @@ from rfnb.core.tensor_text import dims_text, missing_dim
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import ones
+from rfnb.ops.default import is_float_dtype
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.half import narrowed, widened
-from rfnb.ops.math import maximum, rsqrt, squared_difference
+from rfnb.ops.math import abs, maximum, rsqrt, square, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.reduce import reduce_mean, reduce_sum, refuse_distributed
@@ -30,7 +32,13 @@ _plans = PlanCache()
 
 
 def moments(
-    x: Tensor, axis: Dim | Sequence[Dim], *, use_mask: bool = True, correction: int = 0, distributed: bool = False
+    x: Tensor,
+    axis: Dim | Sequence[Dim],
+    *extra: Never,
+    use_mask: bool = True,
+    correction: int = 0,
+    distributed: bool = False,
+    **unknown: Never,
 ) -> tuple[Tensor, Tensor]:
     """The mean and variance over the real frames of `axis`.
 
@@ -41,12 +49,14 @@ def moments(
         distributed: Not True.
 
     Returns:
-        mean {...}, variance {...}. A sequence without frames gives 0 for both.
+        mean {...}, variance {...}; of complex numbers that of the distances from the mean. A sequence without frames gives 0 for both.
 
     Raises:
         DimError: If an axis is not a dim of x.
         NotImplementedError: For the frames of all processes of a distributed training.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("moments", x)
     if distributed:
         refuse_distributed("moments", x)
@@ -64,7 +74,8 @@ def wide_moments(
         x = x.copy_masked(0, dims=axes)  # else NaN in the padding comes back as the gradient of the mean
     mean = reduce_mean(x, axis=axes, use_mask=use_mask)
     # The gradient through the mean is zero (the differences sum to 0), so it is not computed.
-    variance = reduce_mean(squared_difference(x, stop_gradient(mean)), axis=axes, use_mask=use_mask)
+    squares = squared_difference(x, stop_gradient(mean)) if is_float_dtype(x.dtype) else square(abs(x - mean))
+    variance = reduce_mean(squares, axis=axes, use_mask=use_mask)
     if correction:
         over = [dim for own in axes for dim in own.length_dims if dim not in axes]
         count = ones((*dict.fromkeys(over), *axes), dtype=variance.dtype, device=variance.device)
@@ -73,8 +84,10 @@ def wide_moments(
     return mean, variance
 
 
-def normalize(a: Tensor, *, axis: Dim | Sequence[Dim], epsilon: float = 1e-6) -> Tensor:
+def normalize(a: Tensor, *extra: Never, axis: Dim | Sequence[Dim], epsilon: float = 1e-6, **unknown: Never) -> Tensor:
     """(a - mean) / sqrt(variance + epsilon), over the real frames of `axis`. See `moments`."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("normalize", a)
     return narrowed(_normalized(widened(a), dims_of("normalize", axis), epsilon), a)
 

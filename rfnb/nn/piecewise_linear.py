@@ -13,7 +13,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.run import run_ctx
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full
-from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import get_default_float_dtype, has_fractions
 from rfnb.ops.math import clip_by_value
 
 
@@ -41,7 +41,7 @@ class PiecewiseLinear(Module):
         """{...} -> {...}: the values at x; integers give the default float dtype. Has a gradient."""
         if not isinstance(x, Tensor):
             return self._at(x)
-        x = x if is_float_dtype(x.dtype) else cast(x, get_default_float_dtype())
+        x = x if has_fractions(x.dtype) else cast(x, get_default_float_dtype())
         points = list(self.points.items())
         # The first value, with the dims and dtype of x; clipped, since 0 * infinity is NaN.
         out = clip_by_value(x, points[0][0], points[0][0]) * 0 + points[0][1]

@@ -56,7 +56,7 @@ class RunningMean(Module):
         self._dims = dims_of("RunningMean", in_dim)
         self.mean = Parameter(self._dims, dtype, auxiliary=True)
         if is_prob_distribution:
-            self.mean.initial = 1.0 / math.prod(full_shape(self._dims))
+            self.mean.initial = 1.0 / max(math.prod(full_shape(self._dims)), 1)
 
     def __call__(self, x: Tensor) -> Tensor:
         """{..., in} -> {in}: the mean, of which x is already a part if it is updated; without gradient.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor, new_tensor
@@ -18,7 +20,7 @@ from rfnb.ops.random_mask import random_mask
 
 def specaugment(
     x: Tensor,
-    *,
+    *extra: Never,
     spatial_dim: Dim,
     feature_dim: Dim | None = None,
     global_train_step_dependent: bool = True,
@@ -28,6 +30,7 @@ def specaugment(
     num_spatial_mask_factor: int = 100,
     num_masks_per_seq: int | None = None,
     steps: Sequence[int] = (0, 1000, 2000),
+    **unknown: Never,
 ) -> Tensor:
     """In training: random runs of frames, then random runs of features are 0, for each sequence on its own. Else: x itself.
 
@@ -56,6 +59,8 @@ def specaugment(
     Source: Park et al. 2019, "SpecAugment", section 2, time and frequency masks without time warping, there of one number for all
     lengths; with more masks for longer sequences as Park et al. 2020, "SpecAugment on Large Scale Datasets".
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("specaugment", x)
     feature_dim = x.feature_dim if feature_dim is None else feature_dim
     if feature_dim is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -23,6 +24,9 @@ class _TransposedConv(MovingFilter):
         filter, bias: See `MovingFilter`.
     """
 
+    in_first = True
+    _rfnb_layout_1 = MappingProxyType({"filter": "[out, in, *filter_size]"})
+
     def __init__(
         self,
         in_dim: Dim,
@@ -38,6 +42,14 @@ class _TransposedConv(MovingFilter):
         super().__init__(in_dim, out_dim, filter_size, padding=padding, strides=strides, with_bias=with_bias)
         self.remove_padding, self.output_padding = remove_padding, output_padding
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        filter = vars(self)["filter"]
+        if filter.dims[0] is self.out_dim:  # of a pickle made when that was the layout
+            backend, dims = filter.backend, (filter.dims[1], self.out_dim, *filter.dims[2:])
+            raw = backend.copy_raw(backend.detach_raw(filter.copy_compatible_to_dims_raw(dims)))
+            filter.dims, filter._raw = dims, backend.parameter_raw(raw, filter.trainable)
+
     def move(self, source: Tensor, **options: Any) -> Moved:
         cut, more = self.remove_padding, self.output_padding
         return transposed_conv(source, remove_padding=cut, output_padding=more, **options)
@@ -47,7 +59,7 @@ class TransposedConv1d(_TransposedConv, AlongOneDim):
     """Makes one spatial dim longer; options as in `transposed_conv`.
 
     Parameters:
-        filter: {out, in, filter_size}, Glorot uniform. bias: {out}, zero.
+        filter: {in, out, filter_size}, Glorot uniform. bias: {out}, zero.
     """
 
 
@@ -55,7 +67,7 @@ class TransposedConv2d(_TransposedConv, AlongSeveralDims):
     """Makes two spatial dims longer; options as in `transposed_conv`.
 
     Parameters:
-        filter: {out, in, *filter_size}, Glorot uniform. bias: {out}, zero.
+        filter: {in, out, *filter_size}, Glorot uniform. bias: {out}, zero.
     """
 
     num_spatial = 2
@@ -65,7 +77,7 @@ class TransposedConv3d(_TransposedConv, AlongSeveralDims):
     """Makes three spatial dims longer; options as in `transposed_conv`.
 
     Parameters:
-        filter: {out, in, *filter_size}, Glorot uniform. bias: {out}, zero.
+        filter: {in, out, *filter_size}, Glorot uniform. bias: {out}, zero.
     """
 
     num_spatial = 3

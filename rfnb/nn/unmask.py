@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -23,12 +25,13 @@ from rfnb.rec.state import State
 @op
 def unmask(
     source: Tensor,
-    *,
+    *extra: Never,
     mask: Tensor,
     axis: Dim,
     in_spatial_dim: Dim,
     initial: Tensor | float = 0.0,
     state: State | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, State]:
     """The frames of `source` at the places where `mask` is True, and each of them again until the next one.
 
@@ -51,6 +54,8 @@ def unmask(
         DimError: If source has no in_spatial_dim or mask no axis.
         ValueError: If mask is not bool, or a single step has no state.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("unmask", source, mask)
     single = axis is single_step_dim
     _check(source, mask, axis, in_spatial_dim, state)
@@ -68,8 +73,12 @@ def unmask(
     return out, State(index=index if single else _last(index, axis, before, mask))
 
 
-def unmask_initial_state(*, batch_dims: Sequence[Dim], device: str | None = None) -> State:
+def unmask_initial_state(
+    *extra: Never, batch_dims: Sequence[Dim], device: str | None = None, **unknown: Never
+) -> State:
     """The state of `unmask` before the first frame: index {*batch_dims}, -1."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return State(index=full(dims=list(batch_dims), fill_value=-1, dtype="int32", device=device))
 
 

@@ -293,7 +293,7 @@ for _ndim in (1, 2, 3):
     def _transposed_conv(ndim: int = _ndim) -> Pair:
         module = getattr(rf, f"TransposedConv{ndim}d")(feat, out, (3, 2, 2)[:ndim], padding="valid", strides=2)
         make = lambda: getattr(torch.nn, f"ConvTranspose{ndim}d")(4, 3, (3, 2, 2)[:ndim], stride=2)  # noqa: E731
-        return _moving(module, make, lambda p: {"weight": p["filter"].transpose(0, 1), "bias": p["bias"]}, ndim)
+        return _moving(module, make, lambda p: {"weight": p["filter"], "bias": p["bias"]}, ndim)
 
 
 def _moving(module: rf.Module, make: Any, names: Any, ndim: int) -> Pair:

@@ -8,6 +8,9 @@ A query with further dims (target positions) gives what its single steps give.
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
@@ -146,7 +149,7 @@ class ConcatAttention(GlobalAttentionContextBase):
 
 
 @op
-def last_frame(source: Tensor, *, axis: Dim) -> Tensor:
+def last_frame(source: Tensor, *extra: Never, axis: Dim, **unknown: Never) -> Tensor:
     """The last real frame of each sequence, as of the weights of an attention.
 
     {..., axis} -> {...}; of a sequence without frames 0.
@@ -154,6 +157,8 @@ def last_frame(source: Tensor, *, axis: Dim) -> Tensor:
     Raises:
         DimError: If axis is not a dim of source.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("last_frame", source)
     source.axis_of(axis, "last_frame")
     source, of = source.copy_masked(0, dims=[axis]), axis

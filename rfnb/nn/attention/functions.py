@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.finite import finite_with
 from rfnb.core.op import op
@@ -12,10 +15,11 @@ from rfnb.nn.attention.causal_mask import causal_mask, unseen
 from rfnb.nn.attention.fused import fused_attention
 from rfnb.nn.dropout import dropout
 from rfnb.nn.run import run_ctx
+from rfnb.ops.default import has_fractions
 from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
-from rfnb.ops.operands import need_tensors
+from rfnb.ops.operands import check_dtypes, need_tensors
 from rfnb.ops.softmax import softmax
 from rfnb.ops.where import where
 from rfnb.trace.probe import listening
@@ -26,13 +30,14 @@ def dot_attention(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    *,
+    *extra: Never,
     key_dim: Dim,
     axis: Dim,
     att_dropout: float = 0.0,
     att_dropout_broadcast: bool | None = None,
     causal_query_spatial_dim: Dim | None = None,
     scale: float | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The weighted mean of `values` over `axis`, weights from scaled dot products.
 
@@ -66,12 +71,18 @@ def dot_attention(
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("dot_attention", query, keys, values)
     causal_dim = causal_query_spatial_dim
-    scale = key_dim.extent**-0.5 if scale is None else scale
+    scale = max(key_dim.extent, 1) ** -0.5 if scale is None else scale
     drops = att_dropout and run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)
     if not drops and not are_edited():
-        found = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
+        try:
+            found = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
+        except (RuntimeError, TypeError):
+            check_dtypes("dot_attention", query=query, keys=keys, values=values)
+            raise
         if found is not None:
             out, weights = found
             note_fused(query, key_dim, axis)
@@ -104,12 +115,13 @@ def additive_attention(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    *,
+    *extra: Never,
     energy_weight: Tensor,
     key_dim: Dim,
     axis: Dim,
     att_dropout: float = 0.0,
     att_dropout_broadcast: bool | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The weighted mean of `values` over `axis`, weights from energies v · tanh(query + key).
 
@@ -131,6 +143,8 @@ def additive_attention(
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("additive_attention", query, keys, values, energy_weight)
     _check("additive_attention", query, keys, values, axis, key_dim)
     keys, values, kv_axis = _apart(query, keys, values, axis)
@@ -140,7 +154,7 @@ def additive_attention(
 
 @op
 def dot_attention_weights(
-    query: Tensor, keys: Tensor, *, key_dim: Dim, axis: Dim, scale: float | None = None
+    query: Tensor, keys: Tensor, *extra: Never, key_dim: Dim, axis: Dim, scale: float | None = None, **unknown: Never
 ) -> Tensor:
     """The weights of `dot_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
 
@@ -154,16 +168,18 @@ def dot_attention_weights(
 
     Source: Vaswani et al. 2017, section 3.2.1, equation (1).
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("dot_attention_weights", query, keys)
     _check("dot_attention_weights", query, keys, keys, axis, key_dim)
-    scale = key_dim.extent**-0.5 if scale is None else scale
+    scale = max(key_dim.extent, 1) ** -0.5 if scale is None else scale
     keys, _, kv_axis = _apart(query, keys, keys, axis)
     return narrowed(softmax(_energy(query, keys, key_dim, scale), axis=kv_axis), query)
 
 
 @op
 def additive_attention_weights(
-    query: Tensor, keys: Tensor, *, energy_weight: Tensor, key_dim: Dim, axis: Dim
+    query: Tensor, keys: Tensor, *extra: Never, energy_weight: Tensor, key_dim: Dim, axis: Dim, **unknown: Never
 ) -> Tensor:
     """The weights of `additive_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
 
@@ -177,6 +193,8 @@ def additive_attention_weights(
 
     Source: Bahdanau et al. 2015, appendix A.1.2.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("additive_attention_weights", query, keys, energy_weight)
     _check("additive_attention_weights", query, keys, keys, axis, key_dim)
     keys, _, kv_axis = _apart(query, keys, keys, axis)
@@ -192,6 +210,8 @@ def _energy(query: Tensor, keys: Tensor, key_dim: Dim, scale: float = 1.0) -> Te
     """query · keys * scale, the factor first. For float16 in float32, as in fused kernels: energies may be beyond its range."""
     if query.dtype == "float16":
         query, keys = widened(query), widened(keys)
+    elif not has_fractions(query.dtype):
+        check_dtypes("attention", query=query, keys=keys)
     return matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
 
 

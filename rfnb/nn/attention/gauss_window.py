@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
@@ -24,12 +26,13 @@ from rfnb.trace.probe import listening
 def gauss_window_attention(
     position: Tensor,
     base: Tensor,
-    *,
+    *extra: Never,
     axis: Dim,
     window_size: int,
     std: float = 1.0,
     inner_size: int | Dim | None = None,
     inner_size_step: float = 0.5,
+    **unknown: Never,
 ) -> Tensor:
     """The sum of the frames of `base` in a window around `position`, weighted by the density of a Gaussian there.
 
@@ -60,6 +63,8 @@ def gauss_window_attention(
     Source: Tjandra et al. 2017, "Local Monotonic Attention Mechanism for End-to-End Speech and Language Processing",
     section 3, for the idea.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("gauss_window_attention", position, base)
     _check(position, base, axis, window_size, std, inner_size)
     position = position.copy_masked(0)

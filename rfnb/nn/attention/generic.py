@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -13,7 +16,9 @@ from rfnb.ops.operands import need_tensors
 
 
 @op
-def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze: bool = True) -> Tensor:
+def generic_attention(
+    weights: Tensor, base: Tensor, *extra: Never, axis: Dim, auto_squeeze: bool = True, **unknown: Never
+) -> Tensor:
     """The sum of the frames of `base`, each times its weight.
 
     Args:
@@ -33,6 +38,8 @@ def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze:
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", equation (5).
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("generic_attention", weights, base)
     for label, tensor in (("weights", weights), ("base", base)):
         if axis not in tensor.dims:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.backends import registry
 from rfnb.backends.kept import kept
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -26,13 +27,14 @@ Rates = Callable[[int, float], np.ndarray]
 
 
 def sinusoidal_positional_encoding(
-    *,
+    *extra: Never,
     spatial_dim: Dim,
     feat_dim: Dim,
     offset: int | Tensor | None = None,
     base: float = 1e4,
     dtype: str | None = None,
     device: str | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """`sinusoidal_encoding` of the positions 0, 1, ... along `spatial_dim`.
 
@@ -49,6 +51,8 @@ def sinusoidal_positional_encoding(
 
     Source: Vaswani et al. 2017, section 3.5, in the order and with the wavelengths of `sinusoidal_encoding`.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     single = spatial_dim is single_step_dim
     if offset is None and single:
         raise value_error(
@@ -68,7 +72,9 @@ def sinusoidal_positional_encoding(
     return _with_feature(new_tensor(table, (spatial_dim, feat_dim)), feat_dim)
 
 
-def sinusoidal_encoding(indices: Tensor, *, feat_dim: Dim, base: float = 1e4, dtype: str | None = None) -> Tensor:
+def sinusoidal_encoding(
+    indices: Tensor, *extra: Never, feat_dim: Dim, base: float = 1e4, dtype: str | None = None, **unknown: Never
+) -> Tensor:
     """Sines, then cosines of `indices`, each half with wavelengths from 2π to 2π * base in equal factors.
 
         out[m] = sin(index * base ** (-m / (h - 1))),  out[h + m] = cos(the same),  m = 0 .. h - 1,  h = feat // 2
@@ -82,6 +88,8 @@ def sinusoidal_encoding(indices: Tensor, *, feat_dim: Dim, base: float = 1e4, dt
 
     Source: Vaswani et al. 2017, section 3.5, where sines and cosines alternate and the exponent is m / h.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("sinusoidal_encoding", indices)
     return _encoding(indices, _absolute_rates(feat_dim.extent, base), feat_dim, dtype or get_default_float_dtype())
 
@@ -100,13 +108,14 @@ def _encoding(indices: Tensor, rates: np.ndarray, feat_dim: Dim, dtype: str) -> 
 
 
 def relative_positional_encoding(
-    *,
+    *extra: Never,
     query_spatial_dim: Dim,
     key_value_spatial_dim: Dim,
     feat_dim: Dim,
     query_offset: int | Tensor = 0,
     dtype: str | None = None,
     device: str | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """Sines, then cosines of all distances from a query to a key, in rising order; keys in the past have negative ones.
 
@@ -125,6 +134,8 @@ def relative_positional_encoding(
 
     Source: Dai et al. 2019, "Transformer-XL", section 3.3, with the sinusoids of Vaswani et al. 2017, section 3.5, sines first.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     distance, first = distances(query_spatial_dim, key_value_spatial_dim)
     dtype = dtype or get_default_float_dtype()
     if isinstance(query_offset, Tensor):

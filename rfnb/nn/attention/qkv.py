@@ -136,7 +136,7 @@ class QKVSelfAttention(SelfAttentionBase):
         key_shift = self._of_head(key_shift, axis, keys)
         # Shifts are shared by all sequences, so that what is in the padding of one would be in their gradient.
         q, key_dim = q.copy_masked(0), self.key_dim_per_head
-        scale = key_dim.extent**-0.5
+        scale = max(key_dim.extent, 1) ** -0.5
         energy = combine_bc(_energy(q, k, key_dim, scale), "add", _energy(q, key_shift, key_dim, scale))
         return self._joined(_attend(energy, v, keys, self.att_dropout, self.att_dropout_broadcast, causal_dim))
 

@@ -68,7 +68,7 @@ class _RelPosAttention(SelfAttentionBase):
         axis: Of the queries; None for a single one.
         first: Position of the first query.
         """
-        scale = self.key_dim_per_head.extent**-0.5
+        scale = max(self.key_dim_per_head.extent, 1) ** -0.5
         content, position = (q if bias is None else q + bias for bias in (self.pos_bias_u, self.pos_bias_v))
         vectors, distance = self._vectors(axis, kv_axis, first, q)
         energy = _energy(position, vectors, self.key_dim_per_head, scale)
@@ -80,7 +80,10 @@ class _RelPosAttention(SelfAttentionBase):
 
     def _vectors(self, axis: Dim | None, kv_axis: Dim, first: Any, like: Tensor) -> tuple[Tensor, Dim]:
         """{distance, key}, or one per head, {distance, heads, key}; with the dims of `first`, if it has some."""
-        dims = {"query_spatial_dim": single_step_dim if axis is None else axis, "key_value_spatial_dim": kv_axis}
+        dims: dict[str, Any] = {
+            "query_spatial_dim": single_step_dim if axis is None else axis,
+            "key_value_spatial_dim": kv_axis,
+        }
         if self.learned_pos_emb is not None:
             vectors, distance = self.learned_pos_emb(**dims, query_offset=first)
         else:

@@ -61,7 +61,7 @@ def scaled_dot_product_attention(
             causal_query_spatial_dim=causal_dim,
             scale=scale,
         )
-    energy = _energy(query, key, qk_feat_dim, qk_feat_dim.extent**-0.5 if scale is None else scale)
+    energy = _energy(query, key, qk_feat_dim, max(qk_feat_dim.extent, 1) ** -0.5 if scale is None else scale)
     if causal_dim is not None:
         attention_mask = combine_bc(attention_mask, "logical_and", causal_mask(causal_dim, kv_spatial_dim, energy)[0])
     weights = softmax(where(attention_mask, energy, unseen(energy)), axis=kv_spatial_dim)
@@ -102,7 +102,7 @@ def rel_pos_self_attention(
     Source: Dai et al. 2019, "Transformer-XL", section 3.3.
     """
     key, value, kv_axis = _apart(query, key, value, kv_spatial_dim)
-    scale = qk_feat_dim.extent**-0.5
+    scale = max(qk_feat_dim.extent, 1) ** -0.5
     content, position = (query if bias is None else query + bias for bias in (pos_bias_u, pos_bias_v))
     energy = _energy(position, pos_emb, qk_feat_dim, scale)
     energy = relative_shift(energy, query_dim=query_spatial_dim, key_dim=kv_axis, distance_dim=pos_emb_spatial_dim)

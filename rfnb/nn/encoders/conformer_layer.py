@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
@@ -165,7 +166,9 @@ class ConformerEncoderLayer(MacaronLayer):
         return x + self._dropped(self.conv_block(self.conv_layer_norm(x), spatial_dim=spatial_dim))
 
 
-def make_ff(*, out_dim: Dim, ff: Any, ff_dim: Dim | int | None, ff_activation: Any, dropout: float) -> Any:
+def make_ff(
+    *extra: Never, out_dim: Dim, ff: Any, ff_dim: Dim | int | None, ff_activation: Any, dropout: float, **unknown: Never
+) -> Any:
     """The feed-forward part of a layer.
 
     Args:
@@ -175,6 +178,8 @@ def make_ff(*, out_dim: Dim, ff: Any, ff_dim: Dim | int | None, ff_activation: A
     Raises:
         TypeError: If ff is something else.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     options = given(ff_dim=ff_dim, activation=ff_activation)
     return make_part(ff, ConformerPositionwiseFeedForward, "ff", out_dim=out_dim, dropout=dropout, **options)
 
@@ -188,8 +193,10 @@ def make_self_att(
     return make_part(self_att, RelPosSelfAttention, "self_att", **own)
 
 
-def conv_norm_use_mask_default() -> bool | None:
+def conv_norm_use_mask_default(*extra: Never, **unknown: Never) -> bool | None:
     """`use_mask` of the BatchNorm in a `ConformerConvBlock`: None, which is as BatchNorm has it, padding does not count."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return None
 
 

@@ -6,20 +6,26 @@ Looked for when a call has failed, so a good call pays nothing.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from rfnb.core.argument_types import hints_of
 from rfnb.core.call_errors import explain_call
 from rfnb.core.dim import Dim
-from rfnb.core.errors import type_error
+from rfnb.core.door import is_raw
+from rfnb.core.errors import DimError, parts_of, type_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.type_errors import explain_types
+from rfnb.ops.default import is_float_dtype
+from rfnb.ops.operands import check_dtypes
 
 
 def argument_error(
-    module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | None:
-    """The error for a failed `__call__`: for arguments that do not fit, else for the first that is an array of another library.
-    None if the arguments are not to blame."""
+    module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> TypeError | DimError | None:
+    """The error for a failed `__call__`: for arguments that do not fit, else for the first that is an array of another library,
+    or of a wrong type. None if the arguments are not to blame."""
     signature = _without_self(call)
     name = module.get_default_name()
     features = {value for value in vars(module).values() if isinstance(value, Dim)}
@@ -27,6 +33,9 @@ def argument_error(
     misfit = explain_call(type(module).__name__, name, signature, args, kwargs, first_state, but=features)
     if misfit is not None or not call.__module__.startswith("rfnb."):
         return misfit
+    raw = is_raw(error, error.__traceback__ and error.__traceback__.tb_next)
+    if not raw and not isinstance(error, (AttributeError, TypeError)):
+        return None
     for label, value in signature.bind_partial(*args, **kwargs).arguments.items():
         if not isinstance(value, Tensor) and hasattr(value, "__array__") and hasattr(value, "shape"):
             got = f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"
@@ -36,21 +45,38 @@ def argument_error(
                 "A Tensor has a Dim for each axis, in the order of the array. Say which:",
                 f"{label} = rf.convert_to_tensor({label}, dims=[...])",
             )
-    return None
+    return (
+        explain_types(type(module).__name__, name, signature, hints_of(call), args, kwargs, but=features)
+        if raw
+        else None
+    )
 
 
 def init_error(
     module: Any, init: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | None:
+) -> TypeError | DimError | None:
     """The same for a failed `__init__` of a layer."""
+    name = _class_name(module, init)
+    misfit = explain_call(name, f"rf.{name}", _without_self(init), args, kwargs)
+    return misfit or init_type_error(module, init, args, kwargs)
+
+
+def init_type_error(
+    module: Any, init: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> TypeError | DimError | None:
+    """The error for the first argument of an `__init__` that is of a wrong type."""
+    name, hints = _class_name(module, init), hints_of(init)
+    return explain_types(name, f"rf.{name}", _without_self(init), hints, args, kwargs)
+
+
+def _class_name(module: Any, init: Callable[..., Any]) -> str:
     cls = type(module)
-    name = cls.__name__ if cls.__module__.startswith("rfnb.") else init.__qualname__.split(".")[0]
-    return explain_call(name, f"rf.{name}", _without_self(init), args, kwargs)
+    return cls.__name__ if cls.__module__.startswith("rfnb.") else init.__qualname__.split(".")[0]
 
 
 def initial_state_error(
     module: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | None:
+) -> TypeError | DimError | None:
     """The same for a failed `default_initial_state`."""
     name = module.get_default_name()
     what, code = f"{type(module).__name__}.default_initial_state", f"{name}.default_initial_state"
@@ -62,7 +88,9 @@ def initial_state_error(
             "There may be several, or none; so they are a list:",
             f"{code}(batch_dims=[{dim.name}])",
         )
-    return explain_call(what, code, _without_self(fn), args, kwargs)
+    signature = _without_self(fn)
+    misfit = explain_call(what, code, signature, args, kwargs)
+    return misfit or explain_types(what, code, signature, hints_of(fn), args, kwargs)
 
 
 def _without_self(fn: Callable[..., Any]) -> inspect.Signature:
@@ -80,3 +108,16 @@ def _first_state(features: set[Dim], name: str, args: tuple[Any, ...], kwargs: d
         if all(dim.name.isidentifier() for dim in dims):
             batch = f"[{', '.join(dim.name for dim in dims)}]"
     return f"{name}.default_initial_state(batch_dims={batch})"
+
+
+def check_module_dtypes(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise a TypeError if a layer of this package has refused the dtypes of its operands, or has parameters of another one: called
+    while the error of a kernel is handled."""
+    error = sys.exc_info()[1]
+    if error is None or parts_of(error) is not None or not type(module).__module__.startswith("rfnb."):
+        return
+    operands = {f"x{place or ''}": x for place, x in enumerate(args) if isinstance(x, Tensor)}
+    operands |= {name: x for name, x in kwargs.items() if isinstance(x, Tensor)}
+    weights = [(name, x) for name, x in module._named_parameters() if is_float_dtype(x.dtype)][:1]
+    if any(x.dtype != weight.dtype for x in operands.values() for _, weight in weights) or not weights:
+        check_dtypes(type(module).__name__, **{**operands, **dict(weights)})

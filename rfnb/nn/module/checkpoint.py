@@ -5,18 +5,24 @@
     rf.set_params(model, rf.load_torch_checkpoint("epoch.040.pt"))       # what RETURNN with torch writes
 
 Names are those of `named_parameters`. Reading files of torch is in `interop/`, since it needs torch.
+
+Files say the layout that their arrays of three and more axes have. Layout 2 is that of torch and of the documentation. In layout 1,
+of files that say none, a `TransposedConv` has its filter as [out, in, *size] (`_rfnb_layout_1` of a module's class); a file of torch,
+made by others, says none either. Where the sizes tell, such a filter is brought into order; with in = out it is refused.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import ErrorOf
+from rfnb.core.formats import PARAMETERS
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.npz import read_npz, write_npz
@@ -24,7 +30,8 @@ from rfnb.nn.module.parameter import Parameter
 
 _SHOWN = 50  # problems in a message; a model of another kind has thousands
 _NUMBERS = "biufc"  # kinds of NumPy
-_STEP, _EPOCH = "/step", "/epoch"  # names in the file that no parameter has
+_STEP, _EPOCH, _LAYOUT = "/step", "/epoch", "/layout"  # names in the file that no parameter has
+LAYOUT = PARAMETERS.now  # that which is written
 
 
 class CheckpointError(ValueError):
@@ -32,6 +39,10 @@ class CheckpointError(ValueError):
 
 
 checkpoint_error = ErrorOf(CheckpointError)
+
+
+class OpenLayout(np.ndarray):
+    """An array of a file that does not say whether its layout is 1 or 2; `np.asarray` of it counts as 2."""
 
 
 class Params(dict[str, np.ndarray]):
@@ -45,9 +56,10 @@ class Params(dict[str, np.ndarray]):
 def save_params(
     values: Mapping[str, Any] | Module,
     filename: str | os.PathLike[str],
-    *,
+    *extra: Never,
     step: int | None = None,
     epoch: int | None = None,
+    **unknown: Never,
 ) -> None:
     """Write an npz file with one array per parameter name; all of it or nothing.
 
@@ -58,10 +70,16 @@ def save_params(
     Raises:
         CheckpointError: A name that is no text, or a value that is no array of numbers.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if isinstance(values, Module):
         values = dict(values.named_parameters())
     arrays = {name: _as_array(value) for name, value in values.items()}
-    numbers = {name: np.asarray(number) for name, number in ((_STEP, step), (_EPOCH, epoch)) if number is not None}
+    layout = LAYOUT if any(array.ndim > 2 for array in arrays.values()) else None
+    if any(isinstance(value, OpenLayout) for value in values.values()):
+        layout = None  # as open as it was
+    about = ((_STEP, step), (_EPOCH, epoch), (_LAYOUT, layout))
+    numbers = {name: np.asarray(number) for name, number in about if number is not None}
     try:
         _check_writable(arrays)
         write_npz(filename, arrays | numbers)
@@ -78,20 +96,22 @@ def _check_writable(arrays: Mapping[str, np.ndarray]) -> None:
     for name, array in arrays.items():
         if array.dtype.kind not in _NUMBERS:
             raise ValueError(f"{name!r}: {array.dtype} is not an array of numbers")
-        if name in (_STEP, _EPOCH):
+        if name in (_STEP, _EPOCH, _LAYOUT):
             raise ValueError(f"{name!r} is the name of the {name[1:]}")
 
 
-def load_params(filename: str | os.PathLike[str]) -> Params:
+def load_params(filename: str | os.PathLike[str], *extra: Never, **unknown: Never) -> Params:
     """The arrays of an npz file by name; `step` and `epoch` of `save_params` as attributes.
 
     Raises:
         FileNotFoundError: If there is no such file.
         CheckpointError: If it is no npz file, is damaged, or holds Python objects.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     try:
         values = read_npz(filename)
-        step, epoch = (_number(values, name) for name in (_STEP, _EPOCH))
+        step, epoch, layout = (_number(values, name) for name in (_STEP, _EPOCH, _LAYOUT))
     except (ValueError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -100,7 +120,16 @@ def load_params(filename: str | os.PathLike[str]) -> Params:
             "Files of torch are read by another function:\n"
             f'    rf.load_torch_checkpoint("{filename}")'
         ) from error
-    return Params(values, step=step, epoch=epoch)
+    problem = None if layout is None else PARAMETERS.problem(layout)
+    if problem is not None:
+        rows, *rest = problem
+        raise checkpoint_error("load_params: another layout.", [("file", filename), *rows], *rest)
+    return Params(values if layout == LAYOUT else with_open_layout(values), step=step, epoch=epoch)
+
+
+def with_open_layout(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a file that says no layout; those that may have either are marked."""
+    return {name: array.view(OpenLayout) if array.ndim > 2 else array for name, array in values.items()}
 
 
 def _number(values: dict[str, np.ndarray], name: str) -> int | None:
@@ -111,7 +140,12 @@ def _number(values: dict[str, np.ndarray], name: str) -> int | None:
 
 
 def check_params_complete(
-    model: Module, params: Mapping[str, Any], *, allow_missing: bool = False, source: str = "params"
+    model: Module,
+    params: Mapping[str, Any],
+    *extra: Never,
+    allow_missing: bool = False,
+    source: str = "params",
+    **unknown: Never,
 ) -> Sequence[str]:
     """Compare names and shapes with those of a model.
 
@@ -128,20 +162,31 @@ def check_params_complete(
     Raises:
         CheckpointError: Lists all that is missing, not known, of another shape, or floats for integers.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _complete(model, params, allow_missing, source)[0]
 
 
 def set_params(
-    model: Module, params: Mapping[str, Any], *, allow_missing: bool = False, source: str = "params"
+    model: Module,
+    params: Mapping[str, Any],
+    *extra: Never,
+    allow_missing: bool = False,
+    source: str = "params",
+    **unknown: Never,
 ) -> Sequence[str]:
     """Give the parameters of a model their values, all or, after an error, none. Arguments, result and errors: `check_params_complete`.
 
     The values are cast to the dtype of each parameter, and copied; the parameters stay the objects they are.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     missing, found = _complete(model, params, allow_missing, source)
     for parameter in model.parameters():
         if id(parameter) in found:
-            parameter.assign(_as_array(params[found[id(parameter)]]))
+            array = _as_array(params[found[id(parameter)]])
+            same = array.shape == tuple(dim.extent for dim in parameter.dims)
+            parameter.assign(array if same else array.swapaxes(0, 1))  # of layout 1
     return missing
 
 
@@ -152,7 +197,9 @@ def _complete(
     found, problems = find_problems(model, params)
     missing = [(name, parameter) for name, parameter in model.named_parameters() if id(parameter) not in found]
     critical = [] if allow_missing else [name for name, parameter in missing if not parameter.non_critical_for_restore]
-    raise_problems(source, [f"missing    {name}" for name in critical] + problems, _hint(model, params))
+    raise_problems(
+        source, [f"missing    {name}" for name in critical] + problems, layout_hint(problems) or _hint(model, params)
+    )
     return [name for name, _ in missing], found
 
 
@@ -160,13 +207,17 @@ def find_problems(model: Module, params: Mapping[str, Any]) -> tuple[dict[int, s
     """(id of each parameter that is there -> its name in `params`, what is wrong with the others of `params`)."""
     found: dict[int, str] = {}
     problems = []
+    turned = turned_in_layout_1(model)
     for name, value in params.items():
         parameter = _parameter_at(model, name)
         if parameter is None:
             problems.append(f"not known  {name}")
             continue
         array, shape = _as_array(value), tuple(dim.extent for dim in parameter.dims)
-        if array.shape != shape:
+        open_layout = isinstance(value, OpenLayout) and id(parameter) in turned
+        if open_layout and array.shape == shape and shape[0] == shape[1]:
+            problems.append(f"layout     {name}: {shape}, {turned[id(parameter)]} or documented")
+        elif array.shape != shape and not (open_layout and array.swapaxes(0, 1).shape == shape):
             problems.append(f"shape      {name}: {array.shape}, needed {shape}")
         elif not _can_hold(parameter.dtype, array.dtype.kind):
             problems.append(f"dtype      {name}: {array.dtype}, needed {parameter.dtype}")
@@ -174,6 +225,12 @@ def find_problems(model: Module, params: Mapping[str, Any]) -> tuple[dict[int, s
             problems.append(f"differs    {name}: the same parameter as {found[id(parameter)]}")
         found.setdefault(id(parameter), name)
     return found, problems
+
+
+def turned_in_layout_1(model: Module) -> dict[int, str]:
+    """id of each parameter whose first two axes are swapped in layout 1 -> the axes there."""
+    held = ((vars(part).get(name), axes) for part in model.modules() for name, axes in part._rfnb_layout_1.items())
+    return {id(parameter): axes for parameter, axes in held if isinstance(parameter, Parameter)}
 
 
 def _can_hold(dtype: str, kind: str) -> bool:
@@ -210,6 +267,19 @@ def _hint(model: Module, params: Mapping[str, Any]) -> str:
             line = f'params = {{name.removeprefix("{prefix}"): value for name, value in params.items()}}'
             return f'\nAll its names have the prefix "{prefix}". Take it off:\n    {line}'
     return ""
+
+
+def layout_hint(problems: Sequence[str], *, torch: bool = False) -> str:
+    """The lines to type for the first parameter whose layout is open; torch: for entries of a state_dict."""
+    name = next((problem.split()[1].rstrip(":") for problem in problems if problem.startswith("layout ")), None)
+    if name is None:
+        return ""
+    entry = f'state["{name}"]' if torch else f'params["{name}"]'
+    own = entry if torch else f"np.asarray({entry})"
+    lines = [f"{entry} = {own}.swapaxes(0, 1)    # only if an earlier version of rfnb has written it"]
+    lines += ["module.load_state_dict(dict(state))"] if torch else [f"{entry} = {own}    # if somebody else has"]
+    rule = "Earlier versions of rfnb wrote it with its first two axes swapped, and the file does not say whether it is theirs. Say it:"
+    return "\n    ".join([f"\n{rule}", *lines])
 
 
 def _as_array(value: Any) -> np.ndarray:

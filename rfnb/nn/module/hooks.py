@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
-from rfnb.core.errors import type_error
+from rfnb.core.call_errors import no_keyword
+from rfnb.core.errors import attribute_error, type_error
 
 Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
 
@@ -35,7 +36,9 @@ class RemovableHandle:
             self._when_empty()
 
 
-def setup_post_hook_on_method(obj: Any, attr: str, hook: Hook, *, prepend: bool = False) -> RemovableHandle:
+def setup_post_hook_on_method(
+    obj: Any, attr: str, hook: Hook, *extra: Never, prepend: bool = False, **unknown: Never
+) -> RemovableHandle:
     """`hook(obj, args, kwargs, result)` after each call of the method `attr` of this one object.
 
     What the hook returns is the new result. Other objects of the class are not touched; a deep copy has the hook too.
@@ -48,11 +51,20 @@ def setup_post_hook_on_method(obj: Any, attr: str, hook: Hook, *, prepend: bool 
         AttributeError: No such attribute.
         TypeError: If it is not a method that one object can have for its own.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if attr == "__call__" and hasattr(obj, "register_forward_hook"):
         return obj.register_forward_hook(hook, prepend=prepend)
     present = vars(obj).get(attr)
     if isinstance(present, _Hooked):
         return RemovableHandle.add(present.hooks, hook, prepend=prepend, when_empty=present.restore)
+    if not hasattr(obj, attr):
+        raise attribute_error(
+            f'setup_post_hook_on_method: {type(obj).__name__} has no "{attr}".',
+            [("obj", type(obj).__name__), ("attr", attr)],
+            "A hook is on a method that is there.",
+            f'rf.setup_post_hook_on_method({type(obj).__name__.lower()}, "__call__", hook)',
+        )
     method = getattr(obj, attr)
     if attr.startswith("__") or not callable(method) or hasattr(method, "register_forward_hook"):
         is_part = hasattr(method, "register_forward_hook")

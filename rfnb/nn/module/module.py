@@ -14,13 +14,24 @@ import inspect
 import re
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from rfnb.core.absent import put_absent
+from rfnb.core.call_errors import failed_inside
 from rfnb.core.dim import Dim
+from rfnb.core.door import called_inside, is_raw
+from rfnb.core.errors import DimError
 from rfnb.core.not_specified import is_specified
-from rfnb.nn.module.argument_errors import argument_error, init_error, initial_state_error
+from rfnb.core.place import DOORS
+from rfnb.nn.module.argument_errors import (
+    argument_error,
+    check_module_dtypes,
+    init_error,
+    init_type_error,
+    initial_state_error,
+)
 from rfnb.nn.module.hooks import RemovableHandle
 from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.module.parameter import Parameter
@@ -35,6 +46,7 @@ class Module:
     """The base of everything with parameters."""
 
     _rfnb_hooks: dict[int, Any] | None = None
+    _rfnb_layout_1: Mapping[str, str] = MappingProxyType({})  # parameter -> its axes in old files, see `checkpoint.py`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -346,22 +358,33 @@ def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
             args, kwargs = bound.args[1:], bound.kwargs
         init(self, *args, **kwargs)
 
+    DOORS.add(wrapper.__code__)  # type: ignore[attr-defined]
     return wrapper
 
 
-def _explained(method: Callable[..., Any], error_of: Callable[..., TypeError | None]) -> Callable[..., Any]:
-    """Wraps a method: arguments that do not fit are an error that names them."""
+def _explained(method: Callable[..., Any], error_of: Callable[..., TypeError | DimError | None]) -> Callable[..., Any]:
+    """Wraps a method: arguments that do not fit are an error that names them. Those of an `__init__` that a user calls are looked at
+    before: a layer keeps them, and would fail where it is called."""
+    before = error_of is init_error
 
     @functools.wraps(method)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
+        if before and not called_inside(sys._getframe()):
+            wrong = init_type_error(self, method, args, kwargs)
+            if wrong is not None:
+                raise wrong
         try:
             return method(self, *args, **kwargs)
-        except TypeError:
+        except Exception as error:
+            inside = failed_inside(error)
+            if inside and not is_raw(error, inside):
+                raise
             explained = error_of(self, method, args, kwargs)
             if explained is None:
                 raise
-            raise explained from None
+            raise explained from (error if inside else None)
 
+    DOORS.add(wrapper.__code__)  # type: ignore[attr-defined]
     return wrapper
 
 
@@ -373,7 +396,7 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(self: Module, first: Any = _nothing, /, *more: Any, **kwargs: Any) -> Any:
         hooks = self._rfnb_hooks
         try:
-            if not hooks and not _open[0]:
+            if not hooks and not _open:
                 if first is _nothing:
                     return call(self, **kwargs)
                 # Most calls, and a third of what this costs: nothing is packed and unpacked.
@@ -395,16 +418,21 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             finally:
                 trace_context.leave_module(before)
             return result
-        except (AttributeError, TypeError):  # arguments that do not fit, or what an array of another library lacks
-            explained = argument_error(self, call, _given(first, more), kwargs)
-            if explained is None:
+        except Exception as error:
+            given = _given(first, more)
+            refused = (
+                devices_error(self, call, given, kwargs, error, sys._getframe(1))
+                if isinstance(error, RuntimeError)
+                else None
+            )
+            if refused is not None:
+                raise refused from None
+            wrong = argument_error(self, call, given, kwargs, error)
+            if wrong is None:
+                if isinstance(error, (AttributeError, TypeError, RuntimeError)):
+                    check_module_dtypes(self, given, kwargs)
                 raise
-            raise explained from None
-        except RuntimeError as error:
-            refused = devices_error(self, call, _given(first, more), kwargs, error, sys._getframe(1))
-            if refused is None:
-                raise
-            raise refused from None
+            raise wrong from (error if failed_inside(error) else None)
 
     return wrapper
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.zip_directory import members_of
 from rfnb.core.whole_file import write_whole
 
 _SUFFIX = ".npy"
 _HEADER = 1 << 16  # bytes; that of an array of numbers is 128 bytes
-# A file of zeros packs a thousandfold. What is packed may unpack to this much, or to this many times its size.
-_MOST, _TIMES = 1 << 30, 50
+_PART = 1 << 20  # bytes that are unpacked at once
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
@@ -53,22 +53,17 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def _read(file: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
-    entries = file.infolist()
-    unpacked = sum(entry.file_size for entry in entries)
-    if unpacked > max(_MOST, _TIMES * size):
-        raise ValueError(f"it unpacks to {unpacked:,} bytes, {unpacked // max(size, 1):,} times its size")
     found: dict[str, np.ndarray] = {}
-    for entry in entries:
+    members = members_of(file, size)
+    for entry in members:
         name = entry.filename.removesuffix(_SUFFIX)
         if name == entry.filename:
-            raise ValueError(f"{entry.filename!r} in it is no array")
-        if name in found:
-            raise ValueError(f"{name!r} is there twice")
+            raise ValueError(f"{entry.filename!r:.100} in it is no array")
         try:
             with file.open(entry) as stream:
                 found[name] = _read_array(stream, entry.file_size)
         except ValueError as error:
-            raise ValueError(f"{name!r}: {error}") from error
+            raise ValueError(f"{name!r:.100}: {error}") from error
     return found
 
 
@@ -85,9 +80,20 @@ def _read_array(stream: Any, size: int) -> np.ndarray:
         raise ValueError("Object arrays cannot be loaded: they are pickles")
     if dtype.kind not in "biufc":
         raise ValueError(f"{dtype} is not a type of numbers")
-    needed, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
-    if needed != there:
-        raise ValueError(f"{dtype} {shape} needs {needed:,} bytes, and there are {there:,}")
-    flat = np.frombuffer(bytearray(stream.read()), dtype)  # to the end, where the checksum is compared
+    if not all(type(length) is int and 0 <= length < 1 << 63 for length in shape) or len(shape) > 64:
+        raise ValueError(f"{shape!r:.100} is no shape")
+    count, there = math.prod(shape), size - stream.tell()
+    if count * dtype.itemsize != there:
+        needed = count * dtype.itemsize
+        raise ValueError(f"{dtype} {shape!r:.100} needs {needed:,} bytes, and there are {there:,}")
+    flat = np.empty(count, dtype)
+    data = flat.view(np.uint8)
+    for begin in range(
+        0, there, _PART
+    ):  # to the end, where the checksum is compared; more than it says is not unpacked
+        part = stream.read(min(_PART, there - begin))
+        if len(part) < min(_PART, there - begin):
+            raise ValueError(f"it says {there:,} bytes, and has {begin + len(part):,}")
+        data[begin : begin + len(part)] = np.frombuffer(part, np.uint8)
     array: np.ndarray = flat.reshape(shape[::-1]).T if in_columns else flat.reshape(shape)
     return array

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextvars
+import dis
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from rfnb.backends import registry
+from rfnb.core.block import Setting, block
 from rfnb.core.device_names import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
@@ -237,7 +239,9 @@ class Parameter(Tensor):
         backend = self.backend
         value = plain_number(value)
         if isinstance(value, (bool, int, float, complex)):
-            if isinstance(value, float) and not is_float_dtype(self.dtype) and not value.is_integer():
+            if isinstance(value, complex) and not self.dtype.startswith("complex"):
+                raise self._other_kind(what, "complex")
+            if isinstance(value, float) and not _holds(self.dtype, "float") and not value.is_integer():
                 raise self._other_kind(what, "float")
             return backend.full_raw(full_shape(dims), value, dtype=self.dtype, device=self.device)
         if not isinstance(value, Tensor):
@@ -249,7 +253,7 @@ class Parameter(Tensor):
                 operands.insert(1, ("places", shape_of(Tensor("places", dims))))
                 rule = "The value has dims that the places lack; key_dim names the dim in the place of each axis."
             raise dim_error(f"Parameter.{what}: other dims.", operands, rule)
-        if is_float_dtype(value.dtype) and not is_float_dtype(self.dtype):
+        if not _holds(self.dtype, value.dtype):
             raise self._other_kind(what, value.dtype)
         raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
         if value.backend is not backend:
@@ -257,11 +261,14 @@ class Parameter(Tensor):
         return raw
 
     def _other_kind(self, what: str, got: str) -> TypeError:
+        of_complex = got.startswith("complex")
         return type_error(
-            f"Parameter.{what}: floats to integers.",
+            f"Parameter.{what}: {'complex numbers to real ones' if of_complex else 'floats to integers'}.",
             [("parameter", self.dtype), ("value", got)],
-            "The fractions would get lost. Say so if it is meant:",
-            f'rf.cast(value, "{self.dtype}")',
+            f"The {'imaginary parts' if of_complex else 'fractions'} would get lost. Say so if it is meant:",
+            "parts, pair = rf.complex_as_real(value)\nreal, imag = rf.unstack(parts, axis=pair)"
+            if of_complex
+            else f'rf.cast(value, "{self.dtype}")',
         )
 
     @op
@@ -310,11 +317,40 @@ class Parameter(Tensor):
         return new
 
 
+def _holds(dtype: str, other: str) -> bool:
+    """Whether numbers of a dtype are cast to that of a parameter without a part getting lost."""
+    if other.startswith("complex"):
+        return dtype.startswith("complex")
+    return not is_float_dtype(other) or is_float_dtype(dtype) or dtype.startswith("complex")
+
+
+def _in_place(name: str) -> Any:
+    """`p += 1` puts a Tensor in the place of the parameter: refused, but for `module.p += 1`, of which the module warns."""
+
+    def operator(self: Parameter, value: Any) -> Any:
+        frame = sys._getframe(1)
+        stored = [each.opname for each in dis.get_instructions(frame.f_code) if each.offset > frame.f_lasti][:2]
+        if "STORE_ATTR" in stored:
+            return NotImplemented
+        raise type_error(
+            "Parameter: += and the like.",
+            [("parameter", shape_of(self)), ("value", shape_of(value) if isinstance(value, Tensor) else repr(value))],
+            "They would put a Tensor in its place, and no optimizer would get to it. New values, or a Tensor with a name of its own:",
+            "parameter.assign_add(value)    # or parameter.assign(parameter * value)\nx = parameter + value",
+        )
+
+    operator.__name__ = operator.__qualname__ = name
+    return operator
+
+
+for _name in "add sub mul truediv floordiv mod pow and or xor matmul lshift rshift".split():
+    setattr(Parameter, f"__i{_name}__", _in_place(f"__i{_name}__"))
+
 _copy_behavior = contextvars.ContextVar("rfnb_parameter_copy_behavior", default="copy")
 _COPY_BEHAVIORS = ("copy", "fresh", "share")
 
 
-@contextmanager
+@block
 def set_parameter_copy_behavior_ctx(mode: str) -> Iterator[None]:
     """Choose what `copy.deepcopy` does with parameters (and so with modules) in a with-block.
 
@@ -332,8 +368,5 @@ def set_parameter_copy_behavior_ctx(mode: str) -> Iterator[None]:
         raise value_error(
             f'set_parameter_copy_behavior_ctx: unknown mode "{mode}".', [("known", known)], "A mode is one of these."
         )
-    token = _copy_behavior.set(mode)
-    try:
+    with Setting(_copy_behavior, partial(_copy_behavior.set, mode)):
         yield
-    finally:
-        _copy_behavior.reset(token)

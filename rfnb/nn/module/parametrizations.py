@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.tensor import Tensor
 from rfnb.nn.dropout import dropout
 from rfnb.nn.module.module import Module
@@ -10,7 +13,7 @@ from rfnb.nn.run import run_ctx
 from rfnb.ops.random import random_normal
 
 
-def weight_dropout(module: Module, param_name: str, *, drop_prob: float) -> Module:
+def weight_dropout(module: Module, param_name: str, *extra: Never, drop_prob: float, **unknown: Never) -> Module:
     """In training, entries of this parameter are zero with `drop_prob`, anew at every access. Returns the module.
 
     Raises:
@@ -19,6 +22,8 @@ def weight_dropout(module: Module, param_name: str, *, drop_prob: float) -> Modu
 
     Source: Wan et al. 2013, "Regularization of Neural Networks using DropConnect".
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return register_parametrization(module, param_name, WeightDropout(drop_prob))
 
 
@@ -41,7 +46,7 @@ class WeightDropout:
         return dropout(param, self.drop_prob)
 
 
-def weight_noise(module: Module, param_name: str, *, std: float) -> Module:
+def weight_noise(module: Module, param_name: str, *extra: Never, std: float, **unknown: Never) -> Module:
     """In training, this parameter has Gaussian noise added, anew at every access. Returns the module.
 
     Args:
@@ -52,6 +57,8 @@ def weight_noise(module: Module, param_name: str, *, std: float) -> Module:
 
     Source: Graves 2011, "Practical Variational Inference for Neural Networks" (with a fixed standard deviation).
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return register_parametrization(module, param_name, WeightNoise(std))
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import attribute_error, dim_error, value_error
 from rfnb.core.tensor import Tensor
@@ -24,7 +25,12 @@ from rfnb.nn.module.parameter import Parameter
 
 
 def register_parametrization(
-    module: Module, param_name: str, parametrization: Callable[..., Tensor], *, keep_existing_param: bool = True
+    module: Module,
+    param_name: str,
+    parametrization: Callable[..., Tensor],
+    *extra: Never,
+    keep_existing_param: bool = True,
+    **unknown: Never,
 ) -> Module:
     """From now on `module.<param_name>` is `parametrization(parameter)`, computed anew at every access.
 
@@ -45,6 +51,8 @@ def register_parametrization(
         DimError: At access, if the value has other dims than the parameter.
         ValueError: If there is one already and this one does not start from the parameter.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     present = vars(module).get(param_name)
     if not isinstance(present, Parameter) and not is_parametrized(module, param_name):
         raise _no_parameter(module, param_name)
@@ -94,12 +102,14 @@ def _no_parameter(module: Module, name: str) -> AttributeError:
     )
 
 
-def remove_parametrization(module: Module, param_name: str) -> Module:
+def remove_parametrization(module: Module, param_name: str, *extra: Never, **unknown: Never) -> Module:
     """`module.<param_name>` is the parameter itself again; without one, a new parameter with the value computed last.
 
     Raises:
         AttributeError: If it is not parametrized.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if not is_parametrized(module, param_name):
         raise attribute_error(
             f'remove_parametrization: "{param_name}" is not parametrized.',
@@ -114,8 +124,10 @@ def remove_parametrization(module: Module, param_name: str) -> Module:
     return module
 
 
-def is_parametrized(module: Module, param_name: str | None = None) -> bool:
+def is_parametrized(module: Module, param_name: str | None = None, *extra: Never, **unknown: Never) -> bool:
     """Whether this parameter of the module is parametrized, or any without a name."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     names = _parametrized(module)
     return bool(names) if param_name is None else param_name in names
 

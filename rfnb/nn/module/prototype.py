@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.not_specified import is_specified
@@ -66,13 +67,15 @@ def make_layers(sequential: Any, pattern: Module, num_layers: int) -> Any:
     return build_from_dict(sequential, layers) if isinstance(sequential, dict) else sequential(layers)
 
 
-def make_norm(norm: Any, out_dim: Dim) -> Callable[..., Any]:
+def make_norm(norm: Any, out_dim: Dim, *extra: Never, **unknown: Never) -> Callable[..., Any]:
     """A normalisation over `out_dim`: from a class or its public name, {"class": ..., options} (see `build_from_dict`), a
     partial of a class, or what is one already (a module, a function).
 
     Raises:
         TypeError: If it is something else.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     norm = _named(norm)
     if isinstance(norm, dict) and "class" in norm:
         is_class = isinstance(named_object(norm["class"]), type)

@@ -8,12 +8,12 @@ It costs nothing outside of such a block: a Module looks here only while somebod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from rfnb.core.block import Undone
 from rfnb.trace.probe import _open
 
 Call = Callable[..., Any]
@@ -22,17 +22,20 @@ Make = Callable[[Call, tuple[Any, ...], dict[str, Any]], Any]
 _makers: ContextVar[Mapping[int, Make]] = ContextVar("rfnb_calls_through", default=MappingProxyType({}))
 
 
-@contextmanager
-def through(makers: Mapping[int, Make]) -> Iterator[None]:
+class through(Undone):
     """Let these make the calls of modules (by id) in this context, for a with-block; further ones inside add to them."""
-    before = _makers.get()
-    _makers.set({**before, **makers})
-    _open[0] += 1
-    try:
-        yield
-    finally:
-        _open[0] -= 1
-        _makers.set(before)
+
+    def __init__(self, makers: Mapping[int, Make]):
+        self._makers, self._before = makers, _makers.get()
+
+    def begin(self) -> None:
+        self._before = _makers.get()
+        _open[id(self)] = self
+        _makers.set({**self._before, **self._makers})
+
+    def undo(self) -> None:
+        _open.pop(id(self), None)
+        _makers.set(self._before)
 
 
 def made_through(module: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

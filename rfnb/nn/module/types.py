@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class StepFunc(Protocol):
     def __call__(self, *, model: Module, extern_data: TensorDict) -> None: ...
 
 
-def get_raw_tensor_type() -> type:
+def get_raw_tensor_type(*extra: Never, **unknown: Never) -> type:
     """The type of the raw arrays of the selected backend, e.g. torch.Tensor."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return registry.selected().RawTensorType

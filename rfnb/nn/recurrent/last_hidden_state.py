@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor
@@ -15,11 +16,12 @@ from rfnb.ops.dims import replace_dim
 
 def last_hidden_state(
     states: Any,
-    *,
+    *extra: Never,
     key: str | int | None = "*",
     combine: str = "concat",
     out_dim: Dim | None = None,
     n_out: int | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """Parts of final states, concatenated or summed; the documented GetLastHiddenStateLayer.
 
@@ -40,6 +42,8 @@ def last_hidden_state(
         KeyError: No part of this name.
         ValueError: A key that does not go with a state, sizes that differ from each other (add), out_dim or n_out; another `combine`.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     if combine not in ("concat", "add"):
         raise value_error(
             "last_hidden_state: how to combine?",

@@ -3,12 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.fill import kind_of_dtype
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_shape
 from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.ops.const import convert_to_tensor
+
+
+def declare_lengths(expected: Tensor) -> None:
+    """Say of the one dim of a template without size, beside a batch dim, that it has a length per entry of the batch."""
+    batch = [dim for dim in expected.dims if dim.is_batch_dim()]
+    others = [dim for dim in expected.dims if _is_new(dim) and not dim.is_batch_dim()]
+    if len(batch) == len(others) == 1:
+        others[0].dyn_size_ext = Tensor(f"{others[0].name}:size", batch, "int32")
+
+
+def of_raw(name: str, raw: Any, dims: Sequence[Dim] | None, expected: Tensor | None) -> Tensor:
+    """A raw array as a Tensor of `dims`, else of those of the expected output. Declared lengths may come later: `check_lengths`.
+
+    Raises:
+        DimError: If it is not known which axes it has.
+        ShapeError: If it does not fit them.
+    """
+    marks: dict[str, Any] = {} if expected is None else {"sparse_dim": expected.sparse_dim}
+    if expected is not None:
+        dims = expected.dims if dims is None else dims
+        marks["feature_dim"] = expected.feature_dim if expected.feature_dim in dims else None
+    plain = convert_to_tensor(raw, dtype=None if expected is None or hasattr(raw, "dtype") else expected.dtype)
+    if dims is None and plain.dims:
+        raise dim_error(
+            f'mark_as_output "{name}": which dims has it?',
+            [("array", tuple(dim.size for dim in plain.dims))],
+            "A raw array has no dims but those that are said, here or of the expected output:",
+            f'rf.get_run_ctx().mark_as_output(x, "{name}", dims=[...])',
+        )
+    dims = tuple(dims or ())
+    later = [dim for dim in dims if not dim.is_dim_known() and dim.declared_length_dims]
+    if not later or len(dims) != len(plain.dims):
+        return Tensor(name, dims, raw_tensor=plain.raw_tensor, **marks)
+    # What is known by now is checked and sized now: the rest of the axes.
+    now = [(dim, axis.get_dim_value()) for dim, axis in zip(dims, plain.dims) if dim not in later]
+    check_shape(Tensor(name, [dim for dim, _ in now]), [size for _, size in now])
+    out = Tensor(name, dims, plain.dtype, **marks)
+    out._raw = plain.raw_tensor
+    return out
+
+
+def check_lengths(output: Tensor) -> None:
+    """Check a raw array against lengths that came after it.
+
+    Raises:
+        DimError: If they did not.
+        ShapeError: If they do not fit.
+    """
+    for dim in output.dims:
+        dim.get_size_tensor()
+    check_shape(output, output.backend.get_shape_tuple_raw(output.raw_tensor))
+
+
+def _is_new(dim: Dim) -> bool:
+    return not dim.is_dim_known() and dim.expr is None and dim.twin_of is None and not dim.declared_length_dims
 
 
 def in_order(name: str, tensor: Tensor, dims: Sequence[Dim] | None) -> Tensor:

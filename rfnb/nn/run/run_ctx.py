@@ -13,18 +13,21 @@ begins without a step, unless it was started with a copy of the context of anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.block import Exit, Setting, block, block_of
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import runtime_error, value_error
+from rfnb.core.errors import message, runtime_error, value_error
 from rfnb.core.op import op
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_dict import TensorDict
 from rfnb.nn.run.marked_loss import Loss
-from rfnb.nn.run.marked_output import in_order, like_expected
+from rfnb.nn.run.marked_output import check_lengths, declare_lengths, in_order, like_expected, of_raw
 from rfnb.ops.const import convert_to_tensor, full
 from rfnb.rec.modes import keep_mode
 
@@ -37,7 +40,8 @@ class RunCtx:
         train_flag: Whether dropout drops, and running statistics move.
         step: Counts the steps from 0.
         epoch: Counts the epochs from 1.
-        expected_outputs: Templates of the outputs that must be marked.
+        expected_outputs: Templates of the outputs that must be marked. The one dim of a template without size, beside a batch
+            dim, has lengths over that.
 
     Attributes:
         losses: name -> Loss, in the order in which they were marked.
@@ -55,6 +59,8 @@ class RunCtx:
     ):
         self._stage, self._train_flag, self._step, self._epoch = stage, train_flag, step, epoch
         self.expected_outputs = expected_outputs
+        for template in expected_outputs.data.values() if expected_outputs is not None else ():
+            declare_lengths(template)
         self.losses: dict[str, Loss] = {}
         self.outputs = TensorDict()
 
@@ -87,7 +93,7 @@ class RunCtx:
         return full(dims=(), fill_value=self._epoch, dtype="int64")
 
     # -- training or not -----------------------------------------------------------------------------------------------
-    @contextmanager
+    @block
     def train_flag_ctx(
         self, train_flag: bool, *, func: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
     ) -> Iterator[None]:
@@ -110,14 +116,8 @@ class RunCtx:
         """The train flag, and those of functions, as they are in this context."""
         return _flags.get().get(self) or (self._train_flag, {})
 
-    @contextmanager
-    def _flags_ctx(self, flags: _Flags) -> Iterator[None]:
-        before = _flags.get()
-        _flags.set({**before, self: flags})
-        try:
-            yield
-        finally:
-            _flags.set(before)
+    def _flags_ctx(self, flags: _Flags) -> Setting:
+        return Setting(_flags, lambda: _flags.set({**_flags.get(), self: flags}))
 
     def is_train_flag_enabled(self, *, func: Callable[..., Any] | None = None) -> bool:
         """The train flag for a function or module class: its own one, else that of the run."""
@@ -130,7 +130,7 @@ class RunCtx:
     @op(changes_state=True)
     def mark_as_loss(
         self,
-        loss: Tensor,
+        loss: Any,
         name: str,
         *,
         dims: Sequence[Dim] | None = None,
@@ -142,6 +142,9 @@ class RunCtx:
     ) -> None:
         """Make this, not reduced, one of the losses of the step. The options are those of `Loss`.
 
+        Args:
+            loss: {...}, or a raw array with the axes `dims`; without `dims` each of its entries counts, padding too.
+
         Raises:
             RuntimeError: If there is no step.
             ValueError: If there is a loss of this name already.
@@ -149,6 +152,8 @@ class RunCtx:
         self._check_step(f'mark_as_loss "{name}"')
         if name in self.losses:
             raise _twice("mark_as_loss", name, self.losses[name].loss, loss)
+        if not isinstance(loss, Tensor):
+            loss = convert_to_tensor(loss, dims=dims, name=name)
         self.losses[name] = Loss(
             loss,
             name,
@@ -162,9 +167,18 @@ class RunCtx:
 
     def total_loss(self) -> Tensor | float:
         """The value that training minimises: the sum over the losses (not the errors) of scale times sum, or times mean with
-        `use_normalized_loss`. A scalar; 0.0 if no loss was marked."""
+        `use_normalized_loss`. A scalar; the float 0.0, with a warning, if no loss was marked."""
         losses = [loss.get_scaled_reduced_loss() for loss in self.losses.values() if not loss.as_error]
         if not losses:
+            errors = ", ".join(loss.name for loss in self.losses.values()) or "none"
+            warn_user(
+                message(
+                    "total_loss: no loss was marked, so it is 0.",
+                    [("stage", self._stage), ("step", self._step), ("errors", errors)],
+                    "A training minimises the sum of the losses of its step; with 0 it learns nothing. The model marks them:",
+                    'loss.mark_as_loss("ce")',
+                )
+            )
             return 0.0
         total = losses[0]
         for loss in losses[1:]:
@@ -173,11 +187,12 @@ class RunCtx:
 
     # -- outputs -------------------------------------------------------------------------------------------------------
     @op(changes_state=True)
-    def mark_as_output(self, tensor: Tensor, name: str, *, dims: Sequence[Dim] | None = None) -> None:
+    def mark_as_output(self, tensor: Any, name: str, *, dims: Sequence[Dim] | None = None) -> None:
         """Make this one of the outputs of the step.
 
         Args:
-            tensor: {dims}; also a raw array or a number, then its axes are those of `dims`.
+            tensor: {dims}; also a raw array or a number, then its axes are those of `dims`, else of the expected output. A dim
+                of these without lengths gets them before or after: `expected_outputs["x"].dims[1].dyn_size_ext.raw_tensor = lengths`.
             dims: The order of the dims in the output. Default: that of the expected output; else batch, ragged, feature.
 
         Raises:
@@ -186,10 +201,11 @@ class RunCtx:
             DimError: If the dims do not fit, or their order is not clear.
         """
         self._check_step(f'mark_as_output "{name}"')
-        if not isinstance(tensor, Tensor):
-            tensor = convert_to_tensor(tensor, dims=() if dims is None else dims)
         if name in self.outputs:
             raise _twice("mark_as_output", name, self.outputs[name], tensor)
+        if not isinstance(tensor, Tensor):
+            templates = {} if self.expected_outputs is None else self.expected_outputs.data
+            tensor = of_raw(name, tensor, dims, templates.get(name))
         if self.expected_outputs is None:
             tensor = in_order(name, tensor, dims)
         elif name in self.expected_outputs:
@@ -208,10 +224,11 @@ class RunCtx:
         self.mark_as_output(tensor, "output", dims=shape)
 
     def check_outputs_complete(self) -> None:
-        """Check that all expected outputs were marked.
+        """Check that all expected outputs were marked, and those of raw arrays have got the lengths that they need.
 
         Raises:
             ValueError: If some were not.
+            DimError, ShapeError: If lengths are missing, or do not fit.
         """
         missing = [name for name in self.expected_outputs or () if name not in self.outputs]
         if missing:
@@ -221,22 +238,33 @@ class RunCtx:
                 "The model marks every expected output:",
                 f'x.mark_as_output("{missing[0]}", dims=[...])',
             )
+        for output in self.outputs.data.values():
+            check_lengths(output)
 
     # -- the current one -----------------------------------------------------------------------------------------------
     def __enter__(self) -> RunCtx:
-        made = _made.get()
+        block, made = block_of(self), _made.get()
         before = made[1] if made is not None and made[0] is self else _current.get()
+        _entered.set((*_entered.get(), (self, before, block)))
         _made.set(None)
         _current.set(self)
-        _entered.set((*_entered.get(), (self, before)))
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def _leave(self, *exc_info: object) -> None:
         blocks = _entered.get()
-        own = next((place for place in range(len(blocks) - 1, -1, -1) if blocks[place][0] is self), None)
+        self._left(next((place for place in range(len(blocks) - 1, -1, -1) if blocks[place][0] is self), None))
+
+    def _over(self, block: Any) -> None:
+        blocks = _entered.get()
+        self._left(next((place for place in range(len(blocks)) if blocks[place][2] is block), None))
+
+    def _left(self, own: int | None) -> None:
         if own is not None:  # else this is another thread than the one that has entered it
+            blocks = _entered.get()
             _current.set(blocks[own][1])
             _entered.set(blocks[:own])
+
+    __exit__: Any = Exit(_leave, _over)
 
     def _check_step(self, what: str) -> None:
         if self._stage == "init":
@@ -254,7 +282,7 @@ class RunCtx:
 
 _Flags = tuple[bool, dict[Any, bool]]  # of all, of functions
 _INIT = RunCtx(stage="init")
-_Blocks = tuple[tuple[RunCtx, RunCtx], ...]  # of a with-block: its run context, the one before
+_Blocks = tuple[tuple[RunCtx, RunCtx, Any], ...]
 _current: ContextVar[RunCtx] = ContextVar("rfnb_run_ctx", default=_INIT)
 # The one that was made last, and the one before.
 _made: ContextVar[tuple[RunCtx, RunCtx] | None] = ContextVar("rfnb_made_run_ctx", default=None)
@@ -263,27 +291,39 @@ _entered: ContextVar[_Blocks] = ContextVar("rfnb_entered_run_ctx", default=())
 _flags: ContextVar[Mapping[RunCtx, _Flags]] = ContextVar("rfnb_train_flags", default=MappingProxyType({}))
 
 
-def init_train_step_run_ctx(*, train_flag: bool = True, step: int = 0, epoch: int = 1) -> RunCtx:
+def init_train_step_run_ctx(
+    *extra: Never, train_flag: bool = True, step: int = 0, epoch: int = 1, **unknown: Never
+) -> RunCtx:
     """The context of a training step, from now on or for a with-block; `train_flag=False` for losses on other data."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _make_current(RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch))
 
 
-def init_forward_step_run_ctx(*, expected_outputs: TensorDict | None = None, step: int = 0, epoch: int = 1) -> RunCtx:
+def init_forward_step_run_ctx(
+    *extra: Never, expected_outputs: TensorDict | None = None, step: int = 0, epoch: int = 1, **unknown: Never
+) -> RunCtx:
     """The context of a step of inference, from now on or for a with-block.
 
     Args:
         expected_outputs: Templates of the outputs that must be marked.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _make_current(RunCtx(stage="forward_step", step=step, epoch=epoch, expected_outputs=expected_outputs))
 
 
-def get_run_ctx() -> RunCtx:
+def get_run_ctx(*extra: Never, **unknown: Never) -> RunCtx:
     """The current run context; before any was made, one of stage "init" with train flag False."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _current.get()
 
 
-def get_run_ctx_step() -> Tensor:
+def get_run_ctx_step(*extra: Never, **unknown: Never) -> Tensor:
     """The step of the current run context, a scalar int64 Tensor."""
+    if extra or unknown:
+        raise no_keyword(unknown)
     return _current.get().get_step_tensor()
 
 
@@ -293,17 +333,11 @@ def _make_current(ctx: RunCtx) -> RunCtx:
     return ctx
 
 
-@contextmanager
+@block
 def _step_again(mode: tuple[RunCtx, Mapping[RunCtx, _Flags]]) -> Iterator[None]:
     """A run context and the train flags as they were."""
-    before = _current.get(), _flags.get()
-    _current.set(mode[0])
-    _flags.set(mode[1])
-    try:
+    with Setting(_current, partial(_current.set, mode[0])), Setting(_flags, partial(_flags.set, mode[1])):
         yield
-    finally:
-        _current.set(before[0])
-        _flags.set(before[1])
 
 
 keep_mode(lambda: (_current.get(), _flags.get()), _step_again)

@@ -289,3 +289,31 @@ def test_marks_can_be_changed_without_gradients_too():
         parameter = rf.Parameter([A], auxiliary=True)
         parameter.auxiliary = False
         assert parameter.trainable and parameter.numpy().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("sign", "+ - * / // % ** & | ^ @ << >>".split())
+def test_in_place_operators_of_python_are_refused(sign):
+    parameter = rf.Parameter([A])
+    with raises_message(
+        TypeError,
+        """
+        Parameter: += and the like.
+          parameter  [a=2]
+          value      2
+        They would put a Tensor in its place, and no optimizer would get to it. New values, or a Tensor with a name of its own:
+            parameter.assign_add(value)    # or parameter.assign(parameter * value)
+            x = parameter + value
+        """,
+    ):
+        exec(f"parameter {sign}= 2", {"parameter": parameter})
+    assert type(parameter) is rf.Parameter
+
+
+def test_complex_numbers_are_not_assigned_to_real_ones():
+    parameter = rf.Parameter([A])
+    for value in (1j, rf.convert_to_tensor(np.asarray([1j, 2]), dims=[A])):
+        with pytest.raises(
+            TypeError, match=r"Parameter.assign: complex numbers to real ones.\n(.*\n)*.*complex_as_real"
+        ):
+            parameter.assign(value)
+    assert_same(parameter, rf.zeros([A]))

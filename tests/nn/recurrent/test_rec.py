@@ -67,10 +67,12 @@ GRU, CudnnGRU, TorchGRU, BasicRNN, RHN, LayerNormVariantsLSTM, ZoneoutLSTM, Bloc
 
 def test_something_else_as_unit():
     with raises_message(TypeError, """
-        Rec: no unit.
-          unit  3
-        A unit is a name, a class derived from RecUnit, or an object of one.
-            rf.Rec("lstm", in_dim, out_dim)
+        Rec: unit is an int.
+          unit     3
+          in_dim   in=2
+          out_dim  out=4
+        unit is a str, a class or a RecUnit:
+            rf.Rec('lstm', in_dim, out)
     """):  # fmt: skip
         rf.Rec(3, d_in, out)
 

@@ -33,7 +33,7 @@ def frames():
 def test_before_any_context_nothing_trains():
     ctx = rf.get_run_ctx()
     assert (ctx.stage, ctx.train_flag, ctx.step, ctx.epoch) == ("init", False, 0, 1)
-    assert ctx.total_loss() == 0.0 and ctx.is_train_flag_enabled(func=rf.dropout) is False
+    assert ctx.is_train_flag_enabled(func=rf.dropout) is False
 
 
 def test_a_context_is_the_current_one_until_the_next():
@@ -229,6 +229,59 @@ def expected_outputs():
     )
 
 
+def test_a_raw_array_can_be_a_loss():
+    ctx = rf.init_train_step_run_ctx()
+    raw = torch.tensor([[1.0, 2.0, 3.0], [10.0, float("nan"), 0.0]], requires_grad=True)
+    ctx.mark_as_loss(raw, "ce", dims=[batch, time], use_normalized_loss=True)
+    ctx.mark_as_loss(raw[0], "every entry")
+    ctx.mark_as_loss(raw[0].sum(), "reduced", scale=0.5)
+    assert [len(loss.loss.dims) for loss in ctx.losses.values()] == [2, 1, 0]
+    total = ctx.total_loss()
+    assert float(total) == pytest.approx(16 / 4 + 6 + 0.5 * 6)
+    total.raw_tensor.backward()
+    assert raw.grad.tolist() == [[1.75] * 3, [0.25, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("order", ["lengths first", "lengths later"])
+@pytest.mark.parametrize("kind", ["declared lengths", "no size"])
+@pytest.mark.parametrize("said", [False, True])
+def test_a_raw_output_has_the_dims_that_are_expected(order, kind, said):
+    batch_dim.reset_eager()
+    time = Dim(None if kind == "no size" else Tensor("time", [batch_dim], "int32"), name="time")
+    template = Tensor("output", [batch_dim, time, feat], feature_dim=feat)
+    ctx = rf.init_forward_step_run_ctx(expected_outputs=TensorDict([template]))
+    raw, lengths = torch.ones(2, 5, 3), torch.tensor([5, 2], dtype=torch.int32)
+
+    def assign():
+        ctx.expected_outputs["output"].dims[1].dyn_size_ext.raw_tensor = lengths
+
+    def mark():
+        ctx.mark_as_output(raw, "output", dims=[batch_dim, time, feat] if said else None)
+
+    for call in (assign, mark) if order == "lengths first" else (mark, assign):
+        call()
+    ctx.check_outputs_complete()
+    output = ctx.outputs["output"]
+    assert output.dims == (batch_dim, time, feat) and output.feature_dim is feat
+    assert float(rf.reduce_sum(output, axis=output.dims)) == 7 * 3
+    assert ctx.outputs.as_raw_tensor_dict()["output:size1"].tolist() == [5, 2]
+
+
+def test_lengths_of_a_raw_output_that_came_later_are_checked():
+    batch_dim.reset_eager()
+    time = Dim(Tensor("time", [batch_dim], "int32"), name="time")
+    ctx = rf.init_forward_step_run_ctx(expected_outputs=TensorDict([Tensor("output", [batch_dim, time])]))
+    ctx.mark_as_output(torch.ones(2, 5), "output")
+    with pytest.raises(DimError, match='Dim "time" has no size yet'):
+        ctx.check_outputs_complete()
+    time.dyn_size_ext.raw_tensor = torch.tensor([4, 2], dtype=torch.int32)
+    with pytest.raises(rf.ShapeError, match=r"raw shape \(2, 5\) does not fit"):
+        ctx.check_outputs_complete()
+    ctx = rf.init_forward_step_run_ctx()
+    with pytest.raises(DimError, match="which dims has it"):
+        ctx.mark_as_output(torch.ones(2, 5), "output")
+
+
 def test_ids_may_be_wider_than_expected():
     ctx = rf.init_forward_step_run_ctx(expected_outputs=expected_outputs())
     ids = rf.reduce_argmax(randn(batch, feat), axis=feat)
@@ -273,7 +326,7 @@ ERRORS = {
         """,
     ),
     "a loss that is no Tensor": (
-        lambda: rf.get_run_ctx().mark_as_loss(torch.zeros(2), "ce"),
+        lambda: rf.run_ctx.Loss(torch.ones(3), "ce"),
         TypeError,
         """
         Loss "ce": not a Tensor.
@@ -355,3 +408,14 @@ def test_error(name):
     expected = expected_outputs() if "expect" in text else None
     with rf.init_forward_step_run_ctx(expected_outputs=expected), raises_message(error, text):
         call()
+
+
+def test_a_total_of_no_losses_is_said():
+    ctx = rf.init_train_step_run_ctx(step=3)
+    frames().mark_as_loss("wer", as_error=True)
+    with pytest.warns(UserWarning) as caught:
+        assert ctx.total_loss() == 0.0
+    assert str(caught[0].message).startswith(
+        "total_loss: no loss was marked, so it is 0.\n  stage   train_step\n  step    3\n  errors  wer\n"
+    )
+    assert caught[0].filename == __file__
