@@ -7,7 +7,7 @@ arrays.call(encoder, (x, lengths), {})                    # x and the result are
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -216,16 +216,16 @@ class Arrays:
 
 
 def axes_of(module: Module, axes: Any) -> tuple[Axis, ...]:
-    """The axes of a text, list or template; names of Dims of the module are these Dims.
+    """The axes of a text, list or template; names of Dims of the module, or of its parts, are these Dims.
 
     Raises:
         TypeError: If an axis is neither a name nor a Dim.
-        ValueError: If a text has an axis that is not one dim.
+        ValueError: If a text has an axis that is not one dim, or a name stands for several Dims of the parts.
     """
     items = axes.dims if isinstance(axes, Tensor) else _read(axes) if isinstance(axes, str) else tuple(axes)
     out: list[Axis] = []
     for item in items:
-        own = vars(module).get(item) if isinstance(item, str) else None
+        own = _dim_in(module, item, items) if isinstance(item, str) else None
         if not isinstance(item, (str, Dim)):
             raise type_error(
                 "as_torch: an axis is a name or a Dim.",
@@ -233,8 +233,40 @@ def axes_of(module: Module, axes: Any) -> tuple[Axis, ...]:
                 "Axes are named in their order. A name that is a Dim of the module by attribute is this one:",
                 'rf.as_torch(module, inputs="batch time in_dim")',
             )
-        out.append(own if isinstance(own, Dim) else item)
+        out.append(item if own is None else own)
     return tuple(out)
+
+
+def _dim_in(module: Module, name: str, items: Sequence[Any]) -> Dim | None:
+    """The Dim that a module has by this name: its own attribute, else the one of its parts and parameters that is called so, else the
+    one that is such an attribute of a part."""
+    own = vars(module).get(name)
+    if isinstance(own, Dim):
+        return own
+    parts = list(module.named_modules())
+    places = {
+        f"module.{path}.{attribute}": value
+        for path, part in parts
+        for attribute, value in vars(part).items()
+        if isinstance(value, Dim) and value.is_static()
+    }
+    held = [*places.values(), *(dim for parameter in module.parameters() for dim in parameter.dims)]
+    called = {dim for dim in held if dim.name == name and not dim.match_priority}
+    attributes = {place: dim for place, dim in places.items() if place.endswith(f".{name}")}
+    found = called or set(attributes.values())
+    if len(found) < 2:
+        return next(iter(found), None)
+    shown: dict[Dim, str] = {}
+    for place, dim in (attributes or places).items():
+        if dim in found:
+            shown.setdefault(dim, place)
+    first = ", ".join(repr(item) if item != name else next(iter(shown.values()), "dim") for item in items)
+    raise value_error(
+        f'as_torch: "{name}" is several dims of the parts.',
+        [(place.removeprefix("module."), dim.short_repr()) for dim, place in shown.items()],
+        "Which one the array has is yours to say. An axis may be a Dim:",
+        f"rf.as_torch(module, inputs=[{first}])",
+    )
 
 
 def _read(text: str) -> tuple[str, ...]:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from rfnb.nn.module.checkpoint import CheckpointError, Params, checkpoint_error
+from rfnb.backends.torch_file import load_plain
+from rfnb.nn.module.checkpoint import LAYOUT, CheckpointError, Params, checkpoint_error, with_open_layout
+
+_MOST, _TIMES = (
+    1 << 26,
+    50,
+)  # bytes that arrays may take where they are made anew, or so many times the size of the file
 
 
 def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
@@ -33,7 +40,8 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
     if os.path.isdir(filename):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(filename))
     try:
-        data = torch.load(filename, map_location="cpu", weights_only=True)
+        with open(filename, "rb") as file:
+            data = load_plain(file)
     except FileNotFoundError:
         raise
     except Exception as error:  # a damaged pickle fails in any way, e.g. with an IndexError
@@ -53,8 +61,13 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
         )
     problems = [f"{name}: {problem}" for name, value in state.items() if (problem := _problem(value)) is not None]
     problems += [
-        f"{name}: {about[name]!r} is no whole number" for name in ("step", "epoch") if not _is_number(about.get(name))
+        f"{name}: {reprlib.repr(about[name])} is no whole number"
+        for name in ("step", "epoch")
+        if not _is_number(about.get(name))
     ]
+    copied = sum(4 * value.numel() for value in state.values() if _is_narrow(value)) if not problems else 0
+    if copied > max(_MOST, _TIMES * os.path.getsize(filename)):  # views of one array, many times
+        problems = [f"all: {copied:,} bytes as float32, of a file of {os.path.getsize(filename):,}; call clone()"]
     if problems:
         rows = [("file", filename), *(("", problem) for problem in problems[:10])]
         raise checkpoint_error(
@@ -64,7 +77,16 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
             "torch.save({name: value.to_dense().clone() for name, value in state.items()}, filename)",
         )
     values = {name: _numpy(value.detach().resolve_conj().resolve_neg()) for name, value in state.items()}
+    if "returnn_version" not in about:
+        values |= with_open_layout({name: value for name, value in values.items() if _is_open(state, name)})
     return Params(values, step=about.get("step"), epoch=about.get("epoch"))
+
+
+def _is_open(state: Any, name: str) -> bool:
+    """Whether the module that wrote an array is of a version that does not say its layout. A plain dict has no versions: whoever
+    made it has brought it into the documented layout."""
+    about = getattr(state, "_metadata", {}).get(name.rpartition(".")[0], {})
+    return bool(about.get("version", LAYOUT) < LAYOUT)
 
 
 def _problem(value: Any) -> str | None:
@@ -98,10 +120,11 @@ def _known_dtypes() -> frozenset[Any]:
 
 def _numpy(value: Any) -> Any:
     """The value as array; what NumPy lacks, float32 holds all of."""
-    import torch
+    return (value.float() if _is_narrow(value) else value).numpy()
 
-    narrow = value.dtype is torch.bfloat16 or value.is_floating_point() and value.element_size() == 1
-    return (value.float() if narrow else value).numpy()
+
+def _is_narrow(value: Any) -> bool:
+    return value.is_floating_point() and str(value.dtype) not in ("torch.float16", "torch.float32", "torch.float64")
 
 
 def _is_number(value: Any) -> bool:
@@ -109,4 +132,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _what(data: Any) -> str:
-    return ", ".join(map(str, data)) if isinstance(data, Mapping) else type(data).__name__
+    if not isinstance(data, Mapping):
+        return type(data).__name__
+    return ", ".join(map(str, list(data)[:10])) + (", ..." if len(data) > 10 else "")

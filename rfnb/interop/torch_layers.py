@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +17,7 @@ import torch
 from torch import nn
 
 from rfnb.backends.torch_transfer import on_device
+from rfnb.core.block import block
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, type_error
 from rfnb.core.tensor import Tensor
@@ -403,7 +403,7 @@ _lock = threading.Lock()
 _resting: WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]] = WeakKeyDictionary()
 
 
-@contextmanager
+@block
 def _rests(module: nn.Module) -> Iterator[None]:
     """The module does not train where the run context does not; what is in `eval()` stays so in any case."""
     if get_run_ctx().train_flag:

@@ -20,6 +20,7 @@ from rfnb.core.errors import runtime_error, shape_error, type_error
 from rfnb.core.tensor_text import dims_text
 from rfnb.interop import torch_parts
 from rfnb.interop.lost_in_torch import warn_of_lost_modules
+from rfnb.nn.module.checkpoint import LAYOUT, layout_hint
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 
@@ -93,6 +94,7 @@ class RFModuleAsPTModule(torch.nn.Module):
 
     rf_module: Module
     _rfnb: Bridge
+    _version = LAYOUT  # which a state_dict says of each module
 
     def __init__(self, rf_module: Module, says_training: bool = False):
         super().__init__()
@@ -145,6 +147,29 @@ class RFModuleAsPTModule(torch.nn.Module):
     def register_buffer(self, name: str, tensor: torch.Tensor | None, persistent: bool = True) -> None:
         super().register_buffer(name, tensor, persistent)
         self._follow(name)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing: Any,
+        unexpected: Any,
+        errors: Any,
+    ) -> None:
+        """Arrays by name, of layout 2 unless torch says that a module has written them which may have had another one."""
+        if local_metadata.get("version", LAYOUT) < LAYOUT:
+            for name in self.rf_module._rfnb_layout_1:
+                parameter, raw = self._rfnb.linked.get(name), state_dict.get(prefix + name)
+                if parameter is None or raw is None:
+                    continue
+                shape = tuple(dim.extent for dim in parameter.dims)
+                if raw.shape == shape and shape[0] == shape[1]:
+                    errors.append(f"{prefix}{name} {shape}." + layout_hint([f"layout {prefix}{name}"], torch=True))
+                elif raw.shape != shape and raw.swapaxes(0, 1).shape == shape:
+                    state_dict[prefix + name] = raw.swapaxes(0, 1)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)
 
     def _follow(self, name: str) -> None:
         """The Module gets a parameter that was put in the place of its own."""

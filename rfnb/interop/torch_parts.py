@@ -8,12 +8,13 @@ the module is called, and holds for this call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from rfnb.core.block import block
 from rfnb.core.errors import runtime_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -49,7 +50,7 @@ def call(root: Wrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
-@contextmanager
+@block
 def _values(wrappers: list[Any]) -> Iterator[None]:
     """The parameters have the values that torch holds, whatever these are at the moment."""
     before: list[tuple[Parameter, Any]] = []

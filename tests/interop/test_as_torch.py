@@ -703,3 +703,35 @@ def test_a_module_on_meta_says_how_it_gets_values():
     pt.load_state_dict(other.state_dict())
     x = input_of()
     torch.testing.assert_close(pt.eval()(x), other(x))
+
+
+class Composed(rf.Module):
+    def __init__(self, *dims):
+        self.first, self.second = rf.Linear(dims[0], dims[1]), rf.Linear(dims[1], dims[2])
+
+    def __call__(self, x):
+        return self.second(rf.tanh(self.first(x)))
+
+
+@pytest.mark.parametrize("names", [("in_dim", "middle", "out"), ("feat", "feat2", "in_dim"), ("in_dim", "feat", "in")])
+def test_a_name_is_that_of_a_dim_of_the_parts(names):
+    dims = [Dim(size, name=name) for size, name in zip((3, 4, 5), names)]
+    model = Composed(*dims) if names[0] == "in_dim" else Composed(dims[2], dims[0], dims[1])
+    module = rf.as_torch(model, inputs="batch time in_dim")
+    size = model.first.in_dim.extent
+    raw = torch.randn(2, 7, size)
+    want = torch.tanh(raw @ model.first.weight.raw_tensor + model.first.bias.raw_tensor)
+    want = want @ model.second.weight.raw_tensor + model.second.bias.raw_tensor
+    torch.testing.assert_close(module(raw), want)
+
+
+def test_a_name_that_is_an_attribute_of_several_parts_is_refused_and_the_line_to_type_helps():
+    feat, middle, out = Dim(3, name="feat"), Dim(4, name="middle"), Dim(5, name="out")
+    module = Composed(feat, middle, out)
+    with pytest.raises(ValueError, match='as_torch: "in_dim" is several dims of the parts.') as caught:
+        rf.as_torch(module, inputs="batch time in_dim")
+    line = str(caught.value).splitlines()[-1].strip()
+    assert line == "rf.as_torch(module, inputs=['batch', 'time', module.first.in_dim])"
+    bridged = eval(line, {"rf": rf, "module": module})
+    assert bridged(torch.randn(2, 7, 3)).shape == (2, 7, 5)
+    assert rf.as_torch(module, inputs="batch time feat")(torch.randn(2, 7, 3)).shape == (2, 7, 5)

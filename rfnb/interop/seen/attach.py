@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import torch
 
+from rfnb.core.block import Among, block
 from rfnb.core.errors import ShapeError
 from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
@@ -36,7 +36,7 @@ _forwards = Replaced()
 _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=())  # of each open recording
 
 
-@contextmanager
+@block
 def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[None]:
     """Let torch modules offer what they compute while a block runs."""
     around = _names.get()[-1] if _names.get() else None
@@ -51,14 +51,11 @@ def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[
     modules = list({id(module): module for module in open_modules(models)}.values())
     for model in models.values():
         warn_of_lost_modules(model)
-    _names.set((*_names.get(), names))
-    try:
+    with Among(_names, names):
         with _forwards.during(lambda: map(_place, modules)):
             with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
                 yield
             say_new(models, paths)
-    finally:
-        _names.set(tuple(other for other in _names.get() if other is not names))
 
 
 def _place(module: torch.nn.Module) -> Place:

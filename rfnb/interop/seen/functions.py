@@ -13,13 +13,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import torch
 
+from rfnb.core.block import Setting, Undone, all_of, block
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
@@ -45,11 +46,9 @@ def sees(owner: Any, name: str, *, before: Before | None = None) -> Callable[[Ha
     return register
 
 
-@contextmanager
-def functions_seen(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
+def functions_seen(modules: Iterable[torch.nn.Module]) -> Undone:
     """See the functions in a with-block, also those that the code of these modules has imported by name."""
-    with _replaced.during(lambda: _places(modules)):
-        yield
+    return _replaced.during(lambda: _places(modules))
 
 
 def _places(modules: Iterable[torch.nn.Module]) -> Iterator[Place]:
@@ -83,23 +82,16 @@ def opens(
     return seeing
 
 
-@contextmanager
+@block
 def others_seen(modules: list[torch.nn.Module]) -> Iterator[None]:
     """See what `opens` has registered in a with-block."""
-    with ExitStack() as stack:
-        for seeing in _others:
-            stack.enter_context(seeing(modules))
+    with all_of([seeing(modules) for seeing in _others]):
         yield
 
 
-@contextmanager
-def unheard() -> Iterator[None]:
+def unheard() -> Setting:
     """No function is seen in a with-block: it is of one that is seen as a whole."""
-    token = _unheard.set(True)
-    try:
-        yield
-    finally:
-        _unheard.reset(token)
+    return Setting(_unheard, partial(_unheard.set, True))
 
 
 def _seeing(original: Any, handlers: list[tuple[Handler, Before | None]]) -> Any:

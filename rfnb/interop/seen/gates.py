@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from rfnb.backends.torch_random import device_state, set_device_state
+from rfnb.core.block import block
 from rfnb.core.errors import message
 from rfnb.interop.seen.kept import Kept, say_changed
 
@@ -263,7 +264,7 @@ class Step:
         return {**gates, **out} if parts_of(self._module) else out
 
 
-@contextmanager
+@block
 def _drawing_from(device: torch.device, state: Any) -> Iterator[None]:
     """Let the generator of a device go on from a state in a with-block; afterwards it is where it was."""
     before = device_state(device)

@@ -15,10 +15,10 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from rfnb.core.block import Undone
 from rfnb.core.errors import message
 from rfnb.interop.seen.generate_config import Config
 from rfnb.interop.seen.generate_session import Session
@@ -30,16 +30,14 @@ _session: ContextVar[Session | None] = ContextVar("rfnb_generate", default=None)
 _replaced = Replaced()
 
 
-@contextmanager
-def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Iterator[None]:
+def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Undone:
     """See the steps of `generate` of these modules in a with-block.
 
     Args:
         names: Gives those of the innermost recording.
     """
     able = [module for module in modules if _generates(module)]
-    with _replaced.during(lambda: [*_functions(), *_methods(able, names)] if able else []):
-        yield
+    return _replaced.during(lambda: [*_functions(), *_methods(able, names)] if able else [])
 
 
 def _generates(module: Any) -> bool:

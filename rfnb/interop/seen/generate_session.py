@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from rfnb.control.holder import Holder
+from rfnb.core.block import block
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.generate_config import Config
 from rfnb.interop.seen.generate_decisions import Decisions
@@ -52,14 +52,14 @@ class Session:
         self._blocked = Blocked()
         self._vocab: Dim | None = None
 
-    @contextmanager
+    @block
     def heard(self) -> Iterator[None]:
         """Let what modules offer in the call be heard in its steps, over prompts and slots."""
         with trace_context.scope(".".join(filter(None, [self.path, "generate"]))):
             with heard_as(self._translated):
                 yield
 
-    @contextmanager
+    @block
     def aside(self) -> Iterator[None]:
         """Run processors or criteria."""
         self.is_aside = True

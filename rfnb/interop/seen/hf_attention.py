@@ -17,11 +17,11 @@ import re
 import sys
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
@@ -45,11 +45,9 @@ _checked: weakref.WeakKeyDictionary[Names, set[Any]] = weakref.WeakKeyDictionary
 
 
 @opens
-@contextmanager
-def functions_by_name(modules: list[torch.nn.Module]) -> Iterator[None]:
+def functions_by_name(modules: list[torch.nn.Module]) -> Undone:
     """See the functions that models of transformers ask for by name, and those that their files have for "eager"."""
-    with _replaced.during(lambda: _places(modules)):
-        yield
+    return _replaced.during(lambda: _places(modules))
 
 
 def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import opens
@@ -92,14 +92,12 @@ def _length(cache: Any) -> int:
 
 
 @opens
-@contextmanager
-def caches_seen(modules: list[torch.nn.Module]) -> Iterator[None]:
+def caches_seen(modules: list[torch.nn.Module]) -> Undone:
     """Follow what is done with the batch of a cache."""
     file = sys.modules.get("transformers.cache_utils")
     kinds = [getattr(file, name, None) for name in ("Cache", "EncoderDecoderCache")] if file is not None else []
     methods = [(kind, name) for kind in kinds for name in _CHANGES if kind is not None and name in vars(kind)]
-    with _replaced.during(lambda: [(kind, name, functools.partial(_following, name=name)) for kind, name in methods]):
-        yield
+    return _replaced.during(lambda: [(kind, name, functools.partial(_following, name=name)) for kind, name in methods])
 
 
 def _following(original: Any, name: str) -> Any:

@@ -1,14 +1,19 @@
-"""Functions that stand in the place of others while a recording is open, and what was there before them."""
+"""Functions that stand in the place of others while a recording is open, and what was there before them.
+
+Methods of one instance are replaced in its class, by a function that knows which instances are meant (`Method`): what copies an
+instance, saves it or hands it to another process finds nothing in it. Only what an instance has itself is replaced there.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from types import ModuleType
+import weakref
+from collections.abc import Callable, Iterable
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from rfnb.interop.seen.in_place import InPlace
+from rfnb.core.block import Undone
+from rfnb.interop.seen.in_place import InPlace, Method
 
 Place = tuple[
     Any, str, Callable[[Any], Any]
@@ -22,7 +27,49 @@ class _Put(NamedTuple):
     original: Any
     was: Any  # _nothing: the original is inherited
     new: Any
-    users: list[int]  # one entry for each recording
+    users: set[Any]  # the recordings
+
+
+class Methods:
+    """The methods of classes that are others for some instances, of all that replace something."""
+
+    def __init__(self) -> None:
+        self._put: dict[tuple[type, str], Method] = {}
+        self._known: dict[tuple[type, str, int], weakref.ref[Any]] = {}
+
+    def put(self, instance: Any, name: str, key: Any, make: Callable[[Any], Any], *, weak: bool = False) -> None:
+        """Put a layer on the method of an instance (`Method.put`)."""
+        with _lock:
+            kind, number = type(instance), id(instance)
+            method = self._put.get((kind, name))
+            if method is None:
+                method = self._put[kind, name] = Method(getattr(kind, name), vars(kind).get(name, _nothing))
+            self._known[kind, name, number] = weakref.ref(instance, lambda _: self._gone(kind, name, number))
+            method.put(instance, key, make, weak=weak)
+            if vars(kind).get(name) is not method:
+                setattr(kind, name, method)
+
+    def take(self, instance: Any, name: str, key: Any) -> None:
+        """Take it off; a second time this does nothing."""
+        self._take(type(instance), name, id(instance), key)
+
+    def _gone(self, kind: type, name: str, number: int) -> None:
+        if methods is not None:  # else Python is ending
+            self._take(kind, name, number, None)
+
+    def _take(self, kind: type, name: str, number: int, key: Any) -> None:
+        with _lock:
+            method = self._put.get((kind, name))
+            if method is None:
+                return
+            method.take(number, key)
+            if not method.has(number):
+                self._known.pop((kind, name, number), None)
+            if method.is_over:
+                was = method.was
+                if vars(kind).get(name) is method:
+                    _put_at(kind, name, was)
+                self._put.pop((kind, name), None)
 
 
 class Replaced:
@@ -31,7 +78,6 @@ class Replaced:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._put: dict[tuple[int, str], _Put] = {}  # by owner and name
 
     def original(self, owner: Any, name: str) -> Any:
@@ -39,49 +85,83 @@ class Replaced:
         put = self._put.get((id(owner), name))
         return getattr(owner, name) if put is None else put.original
 
-    @contextmanager
-    def during(self, places: Callable[[], Iterable[Place]]) -> Iterator[None]:
+    def during(self, places: Callable[[], Iterable[Place]]) -> Undone:
         """Replace what these places hold, for a with-block.
 
         Args:
             places: Asked for when nobody else replaces anything.
         """
-        with self._lock:
-            found = list(places())
-            for place in found:
-                self._replace(*place)
-        try:
-            yield
-        finally:
-            with self._lock:
-                for owner, name, _ in reversed(found):
-                    self._put_back(owner, name)
+        return _During(self, places)
 
-    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        key = id(owner), name
-        if key not in self._put:
-            original, was = getattr(owner, name), vars(owner).get(name, _nothing)
-            new = make(original)
-            if isinstance(owner, type | ModuleType):
-                setattr(owner, name, new)
-            else:
-                if not isinstance(new, InPlace):
+    def replace(self, user: Any, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put a function in the place of another, or count one more that needs it."""
+        with _lock:
+            key = id(owner), name
+            put = self._put.get(key)
+            if put is None:
+                original, was = getattr(owner, name), vars(owner).get(name, _nothing)
+                new = None if is_method(owner, name) else make(original)
+                if new is not None and not isinstance(owner, type | ModuleType) and not isinstance(new, InPlace):
                     new = InPlace(owner, name, None if was is _nothing else was, new)
-                vars(owner)[name] = new
-            self._put[key] = _Put(owner, name, original, was, new, [])
-        self._put[key].users.append(1)
+                put = self._put[key] = _Put(owner, name, original, was, new, {user})  # before it is there
+            put.users.add(user)
+            if put.new is None:
+                methods.put(owner, name, self, make)
+            elif put.users == {user}:
+                _put_at(owner, name, put.new)
 
-    def _put_back(self, owner: Any, name: str) -> None:
-        put = self._put[id(owner), name]
-        put.users.pop()
-        if put.users:
-            return
-        del self._put[id(owner), name]
-        if vars(owner).get(name) is not put.new:
-            return
-        if put.was is _nothing:
-            delattr(owner, name)
-        elif isinstance(owner, type | ModuleType):
-            setattr(owner, name, put.was)
-        else:
-            vars(owner)[name] = put.was
+    def put_back(self, user: Any) -> None:
+        """Put back what nobody needs but this one; a second time this does nothing."""
+        with _lock:
+            for key, put in reversed(list(self._put.items())):
+                if user not in put.users:
+                    continue
+                if len(put.users) == 1:
+                    self._restore(put)
+                    self._put.pop(key, None)
+                put.users.discard(user)
+
+    def _restore(self, put: _Put) -> None:
+        if put.new is None:
+            methods.take(put.owner, put.name, self)
+        elif vars(put.owner).get(put.name) is put.new:
+            was = put.was.own if isinstance(put.was, InPlace) and put.was.over else put.was
+            _put_at(put.owner, put.name, _nothing if was is None else was)
+        elif isinstance(put.new, InPlace):
+            put.new.over = True
+
+
+class _During(Undone):
+    """A block of `Replaced.during`."""
+
+    def __init__(self, replaced: Replaced, places: Callable[[], Iterable[Place]]):
+        self._replaced, self._places = replaced, places
+
+    def begin(self) -> None:
+        with _lock:
+            for place in list(self._places()):
+                self._replaced.replace(self, *place)
+
+    def undo(self) -> None:
+        self._replaced.put_back(self)
+
+
+_lock = threading.RLock()
+methods = Methods()
+
+
+def is_method(owner: Any, name: str) -> bool:
+    """Whether an instance has a name by a plain function of its class."""
+    if isinstance(owner, type | ModuleType) or name in vars(owner):
+        return False
+    kinds = type(owner).__mro__
+    return isinstance(next((vars(kind)[name] for kind in kinds if name in vars(kind)), None), FunctionType | Method)
+
+
+def _put_at(owner: Any, name: str, value: Any) -> None:
+    if isinstance(owner, type | ModuleType):
+        delattr(owner, name) if value is _nothing else setattr(owner, name, value)
+    elif value is _nothing:
+        del vars(owner)[name]
+    else:
+        vars(owner)[name] = value

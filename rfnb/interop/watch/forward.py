@@ -6,10 +6,14 @@ No hooks: on layers of nn.TransformerEncoder a hook switches the fast path off, 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from rfnb.interop.seen.in_place import InPlace
+from rfnb.interop.seen.replaced import is_method, methods
 
 Around = Callable[["Forward", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -23,36 +27,47 @@ class Forward:
     """
 
     def __init__(self, module: torch.nn.Module, around: Around):
-        self.module = module
-        self.forward = module.forward
+        self.module, self.forward = module, module.forward
         self._around: Around | None = around
-        self._own = module.__dict__.get("forward")
-        functools.update_wrapper(self, self.forward, updated=())  # who asks for the signature of `forward` gets it
-        module.__dict__["forward"] = self
+        self._in_place: InPlace | None = None
+        if is_method(module, "forward"):
+            methods.put(module, "forward", id(self), functools.partial(_around, weakref.ref(self)), weak=True)
+        else:
+            called = _around(weakref.ref(self), self.forward)
+            self._in_place = module.__dict__["forward"] = InPlace(
+                module, "forward", module.__dict__.get("forward"), called
+            )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call what is below."""
         if self._around is None:
-            return self.forward(*args, **kwargs)
+            return forward(*args, **kwargs)
+        self.forward = forward
         return self._around(self, args, kwargs)
 
     def remove(self) -> None:
         """Put back what was there; where another one has been put around this, this does nothing any more."""
         self._around = None
-        if self.module.__dict__.get("forward") is self:
+        in_place = self._in_place
+        if in_place is None:
+            methods.take(self.module, "forward", id(self))
+            return
+        own = in_place.own
+        if self.module.__dict__.get("forward") is in_place:
             del self.module.__dict__["forward"]
-            if self._own is not None:
-                self.module.__dict__["forward"] = self._own
-
-    # A copy of the model (for a moving average, or in a file) is not watched, and calls itself and not the one that is.
-
-    def __reduce__(self) -> Any:
-        if self._own is not None:
-            return _itself, (self._own,)
-        return getattr, (self.module, "forward")  # of its class: the module has nothing of its own yet
+            if own is not None:
+                self.module.__dict__["forward"] = own
+        else:
+            in_place.over = True
 
 
-def _itself(forward: Any) -> Any:
-    return forward
+def _around(of: weakref.ref[Forward], forward: Any) -> Any:
+    @functools.wraps(forward)  # who asks for the signature gets that of `forward`
+    def called(*args: Any, **kwargs: Any) -> Any:
+        own = of()
+        return forward(*args, **kwargs) if own is None else own.call(forward, args, kwargs)
+
+    return called
 
 
 def in_backward() -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import torch
 
 from rfnb.backends import torch_random
+from rfnb.core.block import block
 from rfnb.interop.watch.parts import inner
 from rfnb.nn.module.module import Module
 from rfnb.nn.run.run_ctx import init_forward_step_run_ctx
@@ -19,7 +20,7 @@ from rfnb.trace.probe import Later
 from rfnb.trace.trace import Trace
 
 
-@contextmanager
+@block
 def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
     """A with-block without gradients, after which generators, buffers and train flags are as they were.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rfnb.core.block import Exit, block_of
 from rfnb.core.errors import message, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.watch import functions
@@ -184,10 +185,23 @@ class Watch(Training):
             self.end()
 
     def __enter__(self) -> Watch:
+        self._entered = block_of(self)
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def _leave(self, *exc: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            raise
+        except BaseException:  # an interrupt
+            self.close()
+            raise
+
+    def _over(self, block: Any) -> None:
+        if self._entered is block:
+            self.close()
+
+    __exit__: Any = Exit(_leave, _over)
 
     def as_trainer_callback(self) -> Any:
         """A callback for `transformers.Trainer`: `Trainer(..., callbacks=[rf.watch(model).as_trainer_callback()])`.

@@ -1,0 +1,175 @@
+"""An interrupt at any instruction of what patches a model of torch, or sets something for a with-block: all is as it was, in the model, its
+classes and its copies."""
+
+import contextlib
+import copy
+import io
+import os
+import pickle
+import warnings
+
+import pytest
+import torch
+from interrupting import Interrupts, instructions
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
+
+import rfnb as rf
+from rfnb.interop.seen import attach, functions, generate, hf_attention, hf_cache, replaced
+from rfnb.nn.run import run_ctx
+from rfnb.trace import probe
+
+HITS = int(os.environ.get("RFNB_INTERRUPTS", "60"))
+PART = int(os.environ.get("GITHUB_RUN_NUMBER", "0"))
+ALSO = (contextlib.__file__,)
+
+
+class Own(nn.Linear):
+    """A module that has a forward of its own."""
+
+    def __init__(self):
+        super().__init__(4, 4)
+        self.forward = lambda x: nn.Linear.forward(self, x) + 1
+
+
+def model():
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    return nn.Sequential(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), Own(), nn.Linear(4, 2)).eval()
+
+
+MODEL, X = model(), torch.randn(2, 3, 4)
+EXPECTED = MODEL(X)
+
+
+def state():
+    """The state that may be left behind."""
+    kinds = {type(module) for module in MODEL.modules()}
+    tables = [attach._forwards, functions._replaced, generate._replaced, hf_attention._replaced, hf_cache._replaced]
+    return {
+        "instances": [{key: id(value) for key, value in vars(module).items() if callable(value)} for module in MODEL.modules()],
+        "classes": {kind: kind.__dict__.get("forward") for kind in kinds}, "modes": [module.training for module in MODEL.modules()],
+        "hooks": [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in MODEL.modules()],
+        "functions": [getattr(owner, name) for owner, name in functions._handlers], "tables": [len(table._put) for table in tables],
+        "methods": len(replaced.methods._put), "recordings": len(probe._open), "listeners": probe._listeners.get(),
+        "place": probe.trace_context.place,
+        "names": attach._names.get(), "run": rf.get_run_ctx(), "flags": run_ctx._flags.get(), "dtype": rf.get_default_float_dtype(),
+        "device": rf.get_default_device(), "backward": torch.autograd.backward, "gradients": torch.is_grad_enabled(),
+    }  # fmt: skip
+
+
+def recorded():
+    with rf.record(model=MODEL, values=True):
+        MODEL(X)
+
+
+def twice():
+    with rf.record(model=MODEL), rf.record(model=MODEL[0], kinds="attention"):
+        MODEL(X)
+
+
+def watched():
+    with rf.watch(MODEL, torch.optim.SGD(MODEL.parameters(), lr=0.0), activations=False):
+        MODEL(X)
+
+
+CTX = rf.get_run_ctx()
+
+
+def settings():
+    with rf.set_default_float_dtype_ctx("float64"), rf.set_default_device_ctx("cpu"), CTX.train_flag_ctx(True):
+        rf.zeros([])
+
+
+RUNS = {"record": recorded, "record twice": twice, "settings": settings}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.filterwarnings("ignore")
+def test_an_interrupt_before_any_instruction_leaves_a_model_as_it_was(name):
+    run = RUNS[name]
+    for _ in range(3):  # what is made once is there
+        run()
+    before = state()
+    seen = instructions(run, ALSO)
+    ends = [
+        at
+        for at, file in enumerate(seen)
+        if file.endswith(("core/block.py", "seen/replaced.py", "seen/in_place.py", "contextlib.py"))
+    ]
+    for numbers in (ends, range(len(seen))):
+        stride = max(len(numbers) // HITS, 1)
+        for at in numbers[PART % stride :: stride]:
+            interrupts = Interrupts(at, ALSO)
+            interrupts.run(run)
+            assert state() == before, interrupts.place
+    assert torch.equal(MODEL(X), EXPECTED)
+
+
+def ways(module):
+    """A module, copied in every way that there is."""
+    buffer, ema = io.BytesIO(), AveragedModel(module)
+    torch.save(module, buffer)
+    buffer.seek(0)
+    ema.update_parameters(module)
+    return {
+        "deepcopy": copy.deepcopy(module), "copy": copy.copy(module), "pickle": pickle.loads(pickle.dumps(module)),
+        "torch.save": torch.load(buffer, weights_only=False), "average": ema.module, "part": copy.deepcopy(module[0]),
+    }  # fmt: skip
+
+
+class Plain(nn.Linear):
+    """A module of a class of the user."""
+
+
+@pytest.mark.parametrize("around", ["record", "watch", "both"])
+def test_copies_of_a_model_that_is_recorded_carry_nothing(around):
+    module = nn.Sequential(nn.Sequential(Plain(4, 4), nn.ReLU()), nn.LSTM(4, 3, batch_first=True))
+    expected, keys = module(X)[0], module.state_dict().keys()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    with contextlib.ExitStack() as stack:
+        if around != "watch":
+            trace = stack.enter_context(rf.record(model=module))
+        if around != "record":
+            stack.enter_context(rf.watch(module, optimizer))
+        made = ways(module)
+        module.to("cpu").share_memory()
+        assert module.state_dict().keys() == keys
+        count = len(trace.events) if around != "watch" else 0
+        for name, each in made.items():
+            if name not in ("part", "copy"):  # a shallow copy has the very modules
+                assert torch.equal(each(X)[0], expected), name
+        assert around == "watch" or len(trace.events) == count, "a copy is recorded"
+    for name, each in {**made, "module": module}.items():
+        assert [key for part in each.modules() for key in ("forward", "generate") if key in vars(part)] == [], name
+    assert all(
+        "forward" not in vars(kind) or kind.forward is kind.__dict__["forward"] for kind in (Plain, nn.Sequential)
+    )
+    assert "forward" not in vars(Plain)
+
+
+def test_recordings_that_end_in_another_order_leave_nothing():
+    module = nn.Sequential(Plain(4, 4), nn.ReLU())
+    before = {kind: vars(kind).get("forward") for kind in (Plain, nn.Sequential, nn.ReLU)}
+    for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        open_ = [rf.record(model=module), rf.watch(module, optimizer), rf.record(model=module[0])]
+        for each in open_:
+            each.__enter__()
+        module(X)
+        for number in order:
+            open_[number].__exit__(None, None, None)
+            module(X)
+        assert {kind: vars(kind).get("forward") for kind in before} == before, order
+        assert not any("forward" in vars(part) for part in module.modules()), order
+
+
+def test_other_instances_of_a_class_are_not_recorded():
+    module, other = Plain(4, 4), Plain(4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with rf.record(model=module) as trace:
+            other(X)
+            assert not trace.events
+            module(X)
+            assert [event.kind for event in trace.events] == ["module"]
