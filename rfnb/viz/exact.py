@@ -1,4 +1,4 @@
-"""Exact values for a page that has them pooled or rounded: the page asks for a part of a block, the kernel answers with float32.
+"""Answers to a page that has less than the kernel: a part of a block as float32, or a frame that has more than the stored one.
 
 Answered in the thread that the message comes in, from the spec that the page was made of, so it waits for no model: a spec is never
 changed, only replaced. Of old specs the newest are kept, up to a number of bytes.
@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.diff.pairs import asked, source_of
+from rfnb.viz.page.budget import whole_room
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.derived import derived
 
 _MOST_ASKED = 1 << 22  # values in one answer
+_MOST_TRIED = 4  # times the room of a frame, of which one is made while a person waits
 _MOST_KEPT = 1 << 30  # bytes of all specs that are kept for pages
 
 
@@ -46,6 +48,39 @@ class Source:
         values = part(now[1], asked) if now and asked.get("version") == now[0] else None
         message = {"rfnb": "exact", "id": asked.get("id")}
         return message, [] if values is None else [np.ascontiguousarray(values, dtype=np.float32).tobytes()]
+
+    def whole(self, asked: Any) -> tuple[dict[str, Any], list[bytes]]:
+        """The answer to a page whose frame is thinned: one of its `part` of the spec, or of all, with what there is from one x to
+        another (`range`), of that whatever a page can take.
+        """
+        from rfnb.viz.page.thin import frame_of
+
+        now, version = self._now, asked.get("version")
+        spec = _inside(now[1], asked) if now and version == now[0] else None
+        message = {"rfnb": "whole", "id": asked.get("id")}
+        if spec is None:
+            return message, []
+        room = whole_room(spec.kind, live=spec.live)
+        if sum(block.nbytes for block in spec.blocks.values()) > _MOST_TRIED * room.most:
+            return message, []
+        return message, [frame_of(spec, room, level=1, version=version)]
+
+
+def _inside(spec: Spec, asked: Any) -> Spec | None:
+    """The spec, or the part of it and the range that a page asks for; None if there is none."""
+    from rfnb.viz.group.spec import parts_of  # by the first page that asks
+    from rfnb.viz.page.points import between
+
+    prefix, ends = str(asked.get("part") or ""), asked.get("range")
+    for index in prefix.split("/")[:-1]:
+        parts = parts_of(spec) if spec.kind in ("group", "branches") else []
+        if not (index.isdecimal() and int(index) < len(parts)):
+            return None
+        spec = parts[int(index)]
+    if ends is None:
+        return spec
+    numbers = isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, (int, float)) for end in ends)
+    return between(spec, *ends) if numbers and spec.kind == "curves" else None
 
 
 def part(spec: Spec, asked: Any) -> np.ndarray | None:

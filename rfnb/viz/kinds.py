@@ -11,6 +11,7 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
+from rfnb.core.door import called_with
 from rfnb.core.errors import value_error
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing
@@ -59,7 +60,8 @@ def load_folders() -> None:
 
 def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
     """The spec of a view of this kind; it is loaded by its first view, not with the package."""
-    spec: Spec = import_module(f"rfnb.viz.{kind}.spec").spec(*args, **options)
+    make = import_module(f"rfnb.viz.{kind}.spec").spec
+    spec: Spec = called_with(make, kind, f"rf.viz.{kind}", args, options)
     return spec
 
 

@@ -18,10 +18,12 @@ rf.show(loop)                 # the plan of a recorded loop: which ops run befor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 from rfnb.control.run import Run
 from rfnb.core.dim import Dim
+from rfnb.core.door import called_with
 from rfnb.core.errors import DimError, ShapeError, type_error, value_error
 from rfnb.core.foreign import is_array, knows_axes
 from rfnb.core.tensor import Tensor
@@ -73,7 +75,9 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         from rfnb.viz import of_trace  # with all that it shows, by the first that is shown
 
         follow = not value.closed if live is None else live and not value.closed
-        view = View(of_trace.spec(value, live=follow, **options))
+        view = View(
+            called_with(cast(FunctionType, of_trace.spec), "show", "rf.show", (value,), {"live": follow, **options})
+        )
         return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
     if isinstance(value, Training):
         return _of_training(value, live, options)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,16 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import type_error, value_error
+from rfnb.core.errors import parts_of, type_error, value_error
 from rfnb.core.foreign import host_array
+from rfnb.core.formats import FRAME
+from rfnb.core.strict_json import read_json
 from rfnb.core.tensor import Tensor
 from rfnb.viz.code import Code
 
-_VERSION = 2
 _TOP = 16  # bytes before the JSON
 _MOST = 1 << 28  # bytes that a frame may hold when inflated
 _RATIO = 1100  # nothing deflates to less than a 1032nd
-_DTYPES = {"float32": "f32", "int32": "i32", "uint8": "u8"}
+_DTYPES = {"float64": "f64", "float32": "f32", "int32": "i32", "uint8": "u8"}
+_DOUBLE = ("curves", "group", "branches")  # the kinds that draw float64: steps beyond 2**24, bytes, seconds since 1970
 _NAMES = {short: name for name, short in _DTYPES.items()}
 
 
@@ -41,7 +44,7 @@ class Spec:
     Attributes:
         kind: "attention", "states", "beams", "distribution", "dims", "curves", "plan" or "group".
         head: Plain JSON data; always with `title` (str) and `live` (bool: more may come).
-        blocks: Arrays by name. Floats become float32, integers int32, bools uint8.
+        blocks: Arrays by name. Floats become float32 (curves may have float64), integers int32, bools uint8.
         codes: By name of a block of uint8: how its bytes are read. Only what a page gets has some; what a view holds is exact.
     """
 
@@ -51,7 +54,7 @@ class Spec:
     codes: Mapping[str, Code] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", {name: _block(array) for name, array in self.blocks.items()})
+        object.__setattr__(self, "blocks", {name: _block(array, self.kind) for name, array in self.blocks.items()})
 
     @property
     def live(self) -> bool:
@@ -78,7 +81,7 @@ def pack(spec: Spec, *, level: int = 6) -> bytes:
         parts += [data, b"\0" * (-len(data) % 8)]
         offset += len(data) + -len(data) % 8
     text, size = _deflated(_json({"kind": spec.kind, "head": spec.head, "blocks": table}).encode(), level)
-    top = struct.pack("<IIII", len(text), _VERSION, size, 0)
+    top = struct.pack("<IIII", len(text), FRAME.now, size, 0)
     return b"".join([top, text, b"\0" * (-len(text) % 8), *parts])
 
 
@@ -89,17 +92,19 @@ def unpack(frame: bytes) -> Spec:
         ValueError: If this is no frame of this version, or lies about its lengths.
     """
     stored, version, size, _ = struct.unpack_from("<IIII", frame) if len(frame) >= _TOP else (0, None, 0, 0)
-    if version != _VERSION or _TOP + stored > len(frame):
+    if version is None or _TOP + stored > len(frame) or not 0 < version < 1000:
         raise value_error(
-            "unpack: this is no frame.",
-            [("bytes", len(frame)), ("version", version), ("needed", _VERSION)],
-            "A frame is what pack(spec) gives.",
-            "pack(view.spec)",
+            "unpack: this is no frame.", [("bytes", len(frame))], "A frame is what pack(spec) gives.", "pack(view.spec)"
         )
-    top = json.loads(_inflated(frame[_TOP : _TOP + stored], size, "its head", size != stored))
+    problem = FRAME.problem(version)
+    if problem is not None:
+        raise value_error("unpack: a version of frames that this rfnb does not read.", *problem)
+    text = _inflated(frame[_TOP : _TOP + stored], size, "its head", size != stored)
     try:
-        return _unpacked(top, frame, _TOP + stored + -stored % 8, _MOST - size)
-    except (KeyError, TypeError, AttributeError) as error:
+        return _unpacked(read_json(text.decode()), frame, _TOP + stored + -stored % 8, _MOST - size)
+    except _ODD as error:
+        if parts_of(error) is not None:
+            raise
         rule = "The head of a frame has kind, head and blocks."
         raise _refused("its head", size, size, f"{rule} This one fails: {error!r}.") from error
 
@@ -119,7 +124,7 @@ def _unpacked(top: Any, frame: bytes, start: int, left: int) -> Spec:
         data = frame[start + entry["offset"] :][: entry["size"]]
         data = _inflated(data, size, f'block "{name}"', entry.get("deflated", False))
         blocks[name] = np.frombuffer(data, dtype).reshape(shape)
-    return Spec(top["kind"], top["head"], blocks, codes)
+    return _checked(Spec(top["kind"], top["head"], blocks, codes))
 
 
 def _deflated(data: bytes, level: int) -> tuple[bytes, int]:
@@ -163,6 +168,29 @@ def to_json(spec: Spec) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Spec:
     """The spec that `to_json` made the data of."""
+    try:
+        return _from_json(data)
+    except _ODD as error:
+        if parts_of(error) is not None:
+            raise
+        raise value_error(
+            "from_json: this is no spec.",
+            [("fails", f"{type(error).__name__}: {error}"[:200])],
+            "A spec as JSON has kind, head, and blocks with dtype, shape and data.",
+            "to_json(view.spec)",
+        ) from error
+
+
+_ODD = KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError
+
+
+def _checked(spec: Spec) -> Spec:
+    if not isinstance(spec.kind, str) or not isinstance(spec.head, dict):
+        raise TypeError(f"kind is {type(spec.kind).__name__}, and head {type(spec.head).__name__}")
+    return spec
+
+
+def _from_json(data: dict[str, Any]) -> Spec:
     blocks, codes = {}, {}
     for name, entry in data.get("blocks", {}).items():
         values = [math.nan if value is None else float(value) for value in entry["data"]]
@@ -171,7 +199,7 @@ def from_json(data: dict[str, Any]) -> Spec:
             codes[name] = Code.of_entry(entry["code"], shape, entry.get("pool"))
             shape = codes[name].stored_shape
         blocks[name] = np.array(values, dtype=_NAMES[entry["dtype"]]).reshape(shape)
-    return Spec(data["kind"], data["head"], blocks, codes)
+    return _checked(Spec(data["kind"], data["head"], blocks, codes))
 
 
 def _code_entry(code: Code | None) -> dict[str, Any]:
@@ -197,11 +225,40 @@ def host(array: Any) -> np.ndarray:
     return made.astype(np.float32) if made.dtype == np.float16 else made  # sums of halves are coarse
 
 
-def _block(array: Any) -> np.ndarray:
+def single(array: np.ndarray) -> np.ndarray:
+    """The array as float32: what is finite stays finite and what is not 0 stays not 0, at the ends of what float32 holds.
+
+    Warns:
+        UserWarning: Of numbers that are beyond these ends, and of integers that are rounded.
+    """
+    if array.dtype == np.float32:
+        return array
+    with np.errstate(over="ignore"):
+        made = np.asarray(array, np.float32)
+    words = []
+    if array.dtype == np.float64:
+        huge, tiny = np.isinf(made) & np.isfinite(array), (made == 0) & (array != 0)
+        for lost, end, said in ((huge, _HUGE, "beyond ±3.4e38"), (tiny, _TINY, "nearer to 0 than 1.4e-45")):
+            if lost.any():
+                made = np.where(lost, np.copysign(end, array), made).astype(np.float32)
+                words.append(f"{int(lost.sum())} {said}, drawn as that")
+    elif array.dtype.kind in "iu" and array.dtype.itemsize > 2 and (made.astype(np.float64) != array).any():
+        words.append("integers beyond 2**24 rounded to 7 digits")
+    if words:
+        warnings.warn(
+            f"viz: a view holds float32, and of these {array.dtype} values there are {'; '.join(words)}.", stacklevel=2
+        )
+    return made
+
+
+_HUGE, _TINY = float(np.finfo(np.float32).max), float(np.finfo(np.float32).smallest_subnormal)
+
+
+def _block(array: Any, kind: str) -> np.ndarray:
     if getattr(array, "by_rows", False):  # what is computed where it is asked for: `attention/long.py`
         return array
     array = host(array)
-    if array.dtype.name not in _DTYPES:
+    if array.dtype.name not in _DTYPES or (array.dtype == np.float64 and kind not in _DOUBLE):
         kinds = {"f": np.float32, "i": np.int32, "u": np.int32, "b": np.uint8}
         if array.dtype.kind not in kinds:
             raise value_error(
@@ -210,7 +267,15 @@ def _block(array: Any) -> np.ndarray:
                 "Blocks are arrays of floats, integers or bools.",
                 "Spec(kind, head, {name: numpy.asarray(values, dtype='float32')})",
             )
-        array = array.astype(kinds[array.dtype.kind])
+        made = single(array) if array.dtype.kind == "f" else array.astype(kinds[array.dtype.kind])
+        if array.dtype.kind in "iu" and not np.array_equal(made, array):
+            raise value_error(
+                "Spec: integers of a block are beyond 32 bits.",
+                [("dtype", array.dtype), ("least", array.min()), ("largest", array.max())],
+                "A block holds integers from -2**31 to 2**31 - 1.",
+                "Spec(kind, head, {name: values.astype('float32')})    # with 7 digits",
+            )
+        array = made
     return np.asarray(array, order="C")
 
 

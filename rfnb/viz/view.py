@@ -137,8 +137,9 @@ class View:
 
     def _hear(self, content: dict[str, Any], send: Callable[..., None]) -> None:
         """Answer what a page says, in the thread that hears it."""
-        if content.get("rfnb") == "exact":
-            message, parts = self._source.answer(content)
+        answer = {"exact": self._source.answer, "whole": self._source.whole}.get(str(content.get("rfnb")))
+        if answer is not None:
+            message, parts = answer(content)
             send(message, buffers=parts)
         elif self._given_hear is not None:
             self._given_hear(content, send)

@@ -45,6 +45,7 @@ _carrier: Carrier | None = None
 
 _NOBODY = {  # to a page whose view is gone: no values, and why nothing is done
     "exact": {"rfnb": "exact"},
+    "whole": {"rfnb": "whole"},
     "do": {"rfnb": "did", "said": "Nobody has this run any more."},
 }
 Hear = Callable[[dict[str, Any], Callable[..., None]], None]

@@ -119,3 +119,34 @@ def test_curves_grow_while_their_cell_runs(lab):
     stored = lab.cells()[0]["outputs"][0]["data"]["text/plain"]
     assert "".join(stored).startswith("Training: step 0 to 2\n")
     assert lab.errors == []
+
+
+MANY = """
+import numpy as np, rfnb as rf
+rng = np.random.default_rng(0)
+view = rf.viz.curves({f"run {n}": rng.standard_normal(%d) for n in range(%d)}).show()
+"""
+BAND, LINE = ".rfnb-curves-band-of", ".rfnb-curves-line"
+
+
+def test_a_live_view_has_all_points_also_where_the_stored_one_has_bands(lab):
+    """200 series of 10,000 points: what a notebook stores of them is a band; the kernel has all, and the page asks for them."""
+    lab.open(lab.write("many_points.ipynb", MANY % (10_000, 200), "rf.show(view.spec).freeze();"))
+    lab.run_all()
+    lab.wait_cells()
+    root = lab.page.locator('.rfnb-root[data-kind="curves"]').first
+    expect(root.locator(LINE)).to_have_count(24, timeout=ms(60))
+    expect(root.locator(BAND)).to_have_count(0)
+    expect(root.locator(".rfnb-thinned")).to_have_count(0)
+    stage = root.locator(".rfnb-curves-stage")
+    stage.focus()
+    lab.page.keyboard.press("Home")
+    lab.page.keyboard.press("ArrowRight")
+    first = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)[1]
+    expect(root.locator(".rfnb-readout")).to_contain_text(f"step 1: run 0 {str(first).replace('-', '−')}")
+    [output] = lab.cells()[0]["outputs"]
+    assert len("".join(output["data"]["text/html"])) <= 250_000
+    frozen = lab.page.locator('.rfnb-output .rfnb-root[data-kind="curves"]')
+    expect(frozen.locator(BAND)).to_have_count(24, timeout=ms(60))
+    expect(frozen.locator(".rfnb-thinned")).to_contain_text("of 10000 points the page has")
+    assert lab.errors == []

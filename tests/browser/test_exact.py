@@ -1,4 +1,4 @@
-"""A map that is too large for the page: what the page has is about right, what it says is exact, while a cell runs, too."""
+"""Maps that are too many for the page, also whole: what the page has is about right, what it says is exact, while a cell runs, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from waiting import ms
 
 CELL = """
 import numpy as np, threading, pathlib, rfnb as rf
-energies = np.exp(3 * np.random.default_rng(0).standard_normal((40, 96, 80), dtype=np.float32))
+energies = np.exp(3 * np.random.default_rng(0).standard_normal((160, 96, 80), dtype=np.float32))
 weights = energies / energies.sum(-1, keepdims=True)
 view = rf.viz.attention(weights).show()
 """
@@ -21,7 +21,7 @@ while not pathlib.Path("go_on").exists():
 
 
 def expected(row: int, col: int) -> str:
-    energies = np.exp(3 * np.random.default_rng(0).standard_normal((40, 96, 80), dtype=np.float32))
+    energies = np.exp(3 * np.random.default_rng(0).standard_normal((160, 96, 80), dtype=np.float32))
     value = (energies / energies.sum(-1, keepdims=True))[0, row, col]
     return np.format_float_positional(value, unique=True, trim="-")
 

@@ -15,7 +15,7 @@ WIDGETS, STATIC = ROOT / "widgets", ROOT / "rfnb" / "viz" / "static"
 
 @pytest.mark.parametrize("name", ["rfnb.js", "rfnb-static.js"])
 def test_the_bundle_stays_small(name):
-    assert (STATIC / name).stat().st_size <= 239_000
+    assert (STATIC / name).stat().st_size <= 246_000
 
 
 def test_names_that_are_private_to_their_classes_are_short():

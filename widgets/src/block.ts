@@ -1,6 +1,6 @@
 // A block of a frame: values as they are, or coded, one byte for each or for several. The mirror image of rfnb/viz/code.py.
 
-export type Numbers = Float32Array | Int32Array | Uint8Array;
+export type Numbers = Float64Array | Float32Array | Int32Array | Uint8Array;
 
 /** How bytes are read; `pool`: by axis, how many values share a byte. */
 export interface Code {

@@ -1,6 +1,8 @@
 // Exact values of a page whose blocks are rounded or pooled: asked of the kernel, kept for a while. The other end is rfnb/viz/exact.py.
 
 import type { Block } from "./block";
+import type { Frame } from "./frame";
+import { unpack } from "./frame";
 
 /** A part of a block: where it starts and how much of it, by axis. `pick`: of the third axis for each of the second this one. */
 export interface Asked {
@@ -8,6 +10,12 @@ export interface Asked {
   start: number[];
   size: number[];
   pick?: number[];
+}
+
+/** A frame: of a part of a group, of what lies in a range of x; else of all. */
+export interface More {
+  part?: string;
+  range?: readonly number[];
 }
 
 /** The way to a kernel: `send` a message, hear what comes back. */
@@ -32,6 +40,7 @@ export class Exact {
   private quietUntil = 0;
   private readonly known = new Map<string, Float32Array>(); // the oldest first
   private readonly waiting = new Map<number, { key: string; size: number; done: Done[]; timer: unknown }>();
+  private readonly frames = new Map<number, (bytes: DataView | null) => void>();
   private next: { asked: Asked; done: Done[] } | null = null; // only the newest that has to wait is asked at all
   private readonly end: () => void;
 
@@ -68,6 +77,23 @@ export class Exact {
     return new Promise((done) => this.put(asked, key, [done]));
   }
 
+  /** A frame that has more than the one in the page; null where no kernel has one. */
+  async frame(more: More = {}): Promise<Frame | null> {
+    const { wire, version } = this;
+    if (!wire || !version) return null;
+    const id = ++this.count;
+    const bytes = await new Promise<DataView | null>((done) => {
+      this.frames.set(id, done);
+      try {
+        wire.send({ rfnb: "whole", id, version, ...more });
+      } catch {
+        done(null);
+      }
+    });
+    this.frames.delete(id);
+    return bytes && version === this.version ? unpack(bytes) : null;
+  }
+
   private put(asked: Asked, key: string, done: Done[]): void {
     const id = ++this.count,
       size = asked.size.reduce((product, n) => product * n, 1);
@@ -91,6 +117,7 @@ export class Exact {
   private forget(): void {
     for (const done of this.next?.done ?? []) done(null);
     this.next = null;
+    for (const done of this.frames.values()) done(null);
     for (const id of [...this.waiting.keys()]) this.settle(id, null);
     this.known.clear();
     this.kept = 0;
@@ -98,6 +125,7 @@ export class Exact {
 
   private heard(message: unknown, buffers: DataView[]): void {
     const { rfnb, id } = (message ?? {}) as { rfnb?: string; id?: number };
+    if (rfnb === "whole") this.frames.get(id!)?.(buffers[0] ?? null);
     const one = rfnb === "exact" && id !== undefined ? this.waiting.get(id) : undefined;
     if (!one) return;
     this.quietUntil = 0;
@@ -135,14 +163,20 @@ export interface ExactOf {
   now(asked: Asked): Float32Array | null;
   /** Exactly the values; null if there is no kernel that has them, or it does not answer in a second. */
   ask(asked: Asked): Promise<Float32Array | null>;
+  /** A frame that has more than the one in the page, as `Exact.frame`. */
+  frame?(more: More): Promise<Frame | null>;
 }
 
-export const NO_KERNEL: ExactOf = { now: () => null, ask: () => Promise.resolve(null) };
+export const NO_KERNEL: ExactOf = {
+  now: () => null,
+  ask: () => Promise.resolve(null),
+};
 
 /** The same for the blocks whose names begin with `prefix`. */
 export const prefixed = (of: ExactOf, prefix: () => string): ExactOf => ({
   now: (asked) => of.now({ ...asked, block: prefix() + asked.block }),
   ask: (asked) => of.ask({ ...asked, block: prefix() + asked.block }),
+  frame: async (more) => (await of.frame?.({ ...more, part: prefix() + (more.part ?? "") })) ?? null,
 });
 
 /** A row of a block, exactly if it is known; `arrived` is called when it comes later. */

@@ -29,7 +29,7 @@ const VERSION = 2;
 const TOP = 16; // bytes before the head
 const MOST = 2 ** 28; // bytes that a frame may hold when inflated
 const RATIO = 1100; // nothing deflates to less than a 1032nd
-const ARRAYS = { f32: Float32Array, i32: Int32Array, u8: Uint8Array } as const;
+const ARRAYS = { f64: Float64Array, f32: Float32Array, i32: Int32Array, u8: Uint8Array } as const;
 type DType = keyof typeof ARRAYS;
 interface Entry {
   offset: number;

@@ -14,6 +14,12 @@ import type { Palette } from "./theme";
 import { onTheme, palette } from "./theme";
 import { views } from "./views";
 
+const PAUSE = 1000; // ms without a frame, until more is asked for
+
+/** Whether the kernel has more than a page, of a view or of a part of it. */
+const isThinned = ({ thinned, parts = [] }: AnyHead & { parts?: { head: AnyHead }[] }): boolean =>
+  !!thinned || parts.some(({ head }) => isThinned(head));
+
 export interface Mounted {
   update(bytes: DataView | Uint8Array): void;
   destroy(): void;
@@ -38,6 +44,18 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
     held = !held; // hands of views come and go with the kernel
     if (last && shown) attempt(root, () => shown!.update(last!));
   });
+  let asking: ReturnType<typeof setTimeout> | undefined;
+  const show = (made: Frame) => {
+    last = made;
+    shown!.update(made);
+  };
+  /** The kernel has all of what is thinned in a notebook; while more comes, it is asked when it pauses. */
+  const complete = (made: Frame) => {
+    clearTimeout(asking);
+    if (!wire || !isThinned(made.head)) return;
+    const put = (whole: Frame | null) => whole && made === last && attempt(root, () => show(whole));
+    asking = setTimeout(() => void exact.frame().then(put), made.head.live ? PAUSE : 0);
+  };
   let frame = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const draw = () => {
@@ -54,8 +72,8 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
         exact.renew(made.head.version ?? 0);
         run?.renew(stateIn(made));
         shown ??= showIn(root, exact, undefined, run);
-        last = made;
-        shown.update(made);
+        show(made);
+        complete(made);
       },
       () => shown?.destroy(),
     );
@@ -72,6 +90,8 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
     destroy() {
       cancelAnimationFrame(frame);
       clearTimeout(timer);
+      clearTimeout(asking);
+      last = null;
       shown?.destroy();
       exact.destroy();
       run?.destroy();
@@ -146,18 +166,21 @@ export function showIn(
         destroy,
       );
       set(root, "data-live", Boolean(frame.head.live));
-      tell(root, frame.head);
+      tell(root, frame);
     },
     destroy,
   };
 }
 
 /** Says below a view what holds for all of it, and what the page has less of than the kernel. */
-function tell(root: HTMLElement, { remark, thinned }: AnyHead): void {
+function tell(root: HTMLElement, { kind, head: { remark, thinned } }: Frame): void {
   const last = root.lastElementChild,
     there = last?.classList.contains("rfnb-thinned") ? last : null;
-  const coded =
-    thinned && `${thinned} Numbers in words come from the kernel, exactly; where there is none, they say “about”.`;
+  const where =
+    kind === "curves"
+      ? "A range that is zoomed into comes from the kernel, whole, where there is one."
+      : "Numbers in words come from the kernel, exactly; where there is none, they say “about”.";
+  const coded = thinned && `${thinned} ${where}`;
   const said = [remark, coded].filter(Boolean).join(" ");
   if (!said) return there?.remove();
   if (there) there.textContent = said;

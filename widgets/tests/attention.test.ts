@@ -185,7 +185,7 @@ describe("the view in the page", () => {
     press("End");
     press("ArrowDown");
     press("ArrowDown");
-    expect(readout()).toContain("not computed");
+    expect(readout()).toContain("NaN");
     const select = root.querySelector<HTMLSelectElement>("select[aria-label=sequence]")!;
     select.value = "1";
     select.dispatchEvent(new Event("change"));

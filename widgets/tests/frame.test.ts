@@ -86,7 +86,7 @@ describe("a frame", () => {
     ["bytes that are too few", { deflated: false, shape: [10001] }, "Block b is cut off."],
     ["bytes that are not there", { deflated: false, size: 50000 }, "Block b is cut off."],
     ["an unknown code", { code: { kind: "cube", low: 0, high: 1 }, shape: [40000] }, "cannot read"],
-    ["an unknown type", { dtype: "f64" }, "unknown type f64"],
+    ["an unknown type", { dtype: "f16" }, "unknown type f16"],
   ];
   it.each(lies)("is refused with a sentence for %s", (_, lie, words) => {
     expect(unpack(pack("states", {}, { b: zeros })).blocks["b"]!.shape).toEqual([10000]);

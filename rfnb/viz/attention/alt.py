@@ -9,6 +9,7 @@ import numpy as np
 from rfnb.viz.attention.panels import Panel, label_of
 from rfnb.viz.attention.text import real
 from rfnb.viz.drawing.labels import short
+from rfnb.viz.rounding import share
 
 _MOST_ROWS, _MOST_NAMES = 24, 40
 
@@ -22,7 +23,7 @@ def description(spec: Any, panels: list[Panel]) -> str:
     first = values[:_MOST_ROWS]
     rows = [row for row in range(len(first)) if values.shape[1] and np.isfinite(first[row]).any()]
     most = [
-        f"{short(seq['rows'][row])} to {short(seq['cols'][int(np.nanargmax(values[row]))])} {np.nanmax(values[row]):.2f}"
+        f"{short(seq['rows'][row])} to {short(seq['cols'][int(np.nanargmax(values[row]))])} {share(float(np.nanmax(values[row])))}"
         for row in rows
     ]
     if most:

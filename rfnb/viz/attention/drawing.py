@@ -8,7 +8,17 @@ import numpy as np
 
 from rfnb.viz.attention.alt import description
 from rfnb.viz.attention.long import glance, is_long, note
-from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, label_of, panels_of, scale_of, slider_note
+from rfnb.viz.attention.panels import (
+    HEAD,
+    Panel,
+    draw_header,
+    draw_panel,
+    first_seq_note,
+    label_of,
+    panels_of,
+    scale_of,
+    slider_note,
+)
 from rfnb.viz.attention.rail_drawing import draw_rail, rail_height, rail_notes
 from rfnb.viz.attention.text import problem
 from rfnb.viz.attention.thumbnails import thumbnails
@@ -17,6 +27,7 @@ from rfnb.viz.drawing.matrix import Place, Scale, number
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Text
 from rfnb.viz.drawing.theme import on_cell
+from rfnb.viz.rounding import share
 
 _CELL, _TALL, _LEAST = 34.0, 560.0, 14.0  # largest cell, highest map, lowest row of a long map
 _MOST_SEQS, _LABELLED = 12, 6
@@ -66,6 +77,7 @@ def _labelled(spec: Any, panels: list[Panel], width: float) -> Drawing:
     made.width = min(width, max(right, draw_header(made, spec, shown, scale)))
     if len(shown) < len(panels):
         made.notes.append(f"{len(shown)} of {len(panels)} panels")
+    made.notes += first_seq_note(spec.head, shown)
     return made
 
 
@@ -129,13 +141,13 @@ def _empty(spec: Any, panel: Panel, width: float, *, title: bool) -> Drawing:
 
 
 def _numbers(made: Drawing, panel: Panel, place: Place, scale: Scale) -> None:
-    """The values in their cells: exact ones, since each cell is one weight."""
+    """The values in their cells: each is one weight."""
     rows, cols = panel.real()
     part = panel.values[:rows, :cols]
     shares = scale.shares(part)
     for row, col in np.argwhere(np.isfinite(part)):
         value = float(part[row, col])
-        text = f"{value:.2f}" if abs(value) < 9.995 else number(value)
+        text = share(value) if abs(value) < 9.995 else number(value)
         x, y = place.x + (col + 0.5) * place.pitch_x, place.y + (row + 0.5) * place.pitch_y
         if fonts.width(text, _NUMBER) <= place.pitch_x - 2:
             made.add(Text(x, y, text, _NUMBER, on_cell(scale.ramp, float(shares[row, col])), "middle"))

@@ -72,7 +72,8 @@ def hidden_cells(
 def is_causal(values: np.ndarray, row_lens: np.ndarray, col_lens: np.ndarray) -> bool:
     """Whether a map [seq, row, col] never looks ahead: exactly 0 above the diagonal, and hardly any 0 on it and below.
 
-    The last row stands at the last column. Where only the diagonal has weight (or a few cells) there is nothing to tell a mask by.
+    The last row stands at the last column. Where only the diagonal has weight (or a few cells) there is nothing to tell a mask by; nor
+    where columns are 0 in all rows (padding), or NaN, which is no weight of 0.
     """
     told = False
     for array, rows, cols in zip(values, row_lens.tolist(), col_lens.tolist()):
@@ -83,16 +84,20 @@ def is_causal(values: np.ndarray, row_lens: np.ndarray, col_lens: np.ndarray) ->
         part = array[:rows, :cols]
         ahead = above(rows, cols)
         computed = ~np.isnan(part).all(-1)
-        if np.nan_to_num(part[ahead], nan=0.0, posinf=1.0, neginf=1.0).any():
+        if (part[ahead & computed[:, None]] != 0).any():  # NaN is not 0
             return False
         seen = ~ahead & computed[:, None]
-        told = told or (rows >= 3 and int(computed.sum()) >= 3 and float((part[seen] != 0).mean()) > 0.5)
+        weight = np.nan_to_num(part) != 0
+        # Each row ends with weight where the next one goes on: the edge of what is 0 runs along the diagonal.
+        edge = np.diagonal(weight, cols - rows)[computed]
+        told = told or (len(edge) >= 3 and float(weight[seen].mean()) > 0.5 and float(edge.mean()) > 0.5)
     return told
 
 
 def _first_rows_fit(array: np.ndarray, rows: int, cols: int) -> bool:
     """Whether the first row has nothing ahead: the quick answer for most maps that are not causal."""
-    return not np.nan_to_num(array[0, cols - rows + 1 : cols]).any()
+    first = array[0, cols - rows + 1 : cols]
+    return bool((first == 0).all() or np.isnan(array[0, :cols]).all())
 
 
 def above(rows: int, cols: int) -> np.ndarray:

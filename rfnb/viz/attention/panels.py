@@ -60,6 +60,15 @@ def slider_note(spec: Any, panels: Sequence[Panel]) -> list[str]:
     return [f"{slider['name']} {slider['labels'][step]}, one of {len(slider['labels'])}"]
 
 
+def first_seq_note(head: dict[str, Any], panels: Sequence[Panel]) -> list[str]:
+    """The sequence that is drawn of several maps, and of how many it is the first, as a sentence; none if that is all."""
+    seqs = len(panels[0].entry["seqs"])
+    shown = {id(panel.entry) for panel in panels}
+    if seqs < 2 or len(shown) < len(panels) or len(head["maps"]) < 2:
+        return []
+    return [f"The first of {seqs} sequences: {labels.short(panels[0].seq['label'], 60)}"]
+
+
 def _panel(spec: Any, entry: dict[str, Any], index: int) -> Panel:
     wrong = str(index) in (entry.get("notes") or {})
     seq = spec.head["seqs"][entry["seqs"][index]]
@@ -156,7 +165,7 @@ def draw_header(made: Drawing, spec: Any, panels: Sequence[Panel], scale: Scale)
     if x + 140 < made.width:
         x = draw_scale(made, x, 9, scale) + 16
     hatched = {shape.pattern for shape in made.shapes if isinstance(shape, Hatch)}
-    for pattern, words in (("padding", "padding"), ("mask", "masked"), ("missing", "not computed")):
+    for pattern, words in (("padding", "padding"), ("mask", "masked"), ("missing", "NaN, not computed")):
         if pattern in hatched and x + 90 < made.width:
             x = draw_key(made, x, 9, pattern, words) + 14
     return x

@@ -27,7 +27,7 @@ from rfnb.viz.attention.words import Merge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of, vocab_of
 from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, plain
 from rfnb.viz.roles import attention_axes
-from rfnb.viz.spec import Spec, host
+from rfnb.viz.spec import Spec, host, single
 
 _EXAMPLE = 'rf.viz.attention(weights, dims=["head", "target", "source"])'
 
@@ -223,7 +223,7 @@ class _Weights:
     def array(self) -> np.ndarray:
         """float32 [seq, map, row, col], the padding as it is: what lies there is a mistake that one wants to see."""
         rows = [self.target] if self.target is not None else []
-        return np.asarray(self.named.arranged(self.seqs, self.maps, rows, [self.source]), dtype=np.float32)
+        return single(self.named.arranged(self.seqs, self.maps, rows, [self.source]))
 
 
 def maps_of(array: np.ndarray, dims: Sequence[str]) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rfnb.viz.attention.check import remarks, warnings
 from rfnb.viz.attention.long import glance, is_long, note
+from rfnb.viz.rounding import percent, share
 from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
 from rfnb.viz.visible import visible
 
@@ -40,6 +41,9 @@ def text(spec: Any) -> str:
         lines += _numbers(values, seq)
     else:
         lines += _shades(values, seq, loudness(spec, entry["seqs"][0]))
+    empty = int(np.isnan(values).all(-1).sum()) if values.size else 0
+    if empty:
+        lines.append(f"  ? {empty} of {len(values)} rows are NaN: not computed")
     lines += [f"! {warning}" for warning in warnings(spec)] + [f"  {remark}" for remark in remarks(spec)]
     lines += heard(head, entry["seqs"][0])
     if len(head["maps"]) > 1 and not head.get("alignment"):
@@ -114,7 +118,7 @@ def _maps(spec: Any) -> list[str]:
             bars = "".join(bar(max(0.0, float(value / (few.max() or 1)))) for value in few)
             at = int(mass.argmax())
             token = head["seqs"][entry["seqs"][0]]["cols"][at]
-            much = f"{mass[at]:.3g} on average" if scores else f"{100 * mass[at]:.0f} %"
+            much = f"{mass[at]:.3g} on average" if scores else f"{percent(float(mass[at]))}"
             most = f"{much} on {shortened(visible(token[:60]), 14)}"
         looks = (entry.get("looks") or [None])[0]
         words = [most] if looks is None else [most, f"looks {head['looks'][looks]}"]
@@ -152,7 +156,7 @@ def _number(value: float, wide: int) -> str:
         return ""  # the shade says it
     if not np.isfinite(value):
         return str(value)
-    ways = [f"{value:.2f}", f"{value:.2f}".replace("-0.", "-."), f"{value:.1f}", f"{value:.0f}"]
+    ways = [share(value), share(value).replace("0.", ".", 1), f"{value:.1f}", f"{value:.0f}"]
     return next((text for text in ways if len(text) <= wide), f"{value:.0e}")
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, scale_of
+from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, first_seq_note, scale_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import Place, Scale
 from rfnb.viz.drawing.shapes import Drawing, Rect, Text
@@ -100,9 +100,7 @@ def _thumb(made: Drawing, spec: Any, panel: Panel, box: tuple[float, float, floa
 def _thumb_notes(made: Drawing, spec: Any, shown: Sequence[Panel], panels: Sequence[Panel]) -> None:
     if len(shown) < len(panels):
         made.notes.append(f"{len(shown)} of {len(panels)} maps")
-    seqs = len(panels[0].entry["seqs"])
-    if seqs > 1:
-        made.notes.append(f"The first of {seqs} sequences: {labels.short(panels[0].seq['label'], 60)}")
+    made.notes += first_seq_note(spec.head, panels)
 
 
 def _numbers_of(names: list[str]) -> list[str]:

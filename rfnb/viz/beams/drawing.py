@@ -80,11 +80,18 @@ def _of_tree(tree: Tree, width: float, beside: Beside) -> Drawing:
     if lanes <= _MOST_LANES and len(tree.nodes) * (26 + _GAP) + 2 * _MARGIN <= width:
         boxes = _Boxes(tree, lanes, beside)
         if boxes.least <= width:
-            return boxes.draw(width)
+            made = boxes.draw(width)
+            most = max((sum(cut.into is None for cut in cuts) for cuts in tree.cuts), default=0)
+            if most > _STUBS:
+                made.notes.append(f"Of each step the best {_STUBS} of up to {most} candidates that were cut are drawn")
+            return made
     pitch = min(26.0, (width - 2 * _MARGIN) / len(tree.nodes))
-    if pitch >= _PITCH and len(tree.nodes) * lanes <= _DOTS:
-        return _dots(tree, lanes, pitch, width, beside)
-    return _cells(tree, lanes, pitch, width, beside)
+    draw = _dots if pitch >= _PITCH and len(tree.nodes) * lanes <= _DOTS else _cells
+    made = draw(tree, lanes, pitch, width, beside)
+    cut = sum(map(len, tree.cuts))
+    if cut:
+        made.notes.append(f"{cut} candidates that were cut are not drawn")
+    return made
 
 
 def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
@@ -250,7 +257,9 @@ def _edges(
         name = "won" if won else "carried" if node.state == "carried" else "faint" if faint else "live"
         styles[name].paths.append(curve(start(node), end(node), 10 if strong > 3 else 6))
     for name, style in styles.items():
-        if style.paths and (name != "faint" or len(style.paths) <= _MOST_FAINT):
+        if name == "faint" and len(style.paths) > _MOST_FAINT:
+            made.notes.append(f"{len(style.paths)} lines to hypotheses that died out are not drawn")
+        elif style.paths:
             made.add(Lines(style.color, style.width, style.paths, style.dash, style.alpha))
 
 
@@ -338,6 +347,7 @@ def _cells(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -
     beside.draw_reference(made, lambda node: at(node.parent or node), at, 6, 1)
     made.notes.append(
         f"{len(tree.nodes)} steps of {lanes} slots: darker cells lead to a result, the line is the winner's path"
+        + (f"; a cell is the darkest of up to {-(-len(xs) // columns)} steps" if columns < len(xs) else "")
     )
     return made
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.beams.tree import Node, Tree
+from rfnb.viz.rounding import percent
 from rfnb.viz.visible import line, visible
 
 _ALL = 4000  # hypotheses of a search up to which all have them; of larger ones those of the first results
@@ -62,8 +63,7 @@ def words(labels: Sequence[Sequence[Any]]) -> str:
 def _share(log_prob: float) -> str:
     if log_prob > 0:
         return f"{log_prob:.2f}"
-    percent = 100 * np.exp(log_prob)
-    return f"{percent:.0f} %" if percent >= 0.5 else "<1 %"
+    return percent(float(np.exp(log_prob)))
 
 
 def _is_complete(node: Node | None) -> bool:

@@ -39,7 +39,7 @@ def words_of(run: Run, state: str) -> str:
         "running": "Running.",
         "pausing": "Pauses when the step that it makes is done.",
         "stopping": "Stops when the step that it makes is done.",
-        "done": f"Done after {steps}.",
+        "done": f"Done after {steps}." if begun else "Done, without a step that is held.",
         "stopped": f"Stopped after {count(max(0, len(begun) - 1), 'step')}, without a result.",
     }[state]
 

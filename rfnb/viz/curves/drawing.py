@@ -22,6 +22,7 @@ _MOST_PANELS, _MOST_SHARED = 12, 8
 _TITLE, _LEGEND, _AXIS, _RIGHT = 24.0, 16.0, 20.0, 14.0
 # Of different lengths, so that dash and mark together tell 20 lines apart.
 _DASHES: list[tuple[float, float] | None] = [None, (6.0, 3.0), (2.0, 2.0), (11.0, 3.0)]
+_MEAN = "The line of very many points is their mean, with the range behind it"
 _MARKS = ["dot", "square", "up", "cross", "down"]
 
 
@@ -226,9 +227,10 @@ def _curve(made: Drawing, curve: Curve, place: _Place, scale: Ticks, style: int 
     color, dash, mark = look(style)
     x, y = curve.x, np.where(np.isfinite(curve.y), curve.y, np.nan)
     if len(curve.known) > 4 * place.width:  # more than a line can show: the range, and the mean through it
-        if style is None:
-            _range(made, [curve], place, scale, 1.0)
+        _range(made, [curve], place, scale, 1.0, "shade" if style is None else color)
         x, y = _means(curve, place)
+        if _MEAN not in made.notes:
+            made.notes.append(_MEAN)
     paths = paths_of(place.px(x), place.py(y, scale))
     made.add(Lines(color, 1.4, [path for path in paths if len(path) > 1], dash))
     few, xs, ys = len(y) <= 40, place.px(curve.x), place.py(curve.y, scale)
@@ -256,7 +258,9 @@ def _box(x: float, y: float, width: float, height: float) -> list[Point]:
     return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
 
 
-def _range(made: Drawing, curves: list[Curve], place: _Place, scale: Ticks, pixels: float = 2.0) -> None:
+def _range(
+    made: Drawing, curves: list[Curve], place: _Place, scale: Ticks, pixels: float = 2.0, color: str = "shade"
+) -> None:
     """From the lowest to the highest of all, in each so many units of width."""
     count = max(1, int(place.width // pixels))
     low, high, blank = np.full(count, np.inf), np.full(count, -np.inf), np.zeros(count, bool)
@@ -286,7 +290,7 @@ def _range(made: Drawing, curves: list[Curve], place: _Place, scale: Ticks, pixe
         if b - a > 1
     ]
     if paths:
-        made.add(Area("shade", paths))
+        made.add(Area(color, paths, 1.0 if color == "shade" else 0.25))
 
 
 def _columns(curve: Curve, place: _Place, pixels: float, of: np.ndarray | None = None) -> np.ndarray:

@@ -91,12 +91,21 @@ def spec(
     order = [(run, label) for label in labels for run in runs if (run, label) in named]
     for number, (run, label) in enumerate(order):
         xs, ys = _points(label if run is None else f"{run}: {label}", named[run, label])
-        blocks[f"x{number}"], blocks[f"y{number}"] = _as_block(xs), ys.astype(np.float32)
+        blocks[f"x{number}"], blocks[f"y{number}"] = _as_block(xs), _narrow(ys)
         chosen = best[label] if label in best else _best_of(label)
         entry = {"label": label, "unit": str(units.get(label, "")), "x": f"x{number}", "y": f"y{number}"}
         entries.append(entry | {"best": chosen, "log": label in log} | ({} if run is None else {"run": run}))
-    head = {"title": title, "live": live, "x": str(x), "series": entries}
+    head: dict[str, Any] = {"title": title, "live": live, "x": str(x), "series": entries}
+    if said := _not_logarithmic(entries, blocks):
+        head["remark"] = said
     return Spec("curves", head if None in runs else {**head, "runs": list(runs)}, blocks)
+
+
+def _not_logarithmic(entries: list[dict[str, Any]], blocks: dict[str, np.ndarray]) -> str:
+    """The series that a logarithmic axis was asked for and that have none, as a sentence."""
+    low = {entry["label"]: int((blocks[entry["y"]] <= 0).sum()) for entry in entries if entry["log"]}
+    said = [f"{label} ({count} value{'s' * (count != 1)} of 0 or less)" for label, count in low.items() if count]
+    return f"A logarithmic axis cannot show {', '.join(said)}: linear." if said else ""
 
 
 def _runs(series: Mapping[str, Any]) -> dict[str | None, Mapping[str, Any]]:
@@ -195,7 +204,18 @@ def _no_numbers(label: str, value: Any) -> TypeError:
 def _as_block(xs: np.ndarray) -> np.ndarray:
     """int32 for steps: float32 cannot count beyond 16 777 216."""
     whole = (xs == np.round(xs)).all() and (np.abs(xs) < 2**31).all()
-    return xs.astype(np.int32 if whole else np.float32)
+    return xs.astype(np.int32) if whole else _narrow(xs)
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """float32, or float64 where that is not enough: a number would be infinite or 0, a whole one another, or two of them the same."""
+    with np.errstate(over="ignore"):
+        made = values.astype(np.float32)
+    other = made != values
+    other &= ~np.isnan(values)
+    lost = np.isinf(made) | (made == 0) | (values == np.round(values))
+    same = (np.diff(made) == 0) & (np.diff(values) != 0)
+    return values if bool((other & lost).any() or same.any()) else made
 
 
 def _best_of(label: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.rounding import significant
 from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 
 _MOST_BARS, _LEAST_BARS, _MOST_LABEL, _MOST_SERIES = 40, 16, 24, 24
@@ -49,12 +50,19 @@ def text(spec: Any) -> str:
     steps = np.unique(np.concatenate([curve.x for curve in curves])) if curves else np.zeros(0)
     if not len(steps):
         return f"{title}: no points{' yet' if live else ''}"
-    lines = [f"{title}: {head['x']} {number(steps[0])} to {number(steps[-1])}{', running' if live else ''}"]
+    first, last = between(steps[0], steps[-1])
+    lines = [f"{title}: {head['x']} {first} to {last}{', running' if live else ''}"]
     shown = curves[:_MOST_SERIES]
     left = min(_MOST_LABEL, max(width_of(curve.name) for curve in shown))
-    words = [values_text(curve, shortened(head["x"], 20)) for curve in shown]
-    room = WIDTH - left - 6 - max(width_of(text) for text in words)
-    edges = np.linspace(steps[0], steps[-1], min(max(_LEAST_BARS, min(_MOST_BARS, room)), len(steps)) + 1)
+    for span in (False, True):  # what is said is shorter where a bar is a point
+        words = [values_text(curve, shortened(head["x"], 20), span=span) for curve in shown]
+        room = WIDTH - left - 6 - max(width_of(text) for text in words)
+        edges = np.linspace(steps[0], steps[-1], min(max(_LEAST_BARS, min(_MOST_BARS, room)), len(steps)) + 1)
+        if len(steps) < len(edges):
+            break
+    shared = max(int(np.bincount(column_of(curve, edges), minlength=1).max()) for curve in shown)
+    if shared > 1:
+        lines[0] += f"; a bar is the mean of up to {shared} points"
     for curve, values in zip(shown, words):
         others = [other for other in shown if curve.run is not None and other.label == curve.label] or [curve]
         lines.append(f"  {clip(curve.name, left)}  {_bars(curve, edges, others)}  {values}")
@@ -86,23 +94,37 @@ def curves_of(spec: Any) -> list[Curve]:
     return [_curve(entry, spec.blocks, runs) for entry in spec.head["series"]]
 
 
-def values_text(curve: Curve, x_name: str) -> str:
-    """The first, last and best value in words."""
+def values_text(curve: Curve, x_name: str, *, span: bool = False) -> str:
+    """The first, last and best value in words.
+
+    Args:
+        span: Whether the least and the largest are said as well, where they are none of these.
+    """
     if not len(curve.y):
         return "no points"
     if not len(curve.known):
         return ", ".join([f"no finite value in {len(curve.y)} points", *odd(curve, x_name)])
-    return ", ".join([*_values(curve, x_name), *odd(curve, x_name)])
+    said = list(_values(curve, x_name))
+    if span:
+        low, high = (number(float(end)) for end in (curve.y[curve.known].min(), curve.y[curve.known].max()))
+        if not {low, high} <= {part.split(" ")[1] for part in said}:
+            said.append(f"from {low} to {high}")
+    return ", ".join([*said, *odd(curve, x_name)])
 
 
 def odd(curve: Curve, x_name: str) -> list[str]:
     """The values that are no numbers: "NaN since step 390", "2 infinite, first at step 7"."""
+    return odd_in(curve.x, curve.y, x_name)
+
+
+def odd_in(x: np.ndarray, y: np.ndarray, x_name: str) -> list[str]:
+    """The same of arrays of x and y."""
     said = []
-    for words, where in (("NaN", np.isnan(curve.y)), ("infinite", np.isinf(curve.y))):
+    for words, where in (("NaN", np.isnan(y)), ("infinite", np.isinf(y))):
         at = np.flatnonzero(where)
         if len(at):
-            place = f"{x_name} {number(curve.x[at[0]])}"
-            to_the_end = len(at) > 1 and len(at) == len(curve.y) - at[0]
+            place = f"{x_name} {number(float(x[at[0]]))}"
+            to_the_end = len(at) > 1 and len(at) == len(y) - at[0]
             said.append(f"{words} since {place}" if to_the_end else f"{len(at)} {words}, first at {place}")
     return said
 
@@ -113,11 +135,24 @@ def since_nan(curve: Curve) -> int | None:
     return int(bad[0]) if len(bad) > 1 and len(bad) == len(curve.y) - bad[0] else None
 
 
-def number(value: float) -> str:
+def between(low: float, high: float) -> tuple[str, str]:
+    """Both ends of a range with four significant digits, with more where they would be the same."""
+    for digits in range(4, 17):
+        low_, high_ = number(low, digits), number(high, digits)
+        if low == high or low_ != high_:
+            break
+    return low_, high_
+
+
+def number(value: float, digits: int = 4) -> str:
     """Four significant digits; whole numbers in full."""
     if np.isnan(value):
         return "NaN"
-    return str(int(value)) if np.isfinite(value) and value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
+    return (
+        str(int(value))
+        if np.isfinite(value) and value == round(value) and abs(value) < 1e9
+        else significant(value, digits)
+    )
 
 
 def _values(curve: Curve, x_name: str) -> Iterator[str]:
@@ -141,6 +176,11 @@ def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]
     return Curve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style)
 
 
+def column_of(curve: Curve, edges: np.ndarray) -> np.ndarray:
+    """The column of bars that each point is in."""
+    return np.clip(np.searchsorted(edges, curve.x, side="right") - 1, 0, len(edges) - 2)
+
+
 def _bars(curve: Curve, edges: np.ndarray, others: list[Curve]) -> str:
     """One bar per column: the mean of the points in it, between two points what a straight line has; blank in gaps.
 
@@ -153,7 +193,7 @@ def _bars(curve: Curve, edges: np.ndarray, others: list[Curve]) -> str:
     log = curve.log and all(other.log for other in others)
     y = np.full(len(curve.y), np.nan)
     y[known] = np.log(curve.y[known]) if log else curve.y[known]
-    column = np.clip(np.searchsorted(edges, curve.x, side="right") - 1, 0, len(edges) - 2)
+    column = column_of(curve, edges)
     ends = [end(other.y[other.known]) for other in others if len(other.known) for end in (np.min, np.max)]
     low, high = (float(np.log(end) if log else end) for end in (min(ends), max(ends)))
     out = ""

@@ -9,6 +9,7 @@ import numpy as np
 from rfnb.viz.diff.check import problem, share
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_matrix, number
+from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
 
@@ -84,7 +85,7 @@ def _timeline(made: Drawing, spec: Any, shown: list[int]) -> None:
 def _scale(made: Drawing, at: float) -> None:
     """The ramp with its numbers: the same, the tolerance, 100,000 of it."""
     end = at
-    ticks = [("1/1000", 0.1), ("1", float(share(0.0))), ("10⁵", 1.0)]
+    ticks = [("≤ 1/1000", 0.1), ("1", float(share(0.0))), ("≥ 10⁵", 1.0)]
     for word, where in ticks:
         made.add(Rect(end, 3, 12, 10, fill=f"cell:sequential:{where:.4f}", stroke="line", line=0.5))
         made.add(Text(end + 16, 8, word, 10, "muted"))
@@ -103,7 +104,7 @@ def _growth(made: Drawing, spec: Any, row: int) -> None:
     y_of = lambda value: top + _GROWTH * (high - min(max(value, low), high)) / (high - low)  # noqa: E731
     right = made.width - 8
     step = (right - left) / max(1, len(log) - 1)
-    for value, word in ((high, "10⁵"), (0.0, "tolerance"), (low, "1/1000")):
+    for value, word in ((high, "≥ 10⁵"), (0.0, "tolerance"), (low, "≤ 1/1000")):
         made.add(
             Lines(
                 "warn" if value == 0 else "line",
@@ -113,9 +114,11 @@ def _growth(made: Drawing, spec: Any, row: int) -> None:
             )
         )
         made.add(Text(left - 6, y_of(value), word, 10, "muted", "right"))
-    points = [(left + index * step, y_of(float(value))) for index, value in enumerate(log) if not np.isnan(value)]
-    if len(points) > 1:
-        made.add(Lines("accent", 1.5, [points]))
+    heights = np.array([np.nan if np.isnan(value) else y_of(float(value)) for value in log])
+    paths = paths_of(left + np.arange(len(log)) * step, heights)
+    points = [point for path in paths for point in path]
+    made.add(Lines("accent", 1.5, [path for path in paths if len(path) > 1]))
+    made.add(Marks("accent", [path[0] for path in paths if len(path) == 1], 2.2))
     if len(points) <= 60:
         made.add(Marks("accent", points, 2.2))
     for index, anchor in ((0, "left"), (len(log) - 1, "right")):

@@ -30,12 +30,13 @@ def origin_of(dim: Dim) -> str | None:
 
 
 def _sum(expr: algebra.Sum) -> str:
-    return " + ".join(_term(term) for term in expr).replace("+ -", "- ") or "0"
+    return " + ".join(_term(term, len(expr) == 1) for term in expr).replace("+ -", "- ") or "0"
 
 
-def _term(term: algebra.Term) -> str:
+def _term(term: algebra.Term, only: bool) -> str:
     coefficient, factors = term
-    parts = [_factor(factor, alone=len(factors) == 1 and abs(coefficient) == 1) for factor in factors]
+    alone = len(factors) == 1 and abs(coefficient) == 1
+    parts = [_factor(factor, alone=alone and (only or not isinstance(factor, Dim))) for factor in factors]
     if not parts:
         return str(coefficient)
     sign = {1: "", -1: "-"}.get(coefficient, f"{coefficient} * ")

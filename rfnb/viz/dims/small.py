@@ -15,6 +15,8 @@ import numpy as np
 
 from rfnb.viz.dims import table as words
 from rfnb.viz.dims.values import valid_mask
+from rfnb.viz.rounding import significant
+from rfnb.viz.spec import single
 from rfnb.viz.terminal import clip, width_of
 from rfnb.viz.visible import visible
 
@@ -41,7 +43,7 @@ def values_table(tensor: Any, ids: list[int]) -> tuple[dict[str, Any] | None, di
     }:
         head["labels"] = labels
     return head, {
-        "values": values.astype(np.float32),
+        "values": single(values),
         "real": real,
     }
 
@@ -79,7 +81,7 @@ def cell_text(value: float) -> str:
         return "NaN"
     if np.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return str(int(value)) if value == int(value) and abs(value) < 1e7 else f"{value:.4g}"
+    return str(int(value)) if value == int(value) and abs(value) < 1e7 else significant(float(value), 4)
 
 
 def lines(spec: Any) -> list[str]:

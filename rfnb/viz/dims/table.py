@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.viz.rounding import percent, significant
+
 GLYPHS = "●■▲◆★✚▼⬟"  # with one of 8 hues each in the widget; the glyph alone is enough
 _OWN_COLUMNS = 6  # up to so many dims each dim has a column to itself
 _BARS = "▁▂▃▄▅▆▇█"
@@ -89,7 +91,7 @@ def waste(lengths: Sequence[int]) -> float:
 
 def waste_text(lengths: Sequence[int]) -> str:
     """`33 % of the cells`, or nothing for a dim without lengths."""
-    return f"{100 * waste(lengths):.0f} % of the cells" if lengths else ""
+    return f"{percent(waste(lengths))} of the cells" if lengths else ""
 
 
 def bars(lengths: Sequence[int], most: int = 24) -> str:
@@ -120,7 +122,7 @@ def number_text(value: float | None) -> str:
         return "-"
     if (value == int(value) or abs(value) >= 99.95) and abs(value) < 1e6:
         return f"{value:.0f}"
-    return f"{value:.3g}"
+    return significant(value, 3)
 
 
 def stats_text(stats: dict[str, Any] | None) -> str:
@@ -148,7 +150,7 @@ def padding_text(stats: dict[str, Any] | None) -> str:
     if not stats or stats["cells"] == stats["valid"]:
         return ""
     odd = f" with {stats['padding_odd']} NaN or inf" if stats.get("padding_odd") else ""
-    return f"{100 * (1 - stats['valid'] / stats['cells']):.0f} % padding{odd}"
+    return f"{percent(1 - stats['valid'] / stats['cells'])} padding{odd}"
 
 
 def problem(head: Any) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.distribution.words import Step, of_scores, of_seq, problem, shown_steps, step_of, warnings
+from rfnb.viz.rounding import share as rounded
 from rfnb.viz.terminal import bar, clip, width_of
 
 _WIDE, _MOST_STEPS, _MOST_SEQS = 80, 30, 4
@@ -63,12 +64,12 @@ def _line(step: Step, names: int, right: int) -> str:
     done = 0.0
     for label, share in step.best:
         word = clip(label, min(8, width_of(label)))
-        piece = f"{word} {bar(share)}{share:.2f} "
+        piece = f"{word} {bar(share)}{rounded(share)} "
         if width_of_line(piece) > room or (done and share < 0.005):
             break
         out, room, done = out + piece, room - width_of_line(piece), done + share
     rest = max(0.0, step.rest + sum(share for _, share in step.best) - done)
-    return (out + (f"rest {rest:.2f}" if rest >= 0.005 else "")).rstrip()
+    return (out + (f"rest {rounded(rest)}" if rest >= 5e-7 else "")).rstrip()
 
 
 def width_of_line(piece: str) -> int:
@@ -77,7 +78,7 @@ def width_of_line(piece: str) -> int:
 
 
 def _share(value: float) -> str:
-    return f"{value:5.3f}" if np.isfinite(value) else "    ?"
+    return rounded(value, 3).rjust(5) if np.isfinite(value) else "    ?"
 
 
 def _loss(value: float) -> str:

@@ -18,30 +18,34 @@ import numpy as np
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.png import png
-from rfnb.viz.drawing.shapes import Cells, Drawing, Text, padded
+from rfnb.viz.drawing.shapes import Cells, Drawing, Text, padded, pooled_note
 from rfnb.viz.drawing.theme import theme
 from rfnb.viz.pool import largest_in
 
 _RIM = 4.0  # of paper around it
 CELLS = 48_000  # in a picture of a notebook, so that it stays small
 _BYTES = 28_000  # of its file; a larger one is drawn with fewer cells and pixels
-_COARSER = ((10_000, 1.25), (4_000, 1.0))  # cells and pixels, of which the second only where pictures have less room
+_COARSER = ((10_000, 1.25), (4_000, 1.0))  # cells and pixels
+_NOISE = 90_000  # bytes of a file that leaves the values too little room; below, the second of these is for pictures with less room only
 _most: ContextVar[int] = ContextVar("rfnb_picture", default=_BYTES)
 _BOXES = "Boxes stand for letters that no font here has; the view shows them where scripts run."
 _LEAST = 16  # rows and columns of a thumbnail, unless there are too many for that
 
 
 def img(drawing: Drawing) -> str:
-    """The drawing as an `<img>` with its description."""
+    """The drawing as an `<img>` with its description, and how many values share a cell of it."""
     drawing = padded(drawing, _RIM)
-    file = png(lighter(drawing), theme("light"))
+    drawn = lighter(drawing)
+    file = png(drawn, theme("light"))
     most = _most.get()
-    for cells, density in _COARSER[: 1 if most == _BYTES else 2]:  # noise, which deflating does not make shorter
-        if len(file) > most:
-            file = png(lighter(drawing, cells), theme("light"), density=density)
+    for number, (cells, density) in enumerate(_COARSER):  # noise, which deflating does not make shorter
+        if len(file) > (_NOISE if number and most == _BYTES else most):
+            drawn = lighter(drawing, cells)
+            file = png(drawn, theme("light"), density=density)
     data = base64.b64encode(file).decode()
     alt = escape(drawing.alt, quote=True)
-    return f'<img alt="{alt}" width="{math.ceil(drawing.width)}" src="data:image/png;base64,{data}">'
+    note = "".join(f"\n<p>{said}</p>" for said in pooled_note(drawn))
+    return f'<img alt="{alt}" width="{math.ceil(drawing.width)}" src="data:image/png;base64,{data}">{note}'
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Marks, Text
 from rfnb.viz.drawing.theme import cell
 from rfnb.viz.pool import largest_in
+from rfnb.viz.rounding import significant
 
 _MOST_MARKS, _LEAST_MARK = 200, 4.0
 
@@ -79,7 +80,7 @@ def draw_matrix(drawing: Drawing, values: np.ndarray, place: Place, scale: Scale
     if not rows or not cols:
         return
     small = (farthest if signed else largest_in)(values, max(1, round(height)), max(1, round(width)))
-    drawing.add(Cells(place.x, place.y, width, height, scale.bytes(small), scale.ramp))
+    drawing.add(Cells(place.x, place.y, width, height, scale.bytes(small), scale.ramp, (rows, cols)))
     if min(place.pitch_x, place.pitch_y) >= 7:
         right, bottom = place.x + width, place.y + height
         xs = [place.x + index * place.pitch_x for index in range(1, cols)]
@@ -123,5 +124,5 @@ def number(value: float) -> str:
     """Three significant digits, with a real minus."""
     if not np.isfinite(value):
         return str(value)
-    text = f"{value:.3g}"
+    text = significant(value, 3)
     return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")

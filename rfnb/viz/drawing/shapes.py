@@ -34,7 +34,11 @@ class Rect:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A matrix of bytes as a picture, each cell of one colour: 1 to 255 along a ramp, 0 is not drawn."""
+    """A matrix of bytes as a picture, each cell of one colour: 1 to 255 along a ramp, 0 is not drawn.
+
+    Attributes:
+        of: The rows and columns of values that it stands for; None where each cell is one.
+    """
 
     x: float
     y: float
@@ -42,6 +46,7 @@ class Cells:
     height: float
     bytes: np.ndarray  # uint8 [row, col]
     ramp: str
+    of: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,24 @@ class Drawing:
     def put(self, other: Drawing, x: float, y: float) -> None:
         """Put another drawing at a place of this one."""
         self.shapes += [moved(shape, x, y) for shape in other.shapes]
+
+
+def pooled_note(drawing: Drawing) -> list[str]:
+    """The number of values that share a cell of the picture, as a sentence; none where each has its own."""
+    cells = [shape for shape in drawing.shapes if isinstance(shape, Cells) and shape.bytes.size]
+    pools = [
+        (-(-cell.of[0] // cell.bytes.shape[0]), -(-cell.of[1] // cell.bytes.shape[1]), cell.ramp)
+        for cell in cells
+        if cell.of is not None
+    ]
+    down, across = max((pool[0] for pool in pools), default=1), max((pool[1] for pool in pools), default=1)
+    if down * across == 1:
+        return []
+    ramps = {ramp for rows, cols, ramp in pools if rows * cols > 1}
+    which = " or ".join(
+        words for ramp, words in (("sequential", "the largest"), ("diverging", "that farthest from 0")) if ramp in ramps
+    )
+    return [f"A cell of the picture is {which} of up to {down} × {across} values."]
 
 
 def padded(drawing: Drawing, rim: float) -> Drawing:

@@ -93,12 +93,13 @@ def tick_text(value: float, step: float, most: float | None = None) -> str:
     if value == 0:
         return "0"
     if most >= 1e9 or most < 1e-3:
-        digits, power = f"{value:.3e}".split("e")
-        text = f"{float(digits):g}e{int(power)}"
+        finer = max(3, math.floor(math.log10(abs(value))) - math.floor(math.log10(step) + 1e-9))
+        digits, power = f"{value:.{finer}e}".split("e")
+        text = f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
     elif most >= 1e6 and step >= 1e5:
-        text = f"{round(value / 1e6, 6):g}M"
+        text = f"{round(value / 1e6, 6):.9g}M"
     elif step >= 1e3:
-        text = f"{round(value / 1e3, 6):g}k"
+        text = f"{round(value / 1e3, 6):.9g}k"
     else:
         text = f"{value:.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
     return text.replace("-", "−")

@@ -15,6 +15,8 @@ USUAL = 250_000
 EASY = 20_000  # bytes of a frame that are enough by default where they keep what is seen at one glance, whatever is beside them
 SMALL = 32_000  # bytes of a frame that goes to a page as it is wherever it has room: then what a page says is exact
 LIVE = 100_000  # bytes of a frame while more may come, ten times a second
+WHOLE = 2_000_000  # bytes of a frame that a page of a kernel asks for; no notebook stores it
+POINTS = 24_000_000  # of curves: they are sent as they are, nothing has to be tried
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,12 @@ def room_of(budget: int | None, parts: int = 1) -> Room:
     given = budget if budget is not None else options.budget
     times = min(2, max(1, parts))
     return Room(given, given) if given is not None else Room(times * USUAL, times * EASY)
+
+
+def whole_room(kind: str, *, live: bool) -> Room:
+    """The room of a frame that a page asks its kernel for, where the one it has is thinned."""
+    most = POINTS if kind == "curves" and not live else WHOLE
+    return Room(most, most)
 
 
 def live_room() -> Room:

@@ -63,6 +63,8 @@ def _is_small(spec: Spec, size: int) -> bool:
     raw = sum(block.nbytes for block in spec.blocks.values())
     if raw > 40 * size:  # zeros would be small all the same; then they are coded, and exactly that
         return False
+    if raw < size and _size(Spec(spec.kind, spec.head)) + raw + 200 * len(spec.blocks) < size:
+        return True
     return _size(spec) <= size
 
 
@@ -212,7 +214,8 @@ _KINDS: dict[str, Callable[[Spec, Room], Spec]] = {
 _HEADS: dict[str, Callable[[Spec, Room], Spec]] = {"beams": thin_beams}  # what is large there is in the head
 
 
-def frame_of(spec: Spec, room: Room, **head: Any) -> bytes:
+def frame_of(spec: Spec, room: Room, *, level: int | None = None, **head: Any) -> bytes:
     """The frame that a page gets, with more in its head; deflated quickly while more may come."""
     made = page_spec(spec, room)
-    return pack(Spec(made.kind, {**made.head, **head}, made.blocks, made.codes), level=1 if made.live else 6)
+    level = (1 if made.live else 6) if level is None else level
+    return pack(Spec(made.kind, {**made.head, **head}, made.blocks, made.codes), level=level)

@@ -144,7 +144,7 @@ def _track(
 def _line(made: Drawing, norm: np.ndarray, change: np.ndarray, top: float, pitch: float, *, gate: bool) -> None:
     """The norms from 0 to the largest, the openings of a gate from 0 to 1, and thinner how far each step is from the one before; of many
     steps those that stand out in each unit of width."""
-    finite = norm[np.isfinite(norm)]
+    finite = np.r_[norm[np.isfinite(norm)], change[np.isfinite(change)]]
     most = 1.0 if gate else float(finite.max(initial=0.0)) or 1.0
     right = _LEFT + max(len(norm), 1) * pitch
     made.add(Lines("line", 0.8, [[(_LEFT, top + _NORM), (right, top + _NORM)]]))
@@ -152,7 +152,7 @@ def _line(made: Drawing, norm: np.ndarray, change: np.ndarray, top: float, pitch
     texts = ((top + 5, number(most)), (top + _NORM / 2 + 1, name), (top + _NORM - 3, "0"))
     made.add(*(Text(_LEFT - 6, y, text, 10, "muted", "right") for y, text in texts))
     xs = _LEFT + (np.arange(len(norm)) + 0.5) * pitch
-    for values, color, thick in ((np.minimum(change, most), "muted", 0.7), (norm, "accent", 1.3)):
+    for values, color, thick in ((change, "muted", 0.7), (norm, "accent", 1.3)):
         paths = paths_of(xs, top + _NORM * (1 - np.where(np.isfinite(values), values, np.nan) / most))
         made.add(Lines(color, thick, [path for path in paths if len(path) > 1]))
     dots = [point for path in paths for point in path] if pitch >= 7 else [path[0] for path in paths if len(path) == 1]

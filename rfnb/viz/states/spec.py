@@ -18,7 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output, plain
 from rfnb.viz.roles import step_axis
-from rfnb.viz.spec import Spec, host
+from rfnb.viz.spec import Spec, host, single
 from rfnb.viz.states.check import judge
 from rfnb.viz.states.flags import AFTER_END, flags_of, summary
 from rfnb.viz.states.orders import is_easy, order_of, orders_of
@@ -165,7 +165,7 @@ class _Track:
 
     def array(self) -> np.ndarray:
         """float32 [seq, step, unit]."""
-        return np.asarray(self.named.arranged(self.seqs, [self.step], self.units), dtype=np.float32)
+        return single(self.named.arranged(self.seqs, [self.step], self.units))
 
     def unit_entry(self, number: int) -> dict[str, Any]:
         if len(self.units) == 1:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.pool import extreme, merged
+from rfnb.viz.rounding import brief, share
 from rfnb.viz.states.check import warnings
 from rfnb.viz.states.lines import changes, line_of, name_of
 from rfnb.viz.states.tracks import span_of
@@ -41,12 +43,12 @@ def text(spec: Any) -> str:
     if wide > 1:
         lines.append(" " * (left + 2) + gap.join(clip(seq["steps"][step], wide) for step in shown).rstrip())
     else:
-        more = f", each {every}th" if every > 1 else ""
+        more = f"; each column is that farthest from 0 of {every} steps" if every > 1 else ""
         first, last = (shortened(visible(seq["steps"][at][:40]), 16) for at in (0, -1))
         lines.append(f"{' ' * left}  steps {first} … {last}{more}")
     for track in tracks:
         values = spec.blocks[track["block"]][0, : seq["len"]]
-        lines += _track(track, values, shown, left, wide, gap)
+        lines += _track(track, values, np.array(shown), left, wide, gap)
         if said := (track.get("says") or {}).get("0"):
             lines.append(f"  {said}.")
     if len(tracks) < len(head["tracks"]):
@@ -95,7 +97,12 @@ def _finds(spec: Any) -> list[str]:
     return said
 
 
-def _track(track: dict[str, Any], values: np.ndarray, shown: list[int], left: int, wide: int, gap: str) -> list[str]:
+def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: int, wide: int, gap: str) -> list[str]:
+    """The lines of a track.
+
+    Args:
+        shown: The first step of each column, which is of all steps up to the next one: no spike and no NaN is passed over.
+    """
     unit = track["unit_dim"]
     size = values.shape[1]
     gate = bool(track.get("gate"))
@@ -114,19 +121,30 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: list[int], left: in
         return f"  {clip(label, left)}{gap.join(cells)}".rstrip()
 
     for label, numbers, most in ((name, line_, 1.0 if gate else top), ("change", change, 1.0 if gate else top)):
-        texts = [f"{value:.2g}" for value in numbers[shown]]
-        if numbers is change:
+        few = merged(np.r_[0.0, numbers[1:]] if numbers is change else numbers, shown, 0, extreme)
+        texts = [_number(f"{value:.2g}", value, wide) for value in few]
+        if numbers is change and len(shown) == len(values):
             texts[0] = ""
-        lines.append(line(label, numbers[shown] / most, texts))
+        lines.append(line(label, few / most, texts))
     with np.errstate(invalid="ignore"):
-        spread = np.nan_to_num(np.ptp(values.astype(np.float64), axis=0)) if len(values) else np.zeros(size)
+        spread = np.ptp(values.astype(np.float64), axis=0) if len(values) else np.zeros(size)
+    spread = np.where(np.isnan(spread), np.inf, spread)  # what is no number is looked at first
     chosen = sorted(np.argsort(-spread, kind="stable")[:_MOST_UNITS].tolist())
     for index in chosen:
-        column = values[shown, index].astype(np.float64)
+        column = merged(values[:, index].astype(np.float64), shown, 0, extreme)
         shares = (column - low) / ((high - low) or 1.0)
         lines.append(
-            line(f"{unit['name']} {index}", shares, [f"{value:.2f}" if gate else f"{value:+.1f}" for value in column])
+            line(
+                f"{unit['name']} {index}",
+                shares,
+                [_number(share(value) if gate else f"{value:+.1f}", value, wide) for value in column],
+            )
         )
     if size > len(chosen):
         lines.append(f"  (the {len(chosen)} that vary most)")
     return lines
+
+
+def _number(text: str, value: float, wide: int) -> str:
+    """A number as it is written by default; shorter or with more digits where that is cut, or is 0 and the value is not."""
+    return text if len(text) < wide and (value == 0 or text.strip("+-0.")) else brief(value, wide - 1)

@@ -78,7 +78,7 @@ export class Card {
       h("b", shorten(matrix.rowLabel(row), 30)),
       quiet(`${numbered(matrix.rowLabel(row), row)} looks at`),
     );
-    if (!computed) return [title, quiet("not computed")];
+    if (!computed) return [title, quiet("NaN, not computed")];
     const about = matrix.about ? "about " : "",
       pooled = matrix.about && matrix.stored.down * matrix.stored.across > 1;
     const top = largest(matrix, row, MOST);

@@ -1,5 +1,6 @@
 // Puts a layout on a canvas: cells as one image, labels frozen at the edges, row and column of the cursor marked.
 
+import { share } from "../number";
 import { DASH, dots, hatch, outline, within, write } from "../canvas";
 import type { Table } from "../color";
 import { lightness } from "../color";
@@ -204,8 +205,8 @@ function inCell(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? "▲" : "▼";
   const size = Math.abs(value);
   const text =
-    size < 0.995
-      ? value.toFixed(2).replace("0.", ".")
+    size < 1.005
+      ? share(value).replace("0.", ".").replace("1.00", "1.0")
       : size < 9.95
         ? value.toFixed(1)
         : size < 1e4

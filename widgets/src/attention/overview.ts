@@ -7,7 +7,7 @@ import { h, on, slider, status } from "../dom";
 import type { Frame } from "../frame";
 import { measurer, shorten } from "../labels";
 import { context } from "../canvas";
-import { short } from "../number";
+import { share, short } from "../number";
 import type { Scene, Spot } from "../pane";
 import { Pane } from "../pane";
 import type { By, Choice, Grid, GridLayout, Item, Order } from "./grid";
@@ -289,11 +289,7 @@ export class Overview {
   }
 }
 
-const inBadge = (value: number): string =>
-  value
-    .toFixed(2)
-    .replace(/^(-?)0\./, "$1.")
-    .replace("-", "−");
+const inBadge = (value: number): string => share(value).replace(/^(−?)0\./, "$1.");
 
 /** A map as a small image: the largest of each block of cells, so that a peak is never lost; masked cells are left open. */
 export function thumb(

@@ -3,7 +3,7 @@
 import type { Table } from "../color";
 import { h, quiet, table as tableOf } from "../dom";
 import { times } from "../list";
-import { exact, rough, short } from "../number";
+import { exact, rough, share, short } from "../number";
 import { shorten } from "../labels";
 import { key, ramp } from "../legend";
 import { fault } from "./check";
@@ -14,14 +14,14 @@ const MOST_CELLS = 40000;
 
 /** The value of a cell: as it is, or "about" that where the page has less than the kernel. */
 export function told(matrix: Matrix, value: number): string {
-  if (Number.isNaN(value)) return "not computed";
+  if (Number.isNaN(value)) return "NaN";
   return matrix.about ? `about ${rough(value)}` : exact(value);
 }
 
 /** Two digits, for lists; more where they would be none. */
 export function digits(value: number): string {
   const size = Math.abs(value);
-  return size && (size < 0.01 || size >= 100) ? rough(value) : value.toFixed(2).replace("-", "−");
+  return size && (size < 0.01 || size >= 100) ? rough(value) : share(value);
 }
 
 export const inList = (matrix: Matrix, value: number): string => `${matrix.about ? "about " : ""}${digits(value)}`;
@@ -44,7 +44,7 @@ export function legend(element: HTMLElement, colors: Table, scale: Scale, matrix
   if (high !== 1) element.append(h("span.rfnb-key", `full colour is ${short(high)}, not 1`));
   if (matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols) element.append(key("padding", "padding"));
   if (matrix.masked) element.append(matrix.causal ? key("causal", "causal mask") : key("masked", "masked"));
-  if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "not computed"));
+  if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "NaN, not computed"));
   if (matrix.self) element.append(h("span.rfnb-key", "self-attention"));
 }
 
@@ -108,7 +108,7 @@ function inTable(matrix: Matrix, row: number, col: number): string {
   if (matrix.hidden(row, col) && !value) return "masked";
   if (Number.isNaN(value)) return "–";
   if (matrix.about) return `≈ ${rough(value)}`;
-  return Math.abs(value) < 1000 ? value.toFixed(4) : short(value);
+  return Math.abs(value) < 1000 && (!value || Math.abs(value) >= 5e-5) ? value.toFixed(4) : short(value);
 }
 
 /** How many rows and columns a table has. */

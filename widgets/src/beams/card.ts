@@ -2,7 +2,7 @@
 
 import { h, onResize, quiet, set } from "../dom";
 import { shorten } from "../labels";
-import { fixed } from "../number";
+import { chance, fixed } from "../number";
 import type { Place } from "./cursor";
 import type { Cut, Node, Tree } from "./tree";
 import { line } from "../visible";
@@ -185,7 +185,7 @@ function labels(tree: Tree, parent: Node | null, step: number, here: Node | Cut 
         node = tree.nodes[step]!.find(of),
         cut = tree.cuts[step]!.find(of);
       const fate = of(here) ? "here" : node ? `slot ${node.slot}` : cut ? (cut.why ?? "cut") : "not taken";
-      return label(token, value > 0 ? fixed(value, 2) : `${(100 * Math.exp(value)).toPrecision(2)} %`, fate);
+      return label(token, value > 0 ? fixed(value, 2) : chance(value), fate);
     }) ?? null
   );
 }

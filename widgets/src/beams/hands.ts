@@ -1,5 +1,6 @@
 // What may be done by hand with a hypothesis, or with a candidate that was cut.
 
+import { chance } from "../number";
 import { h, on } from "../dom";
 import type { Hands, HeldRows } from "../hands";
 import { placeOf } from "../hands";
@@ -89,9 +90,7 @@ function search(
 ): HTMLElement[] {
   const { next } = tree.spec.steps[step] ?? {},
     best = next?.["all"] ?? next?.[slot] ?? [],
-    shares = new Map(
-      best.map(([, value, id]) => [id, value <= 0 ? ` ${(100 * Math.exp(value)).toPrecision(2)} %` : ""]),
-    );
+    shares = new Map(best.map(([, value, id]) => [id, value <= 0 ? ` ${chance(value)}` : ""]));
   const field = h("input", { type: "search", placeholder: "label", "aria-label": "find a label to force" }),
     found = h("span", { role: "group", "aria-label": "labels to force" });
   const fill = () => {

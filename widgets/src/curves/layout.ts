@@ -1,7 +1,7 @@
 // From a `curves` spec to positions: a panel per series with its own ticks, runs of one label in one, all over one axis of x.
 
 import type { AnyHead, Frame } from "../frame";
-import { exact } from "../number";
+import { exact, significant } from "../number";
 
 export interface Entry {
   label: string;
@@ -11,6 +11,10 @@ export interface Entry {
   best?: "min" | "max" | null;
   log?: boolean;
   run?: string;
+  of?: number; // points in the kernel, where the page has fewer
+  every?: number; // of them a stretch
+  kept?: string; // the block with how many of each stretch the page has
+  odd?: string[]; // what is no number in all of them
 }
 export interface Head extends AnyHead {
   x?: string;
@@ -32,6 +36,15 @@ export interface Curve {
   best: number;
   positive: boolean;
   log: boolean;
+  thin?: Thin | null; // null: it has all of its points
+}
+
+/** What the page has of a series: of each `every` of `of` points those of one stretch, the least and the largest among them. */
+export interface Thin {
+  of: number;
+  every: number;
+  stretch: Numbers; // by point
+  odd: string[];
 }
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
@@ -79,8 +92,58 @@ export function curvesOf(frame: Frame<Head>): Curve[] {
       best,
       positive: positive && !negative,
       log: Boolean(entry.log),
+      thin: thinOf(entry, frame.blocks[entry.kept ?? ""]?.data, y.length),
     };
   });
+}
+
+function thinOf({ of, every, odd }: Entry, kept: Numbers | undefined, points: number): Thin | null {
+  if (!of || !every || !kept) return null;
+  const stretch: number[] = [];
+  for (let index = 0; index < kept.length; index++)
+    for (let left = kept[index]!; left > 0 && stretch.length < points; left--) stretch.push(index);
+  return stretch.length === points ? { of, every, stretch, odd: odd ?? [] } : null;
+}
+
+/** A thinned curve as a band, from the least to the largest of each stretch; null: it has all of its points. */
+export function bandOf({ x, y, thin }: Pick<Curve, "x" | "y" | "thin">): Stretch[] | null {
+  if (!thin) return null;
+  const found: Stretch[] = [];
+  for (let at = 0, last = -1; at < y.length; at++) {
+    if (thin.stretch[at] !== last) found.push({ from: x[at]!, to: x[at]!, low: Infinity, high: -Infinity });
+    last = thin.stretch[at]!;
+    const now = found[found.length - 1]!;
+    if (!Number.isFinite(y[at]!)) continue;
+    if (now.low > now.high && at && thin.stretch[at - 1] === last) now.from = x[at - 1]!; // what is before it is no number
+    const after = at + 1 < y.length && thin.stretch[at + 1] === last ? at + 1 : at;
+    now.to = x[after]!;
+    now.low = Math.min(now.low, y[at]!);
+    now.high = Math.max(now.high, y[at]!);
+  }
+  return found;
+}
+export interface Stretch {
+  from: number;
+  to: number;
+  low: number; // above `high` where it has no number
+  high: number;
+}
+
+/** The band as the `d` of an SVG path; it breaks where a stretch has no number. */
+export function bandPath(band: Stretch[], px: (x: number) => number, py: (y: number) => number): string {
+  let d = "";
+  for (let start = 0; start < band.length; start++) {
+    let end = start;
+    while (end < band.length && band[end]!.low <= band[end]!.high) end++;
+    const some = band.slice(start, end),
+      side = (all: Stretch[], of: "low" | "high") =>
+        all.flatMap(({ from, to, [of]: y }) =>
+          (of === "high" ? [from, to] : [to, from]).map((x) => `${r(px(x))} ${r(py(y))}`),
+        );
+    if (some.length) d += `M${[...side(some, "high"), ...side([...some].reverse(), "low")].join("L")}Z`;
+    start = Math.max(start, end);
+  }
+  return d;
 }
 
 /** What shares a panel: the runs of one label. */
@@ -138,7 +201,14 @@ export function within(curve: Curve, [low, high]: Range): Curve {
   while (from > 0 && x[from - 1] === low) from--; // several at one x
   const to = Math.max(from, pointAt(curve, high) + 1),
     part = (numbers: Numbers) => Array.prototype.slice.call(numbers, from, to) as number[];
-  return { ...curve, x: part(x), y: part(y), best: best >= from && best < to ? best - from : -1 };
+  const { thin } = curve;
+  return {
+    ...curve,
+    x: part(x),
+    y: part(y),
+    best: best >= from && best < to ? best - from : -1,
+    thin: thin && { ...thin, stretch: part(thin.stretch) },
+  };
 }
 
 /** The half of a range around a stop, at stops; null if there is none between. `from` null: around the middle. */
@@ -301,6 +371,11 @@ export function sentence(curves: Curve[], name: string, at: number): string {
 export function valueText(curve: Curve, name: string, at: number): string {
   const index = pointAt(curve, at);
   if (index < 0) return "none yet";
+  const around = bandOf(curve)?.find(({ from, to }) => from <= at && at <= to);
+  if (around && curve.x[index] !== at)
+    return around.low > around.high
+      ? "no number"
+      : `${exact(around.low)} to ${exact(around.high)} (${name} ${exact(around.from)} to ${exact(around.to)})`;
   const value = exact(curve.y[index]!),
     unit = curve.unit && Number.isFinite(curve.y[index]!) ? ` ${curve.unit}` : "";
   return `${value}${unit}${curve.x[index] === at ? "" : ` (at ${name} ${exact(curve.x[index]!)})`}`;
@@ -308,14 +383,15 @@ export function valueText(curve: Curve, name: string, at: number): string {
 
 /** Four significant digits, for the last and the best value; the exact one is under the cursor. */
 export function brief(value: number): string {
-  const rounded = Number(value.toPrecision(4));
+  const rounded = significant(value, 4);
   return Number.isFinite(value) && Math.abs(value) < 1e9 && !Number.isInteger(value)
     ? exact(Math.fround(rounded))
     : exact(value);
 }
 
 /** What is no number: "NaN since step 390", "2 infinite, first at step 7". */
-export function odd({ x, y }: Pick<Curve, "x" | "y">, name: string): string[] {
+export function odd({ x, y, thin }: Pick<Curve, "x" | "y" | "thin">, name: string): string[] {
+  if (thin) return thin.odd;
   const kinds: [string, (value: number) => boolean][] = [
     ["NaN", Number.isNaN],
     ["infinite", (value) => Math.abs(value) === Infinity],

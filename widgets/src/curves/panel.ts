@@ -3,7 +3,7 @@
 import { button, h, set, svg } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
-import { brief, look, marked, nanSince, odd, pathsOf, pointAt } from "./layout";
+import { bandOf, bandPath, brief, look, marked, nanSince, odd, pathsOf, pointAt } from "./layout";
 import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
@@ -197,22 +197,21 @@ export class Panel {
         width = Math.max(2, this.axis.width - RIGHT - x);
       marks.append(svg("rect.rfnb-curves-band", { x, y: 0, width, height }));
     }
-    const paths = pathsOf(
-      curve,
-      (x) => this.px(x),
-      (y) => this.py(y),
-      height,
-    );
-    const line = (d: string) => svg("path", { d, class: "rfnb-curves-line", "stroke-dasharray": alone ? "" : dash });
-    if (!paths.mean) marks.append(line(paths.line));
-    else if (alone) marks.append(svg("path.rfnb-curves-range", { d: paths.line }));
-    if (paths.mean) marks.append(line(paths.mean));
-    if (alone) marks.append(svg("path.rfnb-curves-dots", { d: paths.dots }));
-    else {
+    const px = (x: number) => this.px(x),
+      py = (y: number) => this.py(y),
+      paths = pathsOf(curve, px, py, height),
+      band = bandOf(curve),
+      line = (d: string) => svg("path", { d, class: "rfnb-curves-line", "stroke-dasharray": alone ? "" : dash });
+    if (band) marks.append(svg("path.rfnb-curves-band-of", { d: bandPath(band, px, py) }));
+    else if (paths.mean) marks.append(svg("path.rfnb-curves-range", { d: paths.line }), line(paths.mean));
+    else marks.append(line(paths.line));
+    if (band) this.say(`a band from the least to the largest of each ${curve.thin!.every} of ${curve.thin!.of} points`);
+    else if (paths.mean) this.say("mean, with the range behind it");
+    if (alone && !band) marks.append(svg("path.rfnb-curves-dots", { d: paths.dots }));
+    else if (!alone) {
       const d = marked(curve).map((at) => `M${this.px(curve.x[at]!)} ${this.py(curve.y[at]!)}${mark}`);
       marks.append(svg("path.rfnb-curves-mark", { d: d.join("") }));
     }
-    if (paths.mean && alone) this.unit.textContent += `${curve.unit ? ", " : ""}mean, with the range behind it`;
     for (const d of [paths.up, paths.down]) if (d) marks.append(svg("path.rfnb-curves-infinite", { d }));
     const last = curve.y.length - 1;
     if (live && Number.isFinite(curve.y[last]!)) {
@@ -228,6 +227,12 @@ export class Panel {
           class: "rfnb-curves-ring",
         }),
       );
+  }
+
+  /** Says beside the unit how lines are drawn that are not point by point; of several runs once. */
+  private say(words: string): void {
+    const now = this.unit.textContent ?? "";
+    if (!now.includes(words)) this.unit.textContent = now ? `${now}, ${words}` : words;
   }
 
   private nothing(live: boolean): string {

@@ -1,6 +1,6 @@
 // The curves view in the page: small panels under one axis, a line through all of them at the cursor, and what is under it.
 
-import type { Render } from "../context";
+import type { Context, Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
 import { button, h, on, onResize, quiet, region, set, status } from "../dom";
 import type { Frame } from "../frame";
@@ -22,7 +22,8 @@ const GUTTER = 70,
 
 class CurvesView {
   private frame!: Frame<Head>;
-  private all: Curve[] = [];
+  private all: Curve[] = []; // with all points that are known of the range
+  private known: Curve[] = []; // what the frame has
   private curves: Curve[][] = []; // what is drawn of them, by panel
   private range: Range | null = null;
   private most = MOST;
@@ -68,7 +69,10 @@ class CurvesView {
   private readonly shell: Shell;
   private readonly unwatch: () => void;
 
-  constructor(private readonly el: HTMLElement) {
+  constructor(
+    private readonly el: HTMLElement,
+    private readonly ctx: Context,
+  ) {
     this.shell = new Shell(el, [this.running, this.whole, this.tableButton], this.body);
     this.stage.append(this.brush);
     on(this.stage, "pointerdown", (event) => {
@@ -101,7 +105,7 @@ class CurvesView {
       { cursor } = this,
       wrong = problem(frame);
     const atEnd = cursor.pinned === this.at.at(-1);
-    this.all = wrong ? [] : curvesOf(frame);
+    this.all = this.known = wrong ? [] : curvesOf(frame);
     const at = (this.at = stops(this.all)),
       last = at.at(-1);
     this.el.dataset["step"] = last === undefined ? "" : exact(last);
@@ -115,7 +119,27 @@ class CurvesView {
     if (cursor.hovered !== null) cursor.hovered = nearest(at, cursor.hovered);
     this.axis = null;
     this.chooser.offer([...new Set(this.all.map(({ label }) => label))], head.runs ?? []);
+    this.complete();
+  }
+
+  /** Of the range, what the kernel has more of. */
+  private complete(): void {
+    const { range, frame, known } = this;
+    this.take(known);
     this.choose();
+    if (!range || !frame.head.thinned) return;
+    void this.ctx.exact.frame?.({ range }).then((more) => {
+      if (!more || this.range !== range || this.frame !== frame) return;
+      const made = more as Frame<Head>;
+      if (problem(made)) return;
+      this.take(curvesOf(made));
+      this.choose();
+    });
+  }
+
+  private take(curves: Curve[]): void {
+    this.all = curves;
+    this.at = stops(curves === this.known ? curves : [...this.known, ...curves]);
   }
 
   /** The series that are drawn, and what of them is in the range. */
@@ -145,7 +169,7 @@ class CurvesView {
     this.el.dataset["range"] = range ? range.map(exact).join(" ") : "";
     if (range && this.cursor.pinned !== null && (this.cursor.pinned < range[0] || this.cursor.pinned > range[1]))
       this.cursor.pinned = null;
-    this.choose();
+    this.complete();
   }
 
   /** The end of a drag: what lies between fills the width. */
@@ -251,8 +275,8 @@ class CurvesView {
   }
 }
 
-export const render: Render<Head> = (el, frame) => {
-  const view = new CurvesView(el);
+export const render: Render<Head> = (el, frame, ctx) => {
+  const view = new CurvesView(el, ctx);
   view.update(frame);
   return view;
 };

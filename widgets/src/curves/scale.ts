@@ -110,7 +110,7 @@ export function tickText(value: number, step: number, most = Math.abs(value)): s
   if (value === 0) return "0";
   const plain =
     most >= 1e9 || most < 1e-3
-      ? power(value)
+      ? power(value, step)
       : most >= 1e6 && step >= 1e5
         ? `${round(value / 1e6)}M`
         : step >= 1e3
@@ -120,7 +120,9 @@ export function tickText(value: number, step: number, most = Math.abs(value)): s
 }
 
 const round = (value: number): string => String(Number(value.toPrecision(6)));
-const power = (value: number): string => {
-  const [digits, exponent] = value.toExponential(3).split("e");
+/** With the digits that the distance to the next tick asks for. */
+const power = (value: number, step: number): string => {
+  const finer = Math.floor(Math.log10(Math.abs(value))) - Math.floor(Math.log10(step) + 1e-9),
+    [digits, exponent] = value.toExponential(Math.min(16, Math.max(3, finer))).split("e");
   return `${Number(digits)}e${String(Number(exponent)).replace("-", "−")}`;
 };

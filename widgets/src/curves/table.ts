@@ -13,7 +13,7 @@ export function table(curves: Curve[], name: string, at: number[]): HTMLElement 
     cols = curves.slice(0, MOST_COLS);
   const value = (curve: Curve, x: number): string => {
     const index = pointAt(curve, x);
-    return curve.x[index] === x ? exact(curve.y[index]!) : "–";
+    return curve.x[index] === x ? exact(curve.y[index]!) : curve.thin ? "…" : "–"; // …: the kernel may have it
   };
   const left =
     rows.length < at.length || cols.length < curves.length

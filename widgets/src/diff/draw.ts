@@ -112,9 +112,9 @@ export function drawGrowth(
   const y = (value: number) => 6 + ((HIGH - Math.max(LOW, Math.min(HIGH, value))) / (HIGH - LOW)) * room,
     x = (col: number) => left + 4 + (col / Math.max(1, cols - 1)) * (width - left - 12);
   for (const [value, text] of [
-    [HIGH, "100,000 ×"],
+    [HIGH, "≥ 10⁵ ×"],
     [0, "tolerance"],
-    [LOW, "1/1000"],
+    [LOW, "≤ 1/1000"],
   ] as const) {
     write(g, text, left - 2, y(value), font, palette.muted, "right");
     g.strokeStyle = value ? palette.line : palette.warn;
@@ -132,11 +132,15 @@ export function drawGrowth(
   let before = false;
   for (let col = 0; col < cols; col++) {
     const value = log(col);
-    if (Number.isNaN(value)) continue;
+    const alone = !before && !(col + 1 < cols && !Number.isNaN(log(col + 1)));
+    if (Number.isNaN(value)) {
+      before = false;
+      continue;
+    }
     if (before) g.lineTo(x(col), y(value));
     else g.moveTo(x(col), y(value));
     before = true;
-    if (cols <= 80) g.fillRect(x(col) - 2, y(value) - 2, 4, 4);
+    if (cols <= 80 || alone) g.fillRect(x(col) - 2, y(value) - 2, 4, 4);
   }
   g.stroke();
   if (!Number.isNaN(log(at))) outline(g, x(at) - 4, y(log(at)) - 4, 8, 8, palette.focus, 2);

@@ -2,7 +2,7 @@
 
 import type { AnyHead, Frame } from "../frame";
 import { times } from "../list";
-import { exact } from "../number";
+import { exact, percent, significant } from "../number";
 import { visible } from "../visible";
 
 export interface DimEntry {
@@ -275,7 +275,7 @@ export function numberText(value: number | null): string {
   if (value === null) return "-";
   const size = Math.abs(value);
   if ((Number.isInteger(value) || size >= 99.95) && size < 1e6) return value.toFixed(0);
-  const rounded = Number(value.toPrecision(3));
+  const rounded = significant(value, 3);
   return size >= 1e-4 && size < 1e6 ? String(rounded) : rounded.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
 }
 
@@ -300,7 +300,7 @@ export function alarmText(stats: Stats | null | undefined): string {
 export function paddingText(stats: Stats | null | undefined): string {
   return !stats || stats.cells === stats.valid
     ? ""
-    : `${(100 * (1 - stats.valid / stats.cells)).toFixed(0)} % padding${stats.padding_odd ? ` with ${stats.padding_odd} NaN or inf` : ""}`;
+    : `${percent(1 - stats.valid / stats.cells)} padding${stats.padding_odd ? ` with ${stats.padding_odd} NaN or inf` : ""}`;
 }
 
 /** What is wrong with the head of a `dims` spec, as a sentence; null if it can be drawn. */

@@ -1,5 +1,6 @@
 // The chips of a dims view: the legend of dims, and the table with a row per tensor.
 
+import { percent } from "../number";
 import { button, h, quiet, set } from "../dom";
 import type { Chip, Fold, Row } from "./layout";
 
@@ -66,7 +67,7 @@ export function legendItem(chip: Chip): HTMLElement {
       }),
     );
     const more = chip.lengths.length > shown.length ? `+${chip.lengths.length - shown.length} ` : "";
-    item.append(bars, quiet(`${more}${(100 * chip.waste).toFixed(0)} % of the cells are padding`));
+    item.append(bars, quiet(`${more}${percent(chip.waste)} of the cells are padding`));
   }
   return item;
 }

@@ -232,7 +232,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const { len, steps, tracks } = this.scene;
     this.legend.replaceChildren();
     if (len < steps) this.legend.append(key("padding", "after the end"));
-    if (tracks.some(({ missing }) => missing.includes(true))) this.legend.append(key("missing", "not computed"));
+    if (tracks.some(({ missing }) => missing.includes(true))) this.legend.append(key("missing", "NaN, not computed"));
     const line = (mark: string, said: string) => h("span.rfnb-key", h("i", { class: `rfnb-states-${mark}` }), said);
     if (tracks.some((track, at) => track.low < 0 && isRoomy(this.made, this.made.tracks[at]!, track)))
       this.legend.append(h("span.rfnb-key", "– below 0"));

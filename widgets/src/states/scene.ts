@@ -222,8 +222,8 @@ export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
 }
 
 /** The largest number of a line: the top of its scale. */
-export const topOf = ({ gate, line }: Track): number =>
-  gate ? 1 : line.reduce((most, norm) => (norm > most && norm !== Infinity ? norm : most), 0) || 1;
+export const topOf = ({ gate, line, change }: Track): number =>
+  gate ? 1 : [...line, ...change].reduce((most, norm) => (norm > most && norm !== Infinity ? norm : most), 0) || 1;
 
 /** The name of a track's line. */
 export const lineName = ({ gate }: Track): string => (gate ? "mean opening" : "norm");
