@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rfnb.control.attention_rows import RowEdit, check_value, edited
 from rfnb.control.entries import Chosen
+from rfnb.control.seen_attention import refused
 from rfnb.core.dim import Dim
 from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
@@ -47,13 +48,16 @@ class AttentionEdits:
     Args:
         refuse: Told of what could not be done after all.
         here: Gives the path of the step that was begun last, for weights that are made in no module.
+        seen: Gives the paths of attention that is recorded, also of models of other libraries.
 
     Attributes:
         known: What is known by the path of each call that has attended.
     """
 
-    def __init__(self, refuse: Callable[[Exception], None], here: Callable[[], str]):
-        self._refuse, self._here = refuse, here
+    def __init__(
+        self, refuse: Callable[[Exception], None], here: Callable[[], str], seen: Callable[[], Iterable[str]] = tuple
+    ):
+        self._refuse, self._here, self._seen = refuse, here, seen
         self.known: dict[str, Known] = {}
         self._edits: list[_Lasting] = []
 
@@ -62,20 +66,25 @@ class AttentionEdits:
 
     # -- for who changes something -----------------------------------------------------------------------------------------
 
-    def add(self, edit: RowEdit, owner: Any, steps: int | None, is_first: bool) -> str:
+    def add(self, edit: RowEdit, owner: Any, steps: int | None, is_first: bool, attends: bool) -> str:
         """Do this with the weights of the next `steps` steps of `owner`, None: of all; gives in words what it does.
 
         Args:
             owner: The steps that it was made in.
             is_first: Whether they have begun here: then a path may still be unknown.
+            attends: Whether something may attend there that nobody knows of.
 
         Raises:
             KeyError: If nothing at this path has attended, while something else has.
+            ValueError: If it is of a model of another library, or nothing attends.
             Exception: What `edited` raises, as far as that is known.
         """
         check_value(edit)
         edit = edit if edit.path else edit._replace(path=self._here())  # as a trace has it, of what is in no module
         path = self.find(edit.path, may_be_unknown=is_first or not self.known)
+        error = None if path is not None else refused(edit.path, self._seen(), self.known, attends=attends)
+        if error is not None:
+            raise error
         if path is not None:
             dims, axis, settled = self.known[path]
             edit = edit._replace(path=path)

@@ -14,9 +14,11 @@ from rfnb.control.made import Made
 from rfnb.control.numbers import Numbers
 from rfnb.control.of_run import OfRun
 from rfnb.control.position import Position
-from rfnb.core.errors import type_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.rec.hold import held_by
 from rfnb.trace.match import is_end_of
+
+_UNHEARD = {"beams": "nothing has chosen", "attention": "nothing has attended"}
 
 
 class Breakpoint(OfRun):
@@ -34,6 +36,7 @@ class Breakpoint(OfRun):
         enabled: Whether it is asked. May be set.
         hits: How often it has made the run pause.
         kinds: The kinds of events that it needs.
+        is_step: Whether it is for a step that is given by its number.
     """
 
     def __init__(
@@ -47,15 +50,25 @@ class Breakpoint(OfRun):
         once: bool = False,
         at_end: bool = False,
         kinds: frozenset[str] = frozenset(),
+        is_step: bool = False,
     ):
+        self.is_step = is_step
         self.text, self.number, self.once, self.at_end, self.kinds = text, number, once, at_end, kinds
         self._ask, self._remove, self._is_named = ask, remove, is_named
         self.enabled, self.hits = True, 0
-        self._has_missed = False
+        self._has_missed = self._has_heard = False
 
     def __repr__(self) -> str:
         marks = f"{', once' if self.once else ''}{'' if self.enabled else ', not asked'}"
         return f"<breakpoint {self.number}: {self.text}{marks}, {self.hits} times so far>"
+
+    def never_came(self) -> str:
+        """The reason why it could not hold, in words; "": it could."""
+        if self.is_step:
+            return " never came"
+        if self._has_heard or not self.kinds or not self.kinds <= _UNHEARD.keys():
+            return ""
+        return f": {' and '.join(words for kind, words in _UNHEARD.items() if kind in self.kinds)} since it was set"
 
     def remove(self) -> None:
         """Let it stop nothing any more."""
@@ -63,6 +76,7 @@ class Breakpoint(OfRun):
 
     def reason(self, asked: Asked, asking: Asking) -> str | None:
         """The reason to pause here, in words; None: there is none."""
+        self._has_heard |= any(made.kind in self.kinds for made in asked.made)
         try:
             said = asking.ask(self, lambda: _said(self._ask(asked)))
             if not said:
@@ -129,6 +143,7 @@ class Breakpoints(OfRun):
             point = Breakpoint(
                 ask, text or name, next(self._numbers), self._drop,
                 is_named=text is not None, once=once, at_end=isinstance(condition, str), kinds=kinds,
+                is_step=isinstance(condition, int),
             )  # fmt: skip
             self.all = (*self.all, point)
         self._changed()
@@ -138,6 +153,11 @@ class Breakpoints(OfRun):
         with self._lock:
             self.all = tuple(other for other in self.all if other is not point)
         self._changed()
+
+    def never_came(self) -> list[str]:
+        """The breakpoints at steps that have not come, and about what nothing was heard of, each in a sentence."""
+        said = ((point, point.never_came()) for point in self.all if point.enabled and not point.hits)
+        return [f"Breakpoint {point.number}: {point.text}{why}." for point, why in said if why]
 
     def reason(self, at: Position, made: Sequence[Made]) -> str | None:
         """The reasons to pause here, in words; None: there is none."""
@@ -161,6 +181,13 @@ def _said(given: Any) -> Any:
 def _condition(given: Any, path: str | None) -> tuple[Callable[[Asked], Any], str, frozenset[str]]:
     """The function that is asked, its name, and the kinds of events that it needs."""
     if isinstance(given, int) and not isinstance(given, bool):
+        if given < 0:
+            raise value_error(
+                "break_when: no number of a step.",
+                [("condition", given)],
+                "Steps are counted from 0.",
+                "run.break_when(0)",
+            )
         name = f"step {given}" if path is None else f'step {given} of "{path}"'
         ask = lambda asked: asked.at.step == given and (path is None or is_end_of(path, asked.at.path))  # noqa: E731
         return ask, name, frozenset()

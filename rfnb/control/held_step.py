@@ -139,6 +139,8 @@ class HeldStep(StepAround):
         """Decisions for the next choice; gives their labels in words. What is known of the search says whether they can be done."""
         search = self._loop.search
         last, labels = search.last if search is not None else None, None
+        if last is None and self._begun > 1:
+            raise nothing_chooses(decided[0], f'no step of "{self._path}" so far')
         first = search.links[0].last if search is not None and search.links else None  # of several choices of a step
         if last is not None and first is not None and first.tokens.sparse_dim is not None:
             host = self._loop.ended_before()
@@ -312,10 +314,10 @@ def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
     return f"label {label}" if vocab is None else str(vocab[int(label)])
 
 
-def nothing_chooses(decided: Decided) -> ValueError:
+def nothing_chooses(decided: Decided, who: str = "nothing") -> ValueError:
     """No label is chosen where a run stands."""
     return value_error(
         f"{decided.kind}: nothing chooses here.",
-        [("label", repr(decided.label))],
+        [("label", repr(decided.label)), ("chooses", who)],
         "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
     from rfnb.rec.loop_step import Step
+
+
+_FEW = 4  # loops in a message
 
 
 class Given:
@@ -77,6 +80,7 @@ class Holder(Hold):
     Args:
         changes: Tick -> what is changed there before the step.
         trunk: Of a branch.
+        seen: Gives the paths of attention that is recorded.
 
     Attributes:
         steps: (path, step) of each tick so far.
@@ -88,6 +92,7 @@ class Holder(Hold):
         halt: Of a branch, the tick at which it pauses, and why.
         places: The steps of events.
         heard: What the steps make, for breakpoints.
+        passed: In words, the loops that began where nothing is held, or had no step.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class Holder(Hold):
         changes: dict[int, list[Change]],
         trunk: Trunk | None = None,
         kept: Kept | None = None,
+        seen: Callable[[], Iterable[str]] = tuple,
     ):
         self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
         self.steps = Steps()
@@ -105,9 +111,10 @@ class Holder(Hold):
         self.changed: list[Changed] = []
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
-        self.attention = AttentionEdits(self.refused, lambda: self.steps[-1][0] if self.steps else "")
+        self.attention = AttentionEdits(self.refused, lambda: self.steps[-1][0] if self.steps else "", seen)
+        self._own_loops: set[str] = set()  # of the user, or another library
         self.heard = Heard()
-        self._refused: str | None = None
+        self._refused: list[str] = []
         self._functions: list[object] = []  # one for the steps of each scan that runs
         self._listens = ExitStack()
         self._own = (
@@ -115,12 +122,24 @@ class Holder(Hold):
         )  # what was changed before, the run that it branches from has noted
         self._repeated: Change | None = None
         self.places = Places(self.steps)
+        self.passed: dict[str, str] = {}
 
     def around(self, loop: Loop, step: Step) -> Step:
-        return HeldStep(step, loop, self) if self.holds_here() else step
+        if self.holds_here():
+            self._has_passed(loop.name, "without a step")
+            return HeldStep(step, loop, self)
+        if not self._gate.is_worker:
+            self._has_passed(loop.name, "in a thread that the function has started")
+        return step
+
+    def _has_passed(self, loop: str, why: str) -> None:
+        if not self.steps and len(self.passed) < _FEW:
+            self.passed.setdefault(loop, f"{loop} ({why})")
 
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
         if not self.holds_here():
+            if not self._gate.is_worker:
+                self._has_passed(function, "in a thread that the function has started")
             return state
         if not index:
             self._functions.append(object())
@@ -156,12 +175,14 @@ class Holder(Hold):
             return
         if self.attention:
             self.attention.step_over(self)
-        held = HeldValues(values, self, self, not self.attention.known, decide)
+        is_first = decide is None and loop not in self._own_loops  # who takes decisions is not of rf
+        self._own_loops.add(loop)
+        held = HeldValues(values, self, self, is_first, decide)
         self.before_step(loop.split(".")[-1], loop, index, held, values, entry)
 
     def attend(self, edit: RowEdit, owner: object, steps: int | None, *, is_first: bool) -> str:
         """Other attention weights in the next steps of `owner`; see `AttentionEdits.add`."""
-        words = self.attention.add(edit, owner, steps, is_first)
+        words = self.attention.add(edit, owner, steps, is_first, attends=is_first or self.attended_calls > 0)
         if not listening():  # paths are known where somebody listens
             self._listens.enter_context(listen(lambda *_: None, wants=lambda kind: False))
         return words
@@ -195,7 +216,7 @@ class Holder(Hold):
 
     def refused(self, error: Exception) -> None:
         """Note that a change for a step could not be done: the run pauses before the next one, and says so."""
-        self._refused = str(error) if self._refused is None else f"{self._refused}\n{error}"
+        self._refused.append(str(error))
         tick = len(self.steps) - 1
         self._note(tick, *self.steps[tick], f"could not be done: {str(error).splitlines()[0]}")
 
@@ -306,6 +327,8 @@ class Holder(Hold):
             (path, step), around = self._trunk.step(self._trunk.end), self._trunk.around
             found = f'it was over after {len(self.steps)} steps, before step {step} of "{path}"'
             self._trunk, self.drifted = None, f"{found}; {around}" if around else found
+            self._refused.append(f"It never came to where it was to go its own way: {self.drifted}.")
+        self._refused += self._breakpoints.never_came()
 
     def tick_of(self, what: str, step: int, path: str | None, nth: int | None) -> int:
         """The tick of a step that the run has begun, for `what`; arguments as in `Run.from_step`.
@@ -338,8 +361,8 @@ class Holder(Hold):
 
     def take_refused(self) -> str | None:
         """The things that could not be done since this was asked last, in words; None: nothing."""
-        refused, self._refused = self._refused, None
-        return refused
+        refused, self._refused = self._refused, []
+        return "\n".join(refused) or None
 
     def _reason(self, at: Position, made: Sequence[Made], drifted: str) -> str | None:
         halt = self.halt[1] if self.halt is not None and self.halt[0] == at.tick and not drifted else None

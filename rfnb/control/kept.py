@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from rfnb.control.asked_there import any_different, is_there
 from rfnb.control.of_run import OfRun
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves
-from rfnb.trace.event import EVENT_COST, bytes_of, keep
+from rfnb.trace.event import EVENT_COST, bytes_of, keep, same_numbers
 
 LIMIT = 64 << 20
 """bytes: of the states that a run keeps"""
@@ -153,7 +151,4 @@ def _are_there(before: Any, now: Any) -> bool:
 def _same(before: Any, now: Any) -> bool:
     if not isinstance(before, Tensor) or not isinstance(now, Tensor):
         return type(before) is type(now) and (before == now or before != before and now != now)
-    a, b = before.numpy(), now.numpy()
-    if a.shape != b.shape or before.dtype != now.dtype:
-        return False
-    return a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+    return same_numbers(before, now)

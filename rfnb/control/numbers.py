@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.control.of_run import OfRun
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, value_error
 from rfnb.core.tensor import Tensor
@@ -16,7 +15,7 @@ from rfnb.core.tensor_text import dims_text
 from rfnb.rec.selection import align_host
 
 
-class Numbers(OfRun):
+class Numbers:
     """The entries of a tensor; padding does not count in what is made of them.
 
         h = run.at.states["h"].abs()

@@ -9,6 +9,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.nested import leaves
 from rfnb.trace.beams import BeamHistory
+from rfnb.trace.event import keep
 from rfnb.trace.outcome import Outcome, best_of, best_so_far
 from rfnb.trace.trace import Trace
 
@@ -45,13 +46,13 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _values(result: Any) -> Mapping[str, Tensor]:
     if isinstance(result, Tensor):
-        return {"result": result}
+        return {"result": keep(result)}
     if isinstance(result, Mapping) and not all(isinstance(key, str) for key in result):
         return {}
     if not isinstance(result, (Mapping, list, tuple)):
         return {}
     try:
-        return {path: leaf for path, leaf in leaves(result, "result") if isinstance(leaf, Tensor)}
+        return {path: keep(leaf) for path, leaf in leaves(result, "result") if isinstance(leaf, Tensor)}
     except RecursionError:  # a list in itself
         return {}
 

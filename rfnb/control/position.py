@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from rfnb.control.attention_edits import Known
 from rfnb.control.attention_rows import RowEdit
-from rfnb.control.of_run import OfRun
+from rfnb.control.of_run import OfPosition, OfRun
 from rfnb.control.position_attention import PositionAttention
 from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import missing_key_error, runtime_error, value_error
@@ -140,9 +140,13 @@ class Position(OfRun):
     def ban(self, label: Any, *, hypothesis: Any = None, seq: int = 0) -> None:
         """No hypothesis takes a label (none of a list) in this step, or not the one that is given; arguments as in `force`."""
         labels = list(label) if isinstance(label, list) else [label]
+        if not labels:
+            raise value_error(
+                "ban: which labels?", [("label", "[]")], "One or several labels of this step.", 'run.at.ban("AH")'
+            )
 
         def edit(at: Position) -> str:
-            text = at._held.decide([Decided("ban", each, hypothesis, seq) for each in labels]) if labels else "nothing"
+            text = at._held.decide([Decided("ban", each, hypothesis, seq) for each in labels])
             return f"banned {text} for {'all hypotheses' if hypothesis is None else f'hypothesis {hypothesis}'} of sequence {seq}"
 
         self.do(edit)
@@ -167,7 +171,7 @@ class Position(OfRun):
         self.do(lambda at: at._held.change_length("go_on", seq, hypothesis))
 
 
-class PositionStates(Mapping[str, StateValue]):
+class PositionStates(OfPosition, Mapping[str, StateValue]):
     """The states where a run stands, by dotted path; any unique end of a path will do."""
 
     def __init__(self, position: Position):

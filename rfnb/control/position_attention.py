@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rfnb.control.attention_rows import RowEdit
 from rfnb.control.changes import as_given, entries_words, value_words
 from rfnb.control.entries import by_name
+from rfnb.control.of_run import OfPosition
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.trace.match import is_end_of
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rfnb.control.position import Position
 
 
-class PositionAttention(Mapping[str, "Rows"]):
+class PositionAttention(OfPosition, Mapping[str, "Rows"]):
     """The attention of a run, by the path that it has in a trace; any unique end of a path will do.
 
     Those are listed that have attended so far. In the first step of a loop also a path that is not known yet may be changed.
@@ -41,7 +42,7 @@ class PositionAttention(Mapping[str, "Rows"]):
         return f'<attention before step {self._position.step} of "{self._position.path}": {", ".join(self) or "none so far"}>'
 
 
-class Rows:
+class Rows(OfPosition):
     """Rows of the weights that one path makes in the next step, each a distribution over what is attended to.
 
         att = run.at.attention["decoder.att"]

@@ -37,9 +37,11 @@ from rfnb.control.of_run import OfRun
 from rfnb.control.places import Place
 from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
+from rfnb.control.seen_attention import seen_paths
 from rfnb.control.surroundings import Difference, Surroundings, surroundings_of
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
+from rfnb.control.unheld import nothing_held
 from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
 from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by
@@ -92,7 +94,8 @@ class Run(OfRun):
         self._gate: Gate[Position] = Gate(self._turn.leave, self._turns)
         self._breakpoints = Breakpoints(self._gate.tell)
         self._changes: dict[int, list[Change]] = {}
-        self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk, kept)
+        seen = lambda: seen_paths(record, self.trace)  # noqa: E731
+        self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk, kept, seen)
         self.told = 0
         self.counted = Counted(self._holder.steps)
         self._before: tuple[Changed, ...] = ()
@@ -102,6 +105,7 @@ class Run(OfRun):
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
         self._result: Any = None
+        self._is_to_hold = False  # whether somebody has asked for a step to be held
 
     def _start(self, context: contextvars.Context, modes: Callable[[], None]) -> Run:
         """Run in a copy of this context, under these modes."""
@@ -170,6 +174,7 @@ class Run(OfRun):
             TimeoutError: If it cannot be ended. The run pauses when it does.
         """
         limit = limit_of("pause", timeout)
+        self._is_to_hold = True
         self.told += 1
         self._gate.pause("it was told to")
         self._end_condition("pause", limit, self._gate.until_standing)
@@ -188,6 +193,7 @@ class Run(OfRun):
                 f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
             )
         self._need_on("step")
+        self._is_to_hold = True
         self.told += 1
         self._gate.go(steps)
         return self._arrived(limit)
@@ -232,10 +238,19 @@ class Run(OfRun):
 
     def _until_standing(self, limit: float | None = None) -> bool:
         try:
-            return self._gate.until_standing(limit)
+            stands = self._gate.until_standing(limit)
         except KeyboardInterrupt:
             self._gate.pause("Ctrl+C")
             raise
+        self._say_unheld()
+        return stands
+
+    def _say_unheld(self) -> None:
+        """Warn, once, of a run that was to be held and had no step."""
+        if self._is_to_hold and self.state == "done" and not self.steps:
+            self._is_to_hold = False
+            loops = tuple(self._holder.passed.values())
+            _warn(nothing_held(self.name, self._fn, self._result, loops))
 
     @property
     def speed(self) -> float:
@@ -267,8 +282,12 @@ class Run(OfRun):
 
         Raises:
             TypeError, ValueError: For what is no condition; the message has the part of a text that is not understood.
+            RuntimeError: If it is over.
         """
-        return self._breakpoints.add(condition, text, path=path, once=once)
+        self._need_on("break_when")
+        point = self._breakpoints.add(condition, text, path=path, once=once)
+        self._is_to_hold |= not point.kinds  # what it hears may be made in no step
+        return point
 
     @property
     def breakpoints(self) -> Sequence[Breakpoint]:
@@ -341,7 +360,7 @@ class Run(OfRun):
                 f"{self.name}: it stands nowhere.",
                 [("state", self.state)],
                 "Only where a run is paused its values are looked at and changed.",
-                "run.pause()" if self.state == "running" else f"branch = run.from_step({self._last_step()})",
+                "run.pause()" if self.state == "running" else self._further()[1],
             )
         return at
 
@@ -372,19 +391,18 @@ class Run(OfRun):
         if isinstance(error, Stopped):
             raise RunStopped(
                 f"{self.name}: it was stopped after {len(self.steps)} steps, and has no result.\n"
-                f"From one of its steps it goes on again as another run:\n    branch = run.from_step({self._last_step()})"
+                + "\n    ".join(self._further())
             )
         if error is not None:
             raise error.with_traceback(self._traceback)  # not that of the last time it was asked for
+        self._say_unheld()
         unsaid = self._holder.take_refused()
         if unsaid is not None:  # of its last step, after which it has not paused
-            warnings.warn(
-                f"{self.name}: in its last step something was not done as it was asked for.\n{unsaid}", stacklevel=3
-            )
+            _warn(f"{self.name}: something was not done as it was asked for.\n{unsaid}")
         return self._result
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """The result; the cell waits without blocking the kernel. Interrupted, it is stopped."""
+        """The result; the cell waits without blocking the kernel. Who stops waiting (an interrupt, `asyncio.wait_for`) leaves it going."""
         return self._awaited().__await__()
 
     async def _awaited(self) -> Any:
@@ -401,16 +419,15 @@ class Run(OfRun):
         try:
             if self._gate.mode != "over":
                 await over.wait()
-        except asyncio.CancelledError:
-            self._gate.stop()
-            raise
         finally:
             forget()
         return self._outcome()
 
     def __repr__(self) -> str:
         at = self._gate.at
-        where = f" {at!r}, {self.reason}" if at is not None else f" after {len(self.steps)} steps"
+        unheld = self.state == "done" and not self.steps
+        where = ", without a step that is held" if unheld else f" after {len(self.steps)} steps"
+        where = f" {at!r}, {self.reason}" if at is not None else where
         return f"<Run {self.name}: {self.state}{where}>"
 
     # -- other ways --------------------------------------------------------------------------------------------------------
@@ -527,8 +544,12 @@ class Run(OfRun):
         if limit is None and not self._gate.is_worker:
             self._breakpoints.asking.end_while(what, self.name, arrived)
 
-    def _last_step(self) -> int:
-        return self._holder.steps[-1][1] if self._holder.steps else 0
+    def _further(self) -> tuple[str, str]:
+        """The rule and the line to type, for who asks for more of a run that is over."""
+        if self.steps:
+            again = f"branch = run.from_step({self.steps[-1][1]})"
+            return "From one of its steps it goes on again as another run:", again
+        return "It had no step that is held, so it runs once more:", "run = rf.run(fn, paused=True)"
 
     def _arrived(self, limit: float | None) -> Run:
         if not self._gate.is_worker:
@@ -548,6 +569,13 @@ class Run(OfRun):
             raise runtime_error(
                 f"{what}: {self.name} is over.",
                 [("state", self.state)],
-                "From one of its steps it goes on again as another run:",
-                f"branch = run.from_step({self._last_step()})",
+                *self._further(),
             )
+
+
+def _warn(text: str) -> None:
+    """Warn where the code stands that has asked."""
+    depth, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, stacklevel=depth)

@@ -67,6 +67,7 @@ def run(
     ):
         made.break_when(condition)
     if paused:
+        made._is_to_hold = True
         made._gate.pause("it was started paused")
     return made._start(contextvars.copy_context(), modes_here())
 

@@ -11,6 +11,7 @@ import numpy as np
 from rfnb.control.changes import as_given, entries_words, number_words, value_words
 from rfnb.control.entries import Chosen, by_name, under_names
 from rfnb.control.numbers import Numbers, real_entries
+from rfnb.control.of_run import OfPosition
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
@@ -25,7 +26,7 @@ Make = Callable[["StateValue"], Tensor]
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38}
 
 
-class StateValue:
+class StateValue(OfPosition):
     """A tensor among the states, as it is before the step.
 
         h = run.at.states["h"]

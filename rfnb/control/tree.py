@@ -43,7 +43,7 @@ def _branch(run: Run) -> Branch:
     trace = run.trace if run.trace is not None else Trace()
     state, error = run.state, run.error
     if state == "done":
-        outcome = outcome_of(run.result, trace)
+        outcome = outcome_of(run._result, trace)  # `result` says what was not done, to who asks for it
     else:
         outcome = best_so_far(trace)
     reason = f"{type(error).__name__}: {error}".splitlines()[0] if error is not None else run.reason

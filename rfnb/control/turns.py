@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from rfnb.control.generators import Generators, generators_now, set_generators
 from rfnb.control.of_run import OfRun
+from rfnb.core.block import block
 
 _SECONDS = 0.05  # after which who waits looks again whether it is to stop
 
@@ -33,7 +33,7 @@ class Turns(OfRun):
         """This is another process now: whose turn it was is none of its threads."""
         self.queue, self.owner, self.changed = deque(), None, threading.Condition()
 
-    @contextmanager
+    @block
     def aside(self) -> Iterator[None]:
         """Let others have their turn while this thread, if it is that of a run, waits in a with-block for them."""
         turn = self.owner

@@ -287,11 +287,7 @@ def test_what_was_not_done_in_the_last_step_is_said_with_the_result():
 
 
 def test_what_was_not_done_in_the_last_step_of_a_loop_of_ones_own_is_said_with_the_result():
-    def loop():
-        for step in range(3):
-            rf.gate(step)
-
-    run = paused_at(2, loop)
+    run = paused_at(0, lambda: rf.gate(0))
     run.at.attention["att"].uniform()
     run.resume()
     with pytest.warns(UserWarning, match='attention "att": nothing has attended there'):

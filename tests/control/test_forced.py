@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
-from asserting import assert_same
+from asserting import assert_same, raises_message
 from control.held_models import sums
+from control.held_programs import search as held_search
+from control.watched_threads import result_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_faces import run_steps
@@ -552,24 +554,34 @@ def test_nothing_is_forced_where_nothing_chooses():
 
 @pytest.mark.parametrize("face", ["for", "with"])
 def test_what_no_choice_has_looked_at_is_said(face):
-    why = "force: nothing chooses here.\n  label  'a'\nA label is chosen by rf.choice in a step of a Loop, or by rf.beam_search."
+    rule = "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search."
+    why = f"force: nothing chooses here.\n  label    'a'\n  chooses  nothing\n{rule}"
     expected = sums(face)()
     run = rf.run(sums(face), paused=True)
-    run.step(2)
-    run.force("a")  # whether a step chooses is not known before it is made
+    run.wait()
+    run.force("a")  # whether a step chooses is not known before the first is made
     run.resume()
-    assert run.wait(LONG) and run.at.step == 3 and run.reason == why
-    assert [change.words for change in run.changes] == [
-        "forced a for hypothesis 0 of sequence 0",
-        f"could not be done: {why.splitlines()[0]}",
-    ]
-    run.step(3)
-    run.ban("a")  # the last step
+    assert run.wait(LONG) and run.at.step == 1 and run.reason == why
+    changes = ["forced a for hypothesis 0 of sequence 0", f"could not be done: {why.splitlines()[0]}"]
+    assert [change.words for change in run.changes] == changes
+    for what in (run.force, run.ban):
+        with raises_message(
+            ValueError,
+            f"{what.__name__}: nothing chooses here.\n  label    'a'\n  chooses  no step of \"sums\" so far\n{rule}",
+        ):
+            what("a")
+    assert [change.words for change in run.changes] == changes
+    assert_same(result_of(run)[0], expected[0])
+
+
+def test_what_no_choice_has_looked_at_in_the_only_step_is_said_with_the_result():
+    one = Dim(1, name="one")
+    run = rf.run(lambda: list(rf.Loop(axis=one)), paused=True)
+    run.wait()
+    run.ban("a")
     run.resume()
-    with pytest.warns(
-        UserWarning, match="in its last step something was not done as it was asked for.\nban: nothing chooses here"
-    ):
-        assert_same(run.result[0], expected[0])
+    with pytest.warns(UserWarning, match="something was not done as it was asked for.\nban: nothing chooses here"):
+        assert run.result == [0]
 
 
 @pytest.mark.parametrize("seq", ["0", None, 1.5, True, 2, -1])
@@ -608,3 +620,40 @@ def test_labels_that_were_to_follow_when_a_search_is_over_are_said():
         UserWarning, match="force: no step comes for what was to follow.\n  then  b, c\n  seq   1\nThe search is over"
     ):
         _result_of(run)
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 2.0}], ids=str)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sampled_label_is_none_that_was_banned(seed, options):
+    seq = seed % 3
+    rf.set_random_seed(seed)
+    run = rf.run(held_search("for", sampling=True, **options), paused=True)
+    run.step()
+    run.at.ban([1, 2, 3], seq=seq)
+    result_of(run)
+    made = run.trace.select("beams")[1].values
+    assert not np.isin(made["tokens"].numpy()[seq], [1, 2, 3]).any() and np.isfinite(made["scores"].numpy()).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_labels_are_sampled_nothing_but_what_is_forced_goes_on(seed):
+    rf.set_random_seed(seed)
+    run = rf.run(held_search("for", sampling=True), paused=True)
+    run.wait()
+    run.at.ban(0, seq=2)  # so that none of them ends
+    run.step()
+    run.at.force(1, seq=2, only=True)
+    result_of(run)
+    made = run.trace.select("beams")[1].values
+    tokens, scores = made["tokens"].numpy()[2], made["scores"].numpy()[2]
+    assert (tokens[np.isfinite(scores)] == 1).all() and np.isfinite(scores).sum() == 1
+    assert np.isfinite(made["scores"].numpy()[:2]).all()
+
+
+def test_a_sampled_label_is_none_below_the_threshold():
+    rf.set_random_seed(3)
+    with rf.record() as trace:
+        held_search("for", sampling=True, temperature=9.0, threshold=1.0)()
+    for event in trace.select("beams"):
+        scores = event.values["scores"].numpy()
+        assert np.isfinite(scores).any(-1).all()

@@ -144,7 +144,8 @@ def test_a_cell_may_wait_for_a_run_without_blocking_the_kernel():
     assert_same(asyncio.run(cell())[1], sums()()[1])
 
 
-def test_a_cell_that_is_interrupted_stops_its_run():
+@pytest.mark.parametrize("how", ["cancel", "wait_for"])
+def test_who_stops_awaiting_a_run_leaves_it_going(how):
     made = []
 
     async def cell():
@@ -156,12 +157,17 @@ def test_a_cell_that_is_interrupted_stops_its_run():
         task = asyncio.ensure_future(cell())
         while not made or made[0].state != "paused":
             await asyncio.sleep(0)
+        if how == "wait_for":
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(made[0], 0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        assert (made[0].state, made[0].at.step) == ("paused", 0)
+        made[0].resume()
+        return await made[0]
 
-    asyncio.run(main())
-    assert made[0]._gate.until_over(LONG) and made[0].state == "stopped"
+    assert_same(asyncio.run(main())[1], sums()()[1])
 
 
 def test_a_run_has_the_modes_of_the_cell():

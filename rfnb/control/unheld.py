@@ -1,0 +1,37 @@
+"""Unheld: the words of a run that is over and had no step that could be held, and how to hold it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.core.errors import message
+
+_RULE = "A run waits before steps: of a Loop, scan, while_loop or beam_search of rf, and where rf.gate says that one begins."
+
+
+def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence[str]) -> str:
+    """The sentences for a run that was to be held, and has run through.
+
+    Args:
+        fn: What has run.
+        result: What it gave.
+        loops: In words, those that began and have made no step that is held.
+    """
+    called = getattr(fn, "__name__", type(fn).__name__)
+    rule, line = _RULE, "for step, batch in enumerate(batches): rf.gate(step)"
+    if inspect.isgenerator(result):
+        rule, line = (
+            "What it gave is a generator, which runs where somebody goes through it.",
+            "rf.run(lambda: list(fn(...)))",
+        )
+    elif called == "generate":
+        rule = "The steps of generate are held of a model that the run records."
+        line = 'rf.run(model.generate, ids, record={"model": model}, paused=True)'
+    return message(
+        f"{name}: it was to be held, and has run through without a step that is.",
+        [("ran", called), ("loops", ", ".join(loops) or "none")],
+        rule,
+        line,
+    )
