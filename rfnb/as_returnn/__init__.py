@@ -5,7 +5,8 @@
     from returnn.tensor import Tensor, Dim, batch_dim
     from returnn.frontend.decoder.transformer import TransformerDecoder
 
-These modules then are those of rfnb: `returnn.frontend is rfnb`. Nothing else of RETURNN is here, and an import of it says so.
+These modules then are those of rfnb: `returnn.frontend is rfnb`. The small parts that configurations import beside them are here
+too (`PARTS`): `returnn.config`, vocabularies, and some functions. Nothing else of RETURNN is, and an import of it says so.
 `docs/coming-from-returnn.md` tells what differs.
 """
 
@@ -19,12 +20,30 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from rfnb.as_returnn import config, small_parts, vocabulary
 from rfnb.core.errors import message
 from rfnb.core.not_specified import NotSpecified
+from rfnb.interop import numpy_to_torch
 from rfnb.places.paths import all_paths, new_module
 
 BRIDGE = "returnn.torch.frontend.bridge"
 _GUIDE = "docs/coming-from-returnn.md tells what differs."
+# Module: where its parts are, and their names.
+PARTS: dict[str, tuple[ModuleType, str]] = {
+    "config": (config, "Config get_global_config set_global_config global_config_ctx"),
+    "datasets.util.vocabulary": (vocabulary, "Vocabulary"),
+    "forward_iface": (small_parts, "ForwardCallbackIface"),
+    "torch.data.tensor_utils": (numpy_to_torch, "tensor_dict_numpy_to_torch_ tensor_numpy_to_torch_"),
+    "util.basic": (small_parts, "BehaviorVersion get_login_username"),
+    "util.better_exchook": (small_parts, "install better_exchook"),
+    "util.math": (small_parts, "ceil_div next_power_of_two PiecewiseLinear"),
+}
+# What else programs import, by the beginning of its name: what to do instead.
+_INSTEAD = {
+    "returnn.datasets": "Data sets are not here: put arrays into a TensorDict, by assign_from_raw_tensor_dict_.",
+    "returnn.torch": "The training engine is not here: a loop over steps is, with rf.init_train_step_run_ctx().",
+    "returnn.tf": "Graphs of TensorFlow are not here; networks in dict notation are, by rf.net_from_dict.",
+}
 
 
 class _NotHere:
@@ -38,11 +57,22 @@ class _NotHere:
         raise ModuleNotFoundError(
             message(
                 f"{name} is not here.",
-                [("here", f"returnn.frontend, returnn.tensor, returnn.util.basic.NotSpecified, {BRIDGE}")],
-                "rfnb stands in for the frontend of RETURNN, not for its engine, configs or data sets.\n" + _GUIDE,
+                [
+                    (
+                        "here",
+                        f"returnn.frontend, returnn.tensor, {BRIDGE}, "
+                        + ", ".join(f"returnn.{part}" for part in PARTS),
+                    )
+                ],
+                f"{_instead(name)}\n{_GUIDE}",
             ),
             name=name,
         )
+
+
+def _instead(name: str) -> str:
+    found = [line for begin, line in _INSTEAD.items() if f"{name}.".startswith(f"{begin}.")]
+    return found[0] if found else "rfnb stands in for the frontend of RETURNN, not for its engine or data pipelines."
 
 
 def _refuse_if_installed() -> None:
@@ -70,8 +100,13 @@ def _put_in_place() -> None:
     for path in all_paths():
         above = "returnn" if path.split(".")[0] == "tensor" else "returnn.frontend"
         modules[f"{above}.{path}"] = sys.modules[f"rfnb.{path}"]
-    for name in ("returnn", "returnn.util", "returnn.util.basic", "returnn.torch", "returnn.torch.frontend", BRIDGE):
-        modules[name] = new_module(name)
+    for path in ("torch.frontend.bridge", *PARTS):
+        parts = path.split(".")
+        for count in range(len(parts) + 1):
+            name = ".".join(("returnn", *parts[:count]))
+            modules.setdefault(name, new_module(name))
+    for path, (file, names) in PARTS.items():
+        vars(modules[f"returnn.{path}"]).update({name: getattr(file, name) for name in names.split()})
     vars(modules["returnn.util.basic"])["NotSpecified"] = NotSpecified
     vars(modules[BRIDGE])["__getattr__"] = lambda name: getattr(import_module("rfnb.interop.torch_module"), name)
     for name, module in modules.items():

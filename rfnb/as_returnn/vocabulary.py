@@ -1,0 +1,128 @@
+"""`returnn.datasets.util.vocabulary`: labels and their indices."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rfnb.core.errors import missing_key_error, value_error
+
+
+class Vocabulary:
+    """The labels of indices 0 to n - 1, and sequences of words as indices.
+
+    Args:
+        vocab_file: One label per line; or a Python dict of label -> index, or of index -> label. None with `labels`.
+        seq_postfix: Indices that `get_seq` puts at the end.
+        unknown_label: Of words that are not there; None: these are an error.
+        bos_label, eos_label, pad_label: A label, or its index.
+        num_labels: The number of labels, compared with those that there are.
+        labels: The labels, instead of a file.
+
+    Attributes:
+        labels: In the order of their indices.
+        num_labels: Their number.
+        bos_label_id, eos_label_id, pad_label_id, unknown_label_id: An index, or None.
+    """
+
+    def __init__(
+        self,
+        vocab_file: str | None = None,
+        *,
+        seq_postfix: Sequence[int] | None = None,
+        unknown_label: str | int | None = "UNK",
+        bos_label: str | int | None = None,
+        eos_label: str | int | None = None,
+        pad_label: str | int | None = None,
+        num_labels: int | None = None,
+        labels: Sequence[str] | None = None,
+    ):
+        if labels is None:
+            labels = _read(vocab_file)
+        self.vocab_file, self.labels = vocab_file, list(labels)
+        self.num_labels = len(self.labels)
+        self._ids = {label: index for index, label in enumerate(self.labels)}
+        if num_labels not in (None, self.num_labels) or len(self._ids) != self.num_labels:
+            rows = [("labels", self.num_labels), ("different", len(self._ids)), ("num_labels", num_labels)]
+            raise value_error(
+                "Vocabulary: its labels do not fit.", rows, "Each label is there once, and num_labels is their number."
+            )
+        self.seq_postfix = list(seq_postfix or ())
+        if unknown_label == "UNK" and "UNK" not in self._ids:
+            unknown_label = None
+        self.unknown_label = unknown_label
+        self.unknown_label_id = self._index(unknown_label)
+        self.bos_label_id, self.eos_label_id = self._index(bos_label), self._index(eos_label)
+        self.pad_label_id = self._index(pad_label)
+
+    @classmethod
+    def create_vocab(cls, **opts: Any) -> Vocabulary:
+        """The vocabulary that such options describe. `class` is "Vocabulary"; tokenizers of subwords are not here."""
+        kind = opts.pop("class", "Vocabulary")
+        if kind != "Vocabulary":
+            raise value_error(
+                f"create_vocab: no {kind} here.",
+                [("here", "Vocabulary")],
+                "Subwords are made by the tokenizer of their own package; its labels are enough here:",
+                "Vocabulary(labels=[...])",
+            )
+        return cls(**opts)
+
+    @classmethod
+    def create_vocab_from_labels(cls, labels: Sequence[str], **kwargs: Any) -> Vocabulary:
+        """A vocabulary of these labels; the options are those of `Vocabulary`."""
+        return cls(labels=labels, **kwargs)
+
+    def _index(self, label: str | int | None) -> int | None:
+        return self.label_to_id(label) if isinstance(label, str) else label
+
+    def label_to_id(self, label: str, default: int | None = None) -> int:
+        """The index of a label. Raises KeyError if there is none, and no default."""
+        index = self._ids.get(label, default)
+        if index is None:
+            raise missing_key_error(
+                f'Vocabulary: no label "{label}".',
+                [("labels", self.num_labels)],
+                "Words that are not there need a label for them:",
+                'Vocabulary(..., unknown_label="<unk>")',
+            )
+        return index
+
+    def id_to_label(self, idx: int) -> str:
+        """The label of an index."""
+        return self.labels[idx]
+
+    def is_id_valid(self, idx: int) -> bool:
+        """Whether this is the index of a label."""
+        return 0 <= idx < self.num_labels
+
+    def get_seq(self, sentence: str) -> list[int]:
+        """The indices of words between spaces, and `seq_postfix`."""
+        return self.get_seq_indices(sentence.split()) + self.seq_postfix
+
+    def get_seq_indices(self, seq: Iterable[str]) -> list[int]:
+        """The indices of labels; of the unknown one for those that are not there."""
+        return [self.label_to_id(label, self.unknown_label_id) for label in seq]
+
+    def get_seq_labels(self, seq: Iterable[int]) -> str:
+        """The labels of indices, with spaces between."""
+        return " ".join(self.labels[index] for index in seq)
+
+
+def _read(path: str | None) -> list[str]:
+    if path is None:
+        raise value_error("Vocabulary: no labels.", [], "They are in a file, or given:", "Vocabulary(labels=[...])")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if not text.lstrip().startswith("{"):
+        return text.splitlines()
+    mapping: Mapping[Any, Any] = ast.literal_eval(text.strip())
+    by_index = {v: k for k, v in mapping.items()} if not all(isinstance(k, int) for k in mapping) else dict(mapping)
+    if sorted(by_index) != list(range(len(mapping))):
+        raise value_error(
+            "Vocabulary: the indices of a file have gaps.",
+            [("file", path), ("labels", len(mapping)), ("indices", len(by_index))],
+            "The indices are 0 to n - 1, each once.",
+        )
+    return [by_index[index] for index in range(len(by_index))]
