@@ -275,6 +275,7 @@ from rfnb.nn import audio, init
 from rfnb.nn.backend import methods as _backend_methods
 from rfnb.nn.run import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
+from rfnb.places import doors as _doors
 from rfnb.places import paths as _paths
 from rfnb.places import required_dims as _required_dims
 
@@ -365,7 +366,8 @@ if not _typing.TYPE_CHECKING:  # for a type checker there are the names above, a
 
 _backend_methods.bind(globals())
 _required_dims.name_the_dims(globals())
+_doors.make_doors(globals())
 _paths.make_modules(globals())
 _loading.end()
-del _NoCollection, _backend_methods, _door, _loading, _marking, _operators, _paths, _required_dims, _typing
+del _NoCollection, _backend_methods, _door, _doors, _loading, _marking, _operators, _paths, _required_dims, _typing
 __version__ = "0.1.0"

@@ -13,14 +13,16 @@ class Interrupts:
 
     Args:
         at: Number of the instruction, from 0; None: none.
+        also: Further files that are interrupted.
 
     Attributes:
         files: Of each instruction until then.
         place: Where it was interrupted.
     """
 
-    def __init__(self, at=None):
+    def __init__(self, at=None, also=()):
         self.at, self.files, self.place = at, [], None
+        self._files = (_PACKAGE, *also)
 
     def run(self, call):
         """call(), until it is interrupted."""
@@ -34,7 +36,7 @@ class Interrupts:
             sys.settrace(before)
 
     def _enter(self, frame, event, arg):
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith(self._files):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return self._step
@@ -48,8 +50,8 @@ class Interrupts:
         return self._step
 
 
-def instructions(call):
+def instructions(call, also=()):
     """The file of each instruction of rfnb that it runs."""
-    counting = Interrupts()
+    counting = Interrupts(also=also)
     counting.run(call)
     return counting.files

@@ -13,14 +13,15 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from rfnb.core.formats import G2P_MODEL, RELEASE, numbered
 from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import write_whole
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, G2PConfig
-from rfnb.nn.module.checkpoint import CheckpointError, raise_problems, set_params
+from rfnb.nn.module.checkpoint import CheckpointError, checkpoint_error, raise_problems, set_params
 from rfnb.ops.default import get_default_device, set_default_device_ctx
 
-FORMAT = "rfnb-g2p-1"
+_NAME = "rfnb-g2p-"  # of the format, then its version
 SHIPPED = Path(__file__).with_name("g2p.safetensors")
 
 
@@ -58,11 +59,18 @@ def load_g2p(path: str | os.PathLike[str] | None = None, *, device: str | None =
 
 def _config(file: Path, metadata: Mapping[str, str]) -> G2PConfig:
     """The sizes in a file of this model."""
-    if metadata.get("format") != FORMAT:
+    version = numbered(metadata.get("format"), _NAME)
+    if version is None:
         raise CheckpointError(
             f"{file} is a safetensors file, but not a G2P checkpoint of rfnb.\n"
-            f"  format    {metadata.get('format')}\n  expected  {FORMAT}\n"
+            f"  format    {metadata.get('format')!s:.100}\n  expected  {_NAME}{G2P_MODEL.now}\n"
             "Checkpoints of this model are written by rfnb.models.g2p_checkpoint.save_g2p."
+        )
+    problem = G2P_MODEL.problem(version, metadata.get("rfnb"))
+    if problem is not None:
+        rows, rule, fix = problem
+        raise checkpoint_error(
+            "load_g2p: a version of the format that this rfnb does not read.", [("file", file), *rows], rule, fix
         )
     try:
         config = G2PConfig(**read_json(metadata["config"]))
@@ -135,7 +143,8 @@ def save_g2p(model: G2P, path: str | os.PathLike[str], *, dtype: str = "float16"
         notes: Further strings for the metadata, e.g. scores.
     """
     metadata = {
-        "format": FORMAT,
+        "format": f"{_NAME}{G2P_MODEL.now}",
+        "rfnb": RELEASE,
         "config": json.dumps(asdict(model.config)),
         "letters": json.dumps(g2p.LETTERS),
         "labels": json.dumps(g2p.LABELS),

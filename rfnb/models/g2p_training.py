@@ -18,7 +18,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import math
 import os
+import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,8 +30,10 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map_only
 
+from rfnb.backends.torch_file import load_plain
 from rfnb.backends.torch_random import device_state, set_device_state
 from rfnb.core.dim import Dim
+from rfnb.core.formats import G2P_TRAINING, numbered
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import write_whole
 from rfnb.data.batching import Batch, Example, epoch_batches, make_batch
@@ -41,7 +45,7 @@ from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.loss import cross_entropy
 from rfnb.ops.reduce import reduce_sum
 
-_MAGIC = b"rfnb.state.1\n"  # then the SHA-256 of what follows, a file of torch.save
+_NAME = "rfnb.state."  # the version and a new line follow, the SHA-256 of all behind it, and a file of torch.save
 _GENERATOR_OF = "generator of "  # begins the name of what is there for another device than the CPU
 
 
@@ -210,7 +214,7 @@ class Trainer:
         # On the host, so that a machine without the device can read it, too.
         torch.save(tree_map_only(torch.Tensor, torch.Tensor.cpu, state), buffer)
         data = buffer.getvalue()
-        write_whole(path, _MAGIC + hashlib.sha256(data).digest() + data)
+        write_whole(path, f"{_NAME}{G2P_TRAINING.now}\n".encode() + hashlib.sha256(data).digest() + data)
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Go on from a file of `save`; returns its notes.
@@ -223,23 +227,65 @@ class Trainer:
         """
         state = _read(Path(path))
         size = len(torch.get_rng_state())
-        found = {name: state[name] for name in ("recipe", "config", "examples")}
-        found["processes"] = len(state["generator"]) // size
+        found = {name: _plain(state.get(name)) for name in ("recipe", "config", "examples")}
+        generator = state.get("generator")
+        found["processes"] = generator.numel() // size if isinstance(generator, torch.Tensor) else None
         own = {"recipe": asdict(self.recipe), "config": asdict(self.model.config), "examples": len(self.examples)}
         own["processes"] = self.processes.count
         if found != own:
             rows = [
-                f"  {name}\n    file  {found[name]}\n    now   {own[name]}" for name in own if found[name] != own[name]
+                f"  {name}\n    file  {found[name]!s:.1000}\n    now   {own[name]}"
+                for name in own
+                if found[name] != own[name]
             ]
             text = "\n".join([f"{path} belongs to another training:", *rows])
             raise CheckpointError(f"{text}\nUse the same options, or another --out folder.")
-        self.optimizer.load_state_dict(state["optimizer"])
+        try:
+            self._check(state, size)
+        except Exception as error:  # what is in it may be anything
+            raise _no_state(Path(path), f"{type(error).__name__}: {error}"[:200]) from error
+        # The options are those of the recipe; other releases of torch have others.
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["optimizer"]["state"]})
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
                 parameter.raw_tensor.copy_(state["model"][name])
         self.steps_done = state["steps_done"]
         self._take_up_generators(state)
         return state["notes"]
+
+    def _check(self, state: dict[str, Any], size: int) -> None:
+        """Check all that is taken up, before any of it is.
+
+        Raises:
+            TypeError, KeyError, ValueError, RuntimeError: It is not what `save` writes.
+        """
+        _same_kind(
+            state["model"], {name: each.raw_tensor.cpu() for name, each in self.model.named_parameters()}, "model"
+        )
+        own = self.optimizer.state_dict()
+        moments = {
+            number: {"step": torch.zeros((), device="cpu"), "exp_avg": each.cpu(), "exp_avg_sq": each.cpu()}
+            for number, each in enumerate(self.parameters)
+        }
+        given = state["optimizer"]
+        begun = bool(given["state"])  # before its first step an optimizer has no moments
+        _same_kind(given["state"], moments if begun else {}, "optimizer.state")
+        numbers = [group["params"] for group in own["param_groups"]]
+        if [group["params"] for group in given["param_groups"]] != numbers:
+            raise ValueError("optimizer.param_groups are of other parameters")
+        if (
+            type(state["steps_done"]) is not int
+            or not 0 <= state["steps_done"] <= self.total_steps
+            or not isinstance(state["notes"], dict)
+        ):
+            raise TypeError("steps_done is no number of steps of this training, or notes are no dict")
+        for name, each in state.items():
+            if name.startswith("generator"):
+                whole = isinstance(each, torch.Tensor) and each.dtype is torch.uint8 and each.dim() == 1
+                if not whole or not each.numel() or each.numel() % self.processes.count:
+                    raise TypeError(f"{name} is no state of a generator")
+        for part in state["generator"].view(self.processes.count, size):
+            torch.Generator().set_state(part.clone())
 
     def _take_up_generators(self, state: dict[str, Any]) -> None:
         rank, device = self.processes.rank, torch.device(self.model.device)
@@ -261,18 +307,69 @@ class Trainer:
 def _read(path: Path) -> dict[str, Any]:
     """The state in a file, which is looked at only if it is what was written."""
     data = path.read_bytes()
-    begin = len(_MAGIC) + hashlib.sha256().digest_size
-    if not data.startswith(_MAGIC) or hashlib.sha256(data[begin:]).digest() != data[len(_MAGIC) : begin]:
-        found = "cut off or changed: its checksum differs" if data.startswith(_MAGIC) else "another kind of file"
+    top = data[:32].partition(b"\n")[0]
+    version, begin = numbered(top.decode("latin-1"), _NAME), len(top) + 1 + hashlib.sha256().digest_size
+    problem = version and G2P_TRAINING.problem(version)
+    if problem:
+        rows, rule, fix = problem
+        raise checkpoint_error(
+            "Trainer.load: a version of the format that this rfnb does not read.", [("path", path), *rows], rule, fix
+        )
+    if not version or hashlib.sha256(data[begin:]).digest() != data[len(top) + 1 : begin]:
+        found = "cut off or changed: its checksum differs" if version else "another kind of file"
         raise checkpoint_error(
             "Trainer.load: this is not a whole training state.",
             [("path", path), ("found", found if data else "an empty file"), ("bytes", f"{len(data):,}")],
             "A state is read as it was written or not at all. Delete it to start again:",
             f'Path("{path}").unlink()',
         )
-    # Where it was saved as it lay on a device, that device may not be here.
-    state: dict[str, Any] = torch.load(io.BytesIO(data[begin:]), weights_only=True, map_location="cpu")
+    try:  # where it was saved as it lay on a device, that device may not be here
+        state = load_plain(io.BytesIO(data[begin:]))
+    except Exception as error:  # a checksum says nothing of who has made it
+        raise _no_state(path, f"{type(error).__name__}: {error}"[:200]) from error
+    if not isinstance(state, dict):
+        raise _no_state(path, f"a {type(state).__name__}")
     return state
+
+
+def _plain(value: Any) -> Any:
+    """A number, or a dict of numbers by name; of anything else, which may not be comparable, the name of its type."""
+    if isinstance(value, dict):
+        return {name: each if isinstance(each, int | float) else type(each).__name__ for name, each in value.items()}
+    return value if isinstance(value, int | float) else type(value).__name__
+
+
+def _no_state(path: Path, found: str) -> CheckpointError:
+    return checkpoint_error(
+        "Trainer.load: this is no training state.",
+        [("path", path), ("found", found)],
+        "A state is what Trainer.save writes. Delete it to start again:",
+        f'Path("{path}").unlink()',
+    )
+
+
+def _same_kind(found: Any, own: Any, where: str) -> None:
+    """Compare names, types and shapes with those of this training.
+
+    Raises:
+        TypeError: They differ.
+    """
+    if isinstance(own, torch.Tensor):
+        same = isinstance(found, torch.Tensor) and found.layout is torch.strided and not found.is_quantized
+        same = same and (found.shape, found.dtype) == (own.shape, own.dtype)
+    elif isinstance(own, dict):
+        same = isinstance(found, dict) and found.keys() == own.keys()
+    elif isinstance(own, list | tuple):
+        same = type(found) is type(own) and len(found) == len(own)
+    else:
+        number = isinstance(own, float) and type(found) is int
+        same = number or type(found) is type(own) and (not isinstance(own, float) or math.isfinite(found))
+    if not same:
+        raise TypeError(
+            f"{where} is {reprlib.repr(found) if not isinstance(found, torch.Tensor) else 'another tensor'}"
+        )
+    for name in own if isinstance(own, dict) else range(len(own)) if isinstance(own, list | tuple) else ():
+        _same_kind(found[name], own[name], f"{where}.{name}")
 
 
 @functools.cache

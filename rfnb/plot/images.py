@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ from rfnb.viz.attention.panels import Panel, scale_of
 from rfnb.viz.attention.text import problem as attention_problem
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import color_map, hatch
+from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.theme import theme as theme_of
 from rfnb.viz.kinds import spec_of
+from rfnb.viz.pool import largest_in
 from rfnb.viz.states.drawing import scale_of as states_scale
 from rfnb.viz.states.text import problem as states_problem
 
@@ -47,7 +50,8 @@ def attention(
         if hidden.any():
             hatch(ax, (-0.5, -0.5, col_len, row_len), paper, "mask", 0.5)
     image = ax.imshow(
-        values,
+        _fitting(values, ax, largest_in),
+        extent=(-0.5, cols - 0.5, rows - 0.5, -0.5),
         cmap=color_map(paper, "sequential"),
         norm=_norm(scale),
         aspect=_aspect(rows, cols),
@@ -86,7 +90,8 @@ def states(
     values[length:] = np.nan
     ax, paper = axes_or_current(ax), theme_of(theme)
     image = ax.imshow(
-        values.T,
+        _fitting(values.T, ax, largest_in if entry.get("gate") else farthest),
+        extent=(-0.5, steps - 0.5, units - 0.5, -0.5),
         cmap=color_map(paper, scale.ramp),
         vmin=scale.low,
         vmax=scale.high,
@@ -100,6 +105,25 @@ def states(
     ax.set_xlabel(labels.short(name, 40), parse_math=False)
     ax.set_ylabel(labels.short(f"{entry['label']}: {entry['unit_dim']['name']}", 40), parse_math=False)
     return image
+
+
+def _fitting(values: np.ndarray, ax: Any, pool: Any) -> np.ndarray:
+    """The values where axes have a pixel for each, else pooled: matplotlib would leave out rows and columns, and a peak with them.
+
+    Warns:
+        UserWarning: Of how many values share a cell.
+    """
+    box = ax.get_window_extent()
+    high, wide = int(box.height), int(box.width)
+    if not values.size or (values.shape[0] <= high and values.shape[1] <= wide):
+        return values
+    made = np.asarray(pool(values, max(1, int(0.7 * high)), max(1, int(0.7 * wide))))  # a layout may make axes smaller
+    down, across = (-(-size // few) for size, few in zip(values.shape, made.shape))
+    which = "largest" if pool is largest_in else "farthest from 0"
+    warnings.warn(
+        f"plot: the axes have fewer pixels than values; a cell is the {which} of up to {down} × {across}.", stacklevel=4
+    )
+    return made
 
 
 def _norm(scale: Any) -> Any:

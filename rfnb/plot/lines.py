@@ -54,6 +54,11 @@ def _line(ax: Any, curve: Curve, paper: Theme) -> None:
     if curve.best is not None and len(curve.y) > 1:
         at = [curve.x[curve.best]], [y[curve.best]]
         ax.plot(*at, "o", markersize=6, markerfacecolor="none", markeredgecolor=tint, label="_")
+    for sign, shape, height in ((np.inf, "up", 0.97), (-np.inf, "down", 0.03)):
+        infinite = curve.x[curve.y == sign]
+        where = {"transform": ax.get_xaxis_transform(), "color": paper.hex("warn"), "label": "_"}
+        if len(infinite):
+            ax.plot(infinite, np.full(len(infinite), height), MARKERS[shape], markersize=4, **where)
     bad = since_nan(curve)
     if bad is not None:
         ax.axvspan(curve.x[bad], curve.x[-1], color=paper.hex("warn"), alpha=0.12, linewidth=0)

@@ -14,8 +14,9 @@ All states of the loop follow their parents by themselves. The same line trains 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Never, overload
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
@@ -41,10 +42,10 @@ def choice(
 ) -> tuple[Tensor, ...]: ...
 
 
-@op(decides=True)  # type: ignore[misc]  # mypy takes no generic decorator for what is overloaded
+@op(decides=True)
 def choice(
     scores: Any,
-    *,
+    *extra: Never,
     beam_size: int | None = None,
     axis: Any = None,
     input_type: str = "log_prob",
@@ -74,6 +75,7 @@ def choice(
     check: bool = False,
     keep_candidates: int | None = None,
     name: str = "choice",
+    **unknown: Never,
 ) -> Any:
     """The labels of the hypotheses that go on: the `beam_size` best continuations, best first.
 
@@ -136,6 +138,8 @@ def choice(
 
     Source: Sutskever et al. 2014, section 3.2; scheduled sampling: Bengio et al. 2015; noise: Kool et al. 2019.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     loop = Loop.current()
     if loop is None:
         raise runtime_error(

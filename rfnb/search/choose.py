@@ -216,7 +216,8 @@ def _ranked(
 ) -> Ranked:  # fmt: skip
     size = options.beam_size
     if options.sampling:
-        return _sampled(flat, total, stay(log_prob), options, axis, in_dim)
+        is_other = bool(loop.step.decisions) or options.threshold is not None  # than the total, in what is left out
+        return _sampled(flat, flat.tensor() if is_other else total, stay(log_prob), options, axis, in_dim)
     if options.keep_beams:
         return rank.best_of_each(flat, size, place_of(loop))
     if not options.cheating:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from rfnb.core.beam_dim import is_beam
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -26,7 +27,7 @@ from rfnb.trace.beam_labels import label_names
 
 
 @op(decides=True)
-def get_beam_scores(x: Tensor) -> Tensor:
+def get_beam_scores(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """The scores of the hypotheses that `x` belongs to: natural-log probability, summed over steps; {batch, beam}.
 
     After the loop those of the final hypotheses; inside of it those of the choice that x comes from.
@@ -34,17 +35,21 @@ def get_beam_scores(x: Tensor) -> Tensor:
     Raises:
         ValueError: If x has no beam dim of a search.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("get_beam_scores", x)
     return search_of(x, "get_beam_scores").scores_like(x)
 
 
 @op(decides=True)
-def get_src_beams(x: Tensor) -> Tensor:
+def get_src_beams(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """The hypothesis that each one continues, of the choice in a step that made `x`: int {batch, beam}; 0 in the first step.
 
     Raises:
         ValueError: If x has no beam dim of a search.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("get_src_beams", x)
     search = search_of(x, "get_src_beams")
     decision, last = search.decided(x), search.last
@@ -55,12 +60,14 @@ def get_src_beams(x: Tensor) -> Tensor:
 
 
 @op(decides=True)
-def decide_keep_beam(x: Tensor) -> Tensor:
+def decide_keep_beam(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """`x` of a step, with its hypotheses as they are in that step: stacked values are not traced back through the parents.
 
     Returns:
         The same values, with a dim "slot" in place of the beam; x itself if it has none.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("decide_keep_beam", x)
     beam = beam_dim_of(x)
     if beam is None:

@@ -13,9 +13,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 from rfnb.core.beam_dim import is_beam
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
@@ -23,8 +24,9 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.ops import math
 from rfnb.ops.cast import cast
+from rfnb.ops.default import is_float_dtype
 from rfnb.ops.dims import range_over_dim
-from rfnb.ops.operands import need_tensors
+from rfnb.ops.operands import check_dtypes, need_tensors
 from rfnb.ops.where import where
 from rfnb.rec.nested import gather_nested, map_nested
 from rfnb.rec.selection import renamed_dim
@@ -38,7 +40,7 @@ def beam_search_step(
     scores: Tensor,
     base: Tensor | None = None,
     ended: Tensor | None = None,
-    *,
+    *extra: Never,
     beam_size: int,
     axis: Dim | None = None,
     beam_dim: Dim | None = None,
@@ -52,6 +54,7 @@ def beam_search_step(
     length_normalization_exponent: float = 1.0,
     keep_beams: bool = False,
     end_label: int = 0,
+    **unknown: Never,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The hypotheses that go on: their labels, parents and scores, best first.
 
@@ -78,7 +81,11 @@ def beam_search_step(
 
     Source: Sutskever et al. 2014, section 3.2; noise: Kool et al. 2019.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     need_tensors("beam_search_step", scores)
+    if not is_float_dtype(scores.dtype):
+        check_dtypes("beam_search_step", scores=scores)
     axis = axis or scores.feature_dim
     if axis is None:
         raise no_labels_dim("beam_search_step", scores)
@@ -130,7 +137,7 @@ def _only(label: int, axis: Dim, like: Tensor) -> Tensor:
 
 
 @op
-def gather_beams(state: Any, parents: Tensor) -> Any:
+def gather_beams(state: Any, parents: Tensor, *extra: Never, **unknown: Never) -> Any:
     """Everything in a nested state for the hypotheses that go on: `state[..., parents]`; what has no beam stays as it is.
 
     Args:
@@ -140,6 +147,8 @@ def gather_beams(state: Any, parents: Tensor) -> Any:
     Raises:
         DimError: If parents have no sparse_dim.
     """
+    if extra or unknown:
+        raise no_keyword(unknown)
     beam = parents.sparse_dim
     if beam is None or beam not in parents.dims:
         return gather_nested(state, indices=parents)

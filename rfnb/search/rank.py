@@ -49,6 +49,11 @@ class Flat:
         """Another Tensor over the same or fewer dims in the same layout."""
         return flat_of(other, self.in_dim, self.axis, self.rest).raw
 
+    def tensor(self) -> Tensor:
+        """The scores as a Tensor, {batch dims, hypotheses, labels}."""
+        dims = (*self.rest, *([] if self.in_dim is None else [self.in_dim]), self.axis)
+        return new_tensor(self.backend.reshape_raw(self.raw, [dim.extent for dim in dims]), dims)
+
 
 @dataclass(slots=True)
 class Ranked:

@@ -197,7 +197,8 @@ class _Search:
     ):  # fmt: skip
         if time not in encoder.dims:
             raise missing_dim(what, encoder, time, "encoder")
-        self.what, self.name, self.encoder, self.time, self.classes = what, name, encoder, time, classes
+        self.what, self.name, self.time, self.classes = what, name, time, classes
+        self.encoder = encoder.copy_masked(0)  # a sequence without frames is at frame 0, too
         self.blank = blank_of(what, classes, blank_index)
         self.labels = output_labels(what, target_dim, classes, self.blank)
         self.batch: Dims = time.length_dims or tuple(d for d in encoder.dims if d not in (time, encoder.feature_dim))

@@ -10,9 +10,11 @@ What knows the library lies above this layer, and is imported when the first suc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, NamedTuple
+
+from rfnb.core.block import all_of, block
 
 
 class Options(NamedTuple):
@@ -55,7 +57,7 @@ def attacher_of(model: Any) -> str | None:
     return next((_places[base] for base in bases if base in _places), None)
 
 
-@contextmanager
+@block
 def attached(models: Mapping[str, Any], options: Options) -> Iterator[None]:
     """Let models be seen into for a with-block."""
     by_place: dict[str, dict[str, Any]] = {}
@@ -63,9 +65,10 @@ def attached(models: Mapping[str, Any], options: Options) -> Iterator[None]:
         place = attacher_of(model)
         assert place is not None
         by_place.setdefault(place, {})[prefix] = model
-    with ExitStack() as stack:
-        for place, those in by_place.items():
-            module, _, function = place.partition(":")
-            attach: Attach = getattr(import_module(module), function)
-            stack.enter_context(attach(those, options))
+    managers = []
+    for place, those in by_place.items():
+        module, _, function = place.partition(":")
+        attach: Attach = getattr(import_module(module), function)
+        managers.append(attach(those, options))
+    with all_of(managers):
         yield

@@ -147,6 +147,14 @@ def keep_template(value: Any) -> Any:
     return keep(value)
 
 
+def same_numbers(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same numbers, whosever dims they are over; a NaN is as any NaN."""
+    a, b = one.numpy(), other.numpy()
+    if a.shape != b.shape or one.dtype != other.dtype:
+        return False
+    return a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+
+
 def bytes_of(value: Any) -> int:
     """bytes of the arrays in a value."""
     if isinstance(value, Tensor):

@@ -11,8 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rfnb.core.errors import file_not_found_error, os_error, value_error
+import numpy as np
+
+from rfnb.core.errors import file_not_found_error, os_error, parts_of, value_error
+from rfnb.core.formats import RECORDING, RELEASE
 from rfnb.core.strict_json import read_json
+from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import whole_file
 from rfnb.trace import training_file, tree_file
 from rfnb.trace.file_values import Reader, Writer, of_type
@@ -21,7 +25,7 @@ from rfnb.trace.trace import Trace, Truncated
 from rfnb.trace.training import Training
 from rfnb.trace.tree import Tree
 
-FORMAT, VERSION = "rfnb.trace", 1
+FORMAT = "rfnb.trace"
 _KEY = "rfnb"
 _MAKE_ONE = 'with rf.record() as trace: ...\ntrace.save("run.rfnb")'
 
@@ -84,7 +88,7 @@ def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> N
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    head = {"format": FORMAT, "version": VERSION, **head, "dims": writer.dims}
+    head = {"format": FORMAT, "version": RECORDING.now, "rfnb": RELEASE, **head, "dims": writer.dims}
     description = json.dumps(head, allow_nan=False, separators=(",", ":"))
     with whole_file(path) as part:
         try:
@@ -103,7 +107,7 @@ def load_trace(path: str | PathLike[str]) -> Trace:
 
     Raises:
         FileNotFoundError: No such file.
-        ValueError: Another kind of file, a damaged one, or one of a newer version.
+        ValueError: Another kind of file, a damaged one, or one of a version that is not read.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -122,8 +126,10 @@ def load_trace(path: str | PathLike[str]) -> Trace:
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except SafetensorError as error:
         raise _unreadable(target, str(error)) from error
-    except (TypeError, AttributeError) as error:  # a dtype that NumPy lacks
-        raise _damaged(target, f"its arrays are of no type that a trace has ({error})") from error
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:  # a dtype or a size that NumPy lacks
+        if parts_of(error) is not None:
+            raise
+        raise _damaged(target, f"its arrays are of no type or size that a trace has ({error})") from error
     try:
         reader = Reader(head["dims"], arrays)
         trace = _trace(head, reader)
@@ -153,9 +159,48 @@ def _trace(head: dict[str, Any], reader: Reader) -> Trace:
         )
         trace.add(of_type(item["kind"], str), place, values)
     if head["truncated"] is not None:
-        trace.truncated = Truncated(*head["truncated"])
+        kind, path, step, limit, dropped = head["truncated"]
+        texts, number = (of_type(kind, str), of_type(path, str)), of_type(step, int, type(None))
+        trace.truncated = Truncated(*texts, number, of_type(limit, int), of_type(dropped, int))
     trace.close()
+    _check(trace)
     return trace
+
+
+_TENSORS = {
+    "attention": ("weights", "queries", "keys", "mask"), "tokens": ("ids",), "outputs": ("logits", "log_probs", "probs", "reference"),
+}  # fmt: skip
+
+
+def _check(trace: Trace) -> None:
+    """Check the types of what is looked at by its kind: it would fail where somebody looks.
+
+    Raises:
+        TypeError, ValueError: It is not.
+    """
+    searches = set()
+    for event in trace.events:
+        for name in _TENSORS.get(event.kind, ()):
+            of_type(event.values.get(name), type(None), Tensor, np.ndarray)
+        for name in ("reads", "writes") if event.kind in ("module", "op") else ():
+            for number in event.values.get(name, ()):
+                of_type(number, int)
+        if event.kind == "beams":
+            if len({name in event.values for name in ("cand_tokens", "cand_parents", "cand_scores")}) > 1:
+                raise ValueError(f"the search at {event.path or 'no path'} has some of the fields of candidates")
+            searches.add(event.path)
+        elif event.kind in ("module", "op"):
+            named = [pair for side in ("inputs", "outputs") for pair in event.values.get(side, ())]
+            if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in named):
+                raise ValueError(f"what {event.path or 'a call'} has got or made is not tensors by name")
+    for path in searches:
+        try:
+            for history in trace.beams.runs(path):
+                for seq in range(history.num_seqs):
+                    history.nbest(seq)
+        except Exception as error:
+            if parts_of(error) is None:  # else it was like that when it was recorded, and is said in words
+                raise ValueError(f"the search at {path or 'no path'}: {type(error).__name__}: {error}") from error
 
 
 def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
@@ -169,12 +214,11 @@ def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
         raise _damaged(path, f"its description is not JSON ({error})") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise _foreign(path, "a safetensors file of another kind of rfnb")
-    if head.get("version") != VERSION:
+    problem = RECORDING.problem(head.get("version"), head.get("rfnb"))
+    if problem is not None:
+        rows, rule, fix = problem
         raise value_error(
-            "load_trace: a version of the format that this rfnb does not know.",
-            [("path", path), ("found", f"version {head.get('version')}"), ("known", f"version {VERSION}")],
-            "A newer rfnb has written it.",
-            "pip install --upgrade rfnb",
+            "load_trace: a version of the format that this rfnb does not read.", [("path", path), *rows], rule, fix
         )
     return head
 

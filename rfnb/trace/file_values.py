@@ -193,7 +193,8 @@ class Reader:
 
     def _tensor(self, entry: dict[str, Any]) -> Tensor:
         dims = tuple(self._dim(number) for number in entry["dims"])
-        out = Tensor(entry["name"], dims, entry["dtype"], sparse_dim=self.dim(entry["sparse_dim"]))
+        name, dtype = of_type(entry["name"], str, type(None)), of_type(entry["dtype"], str)
+        out = Tensor(name, dims, dtype, sparse_dim=self.dim(entry["sparse_dim"]))
         if entry["feature"] is not None:
             out.feature_dim = dims[entry["feature"]]
         if "array" in entry:

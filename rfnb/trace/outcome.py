@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rfnb.trace.beams import BeamHistory, Hypothesis
+from rfnb.trace.event import same_numbers
 from rfnb.trace.trace import Trace
 
 
@@ -25,6 +26,13 @@ class Outcome:
     seqs: tuple[tuple[str, ...], ...] = ()
     scores: tuple[float | None, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Outcome):
+            return NotImplemented
+        one, two = dict(self.values), dict(other.values)
+        said = (self.text, self.seqs, self.scores, list(one)) == (other.text, other.seqs, other.scores, list(two))
+        return said and all(same_numbers(value, two[name]) for name, value in one.items())
 
 
 def best_so_far(trace: Trace) -> Outcome:

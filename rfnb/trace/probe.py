@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from rfnb.core.block import Setting, Undone, block
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -85,13 +86,13 @@ _NOWHERE = Place()
 _place: ContextVar[Any] = ContextVar("rfnb_place", default=_NOWHERE)
 Wants = Callable[[str], bool]
 _listeners: ContextVar[tuple[tuple[Listener, Names, Wants | None], ...]] = ContextVar("rfnb_listeners", default=())
-_open = [0]  # how many recordings are open in any thread: 0 makes `listening` a single test
+_open: dict[int, Any] = {}  # the recordings that are open in any thread: none makes `listening` a single test
 _number = itertools.count(1)
 
 
 def listening(kind: str | None = None) -> bool:
     """Whether somebody records (events of a kind) in this context; for callers that would have to prepare values."""
-    if not _open[0]:
+    if not _open:
         return False
     listeners = _listeners.get()
     if kind is None:
@@ -117,7 +118,7 @@ def probe(kind: str, *, dims: Any = None, lengths: Any = None, **values: Any) ->
     Raises:
         TypeError: For a raw array of torch without names, while somebody records.
     """
-    if _open[0]:
+    if _open:
         if dims is not None and _listeners.get():
             for label, named in named_values(kind, values, dims, lengths):
                 with trace_context.scope(label) if label else nullcontext():
@@ -183,12 +184,11 @@ class Later(Mapping[str, Any]):
 
 def probe_later(kind: str, values: Later) -> None:
     """The same as `probe`, with values that are made when they are needed."""
-    if _open[0]:
+    if _open:
         _offer(kind, values)
 
 
-@contextmanager
-def listen(listener: Listener, names: Names | None = None, wants: Wants | None = None) -> Iterator[None]:
+def listen(listener: Listener, names: Names | None = None, wants: Wants | None = None) -> Undone:
     """Let `listener(kind, place, values)` hear the probes of this context for a with-block.
 
     Args:
@@ -196,17 +196,35 @@ def listen(listener: Listener, names: Names | None = None, wants: Wants | None =
         names: Paths of modules for `trace_context.module_name`.
         wants: Says of a kind whether the listener does anything with it; others may not be prepared then. Default: all.
     """
-    item, before = (listener, names or {}, wants), _here()
-    _listeners.set((*_listeners.get(), item))
-    _open[0] += 1
-    try:
-        yield
-    finally:
-        _open[0] -= 1
+    return _Listening((listener, names or {}, wants))
+
+
+def _hear(item: Any) -> None:
+    _open[id(item)] = item
+    if item not in _listeners.get():
+        _listeners.set((*_listeners.get(), item))
+
+
+def _hear_no_more(item: Any) -> None:
+    _open.pop(id(item), None)
+    _listeners.set(tuple(other for other in _listeners.get() if other is not item))
+
+
+class _Listening(Undone):
+    """A block of `listen`."""
+
+    def __init__(self, item: tuple[Listener, Names, Wants | None]):
+        self._item, self._place = item, _NOWHERE
+
+    def begin(self) -> None:
+        self._place = _here()
+        _hear(self._item)
+
+    def undo(self) -> None:
         # Not reset(token): a notebook may leave the block in another context than it entered it.
-        _listeners.set(tuple(other for other in _listeners.get() if other is not item))
+        _hear_no_more(self._item)
         # After an error the traceback keeps `for _ in loop` alive, and with it the place that it has entered.
-        _place.set(before)
+        _place.set(self._place)
 
 
 class Ear:
@@ -218,41 +236,31 @@ class Ear:
 
     def __init__(self, listener: Listener, wants: Wants):
         self._item: tuple[Listener, Names, Wants | None] = (listener, {}, wants)
-        self._counted = False
 
     def open(self) -> None:
         """Hear what is offered in this context from here on; nothing if it does."""
-        if not self._counted:
-            self._counted = True
-            _open[0] += 1
-        if self._item not in _listeners.get():  # a block that holds events back may have been left
-            _listeners.set((*_listeners.get(), self._item))
+        _hear(self._item)  # also where it does: a block that holds events back may have been left
 
     def close(self) -> None:
         """Hear nothing any more."""
-        if self._counted:
-            self._counted = False
-            _open[0] -= 1
-            _listeners.set(tuple(other for other in _listeners.get() if other is not self._item))
+        _hear_no_more(self._item)
 
 
 Offer = tuple[str, Place, Mapping[str, Any]]
 
 
-@contextmanager
+@block
 def held_back() -> Iterator[list[Offer]]:
     """Nobody hears the probes of this context in a with-block; what was offered is in the list, for `offer_again`."""
     offers: list[Offer] = []
     before = _listeners.get()
     hold = lambda *offer: offers.append(offer)  # noqa: E731
-    _listeners.set(((hold, {}, lambda kind: any(w is None or w(kind) for _, _, w in before)),) if before else ())
-    try:
+    instead: Any = ((hold, {}, lambda kind: any(w is None or w(kind) for _, _, w in before)),) if before else ()
+    with Setting(_listeners, lambda: _listeners.set(instead)):
         yield offers
-    finally:
-        _listeners.set(before)
 
 
-@contextmanager
+@block
 def heard_as(translate: Callable[[str, Place, Mapping[str, Any]], Iterable[Offer]]) -> Iterator[None]:
     """Let those who hear the probes of this context hear, in a with-block, what a function makes of each offer instead."""
     before = _listeners.get()
@@ -264,11 +272,9 @@ def heard_as(translate: Callable[[str, Place, Mapping[str, Any]], Iterable[Offer
 
         return heard
 
-    _listeners.set(tuple((of(listener), names, wants) for listener, names, wants in before))
-    try:
+    instead = tuple((of(listener), names, wants) for listener, names, wants in before)
+    with Setting(_listeners, lambda: _listeners.set(instead)):
         yield
-    finally:
-        _listeners.set(before)
 
 
 def stop_hearing() -> None:
@@ -292,13 +298,13 @@ def offer_here(offer: Offer, values: Mapping[str, Any]) -> None:
 
 def listeners() -> tuple[Any, ...]:
     """The listeners in this context."""
-    return _listeners.get() if _open[0] else ()
+    return _listeners.get() if _open else ()
 
 
 class TraceContext:
     """Keeps track of the place; used by Module and Loop, and only while somebody listens."""
 
-    @contextmanager
+    @block
     def module(self, path: str) -> Iterator[None]:
         """Be inside of the module at `path`, counted from the outermost module."""
         before = self.enter_module(lambda: path)
@@ -344,7 +350,7 @@ class TraceContext:
 
     def module_name(self, module: Any) -> str | None:
         """The dotted path of a module in the `model` of a recording; None if no recording was given one that has it."""
-        if _open[0]:
+        if _open:
             for _, names, _ in reversed(_listeners.get()):
                 found = names.get(id(module))
                 if found is not None:

@@ -12,9 +12,10 @@ What is kept stays there, without copy, until the trace is gone; a view copies w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
+from rfnb.core.block import block
 from rfnb.core.errors import type_error, value_error
 from rfnb.trace.attach import Options, attached, attacher_of
 from rfnb.trace.calls_of_ops import CallsOfOps, Numbers
@@ -24,7 +25,7 @@ from rfnb.trace.probe import Place, listen
 from rfnb.trace.trace import Trace
 
 
-@contextmanager
+@block
 def record(
     kinds: str | Iterable[str] | None = None,
     path: str | Iterable[str] | None = None,

@@ -321,8 +321,9 @@ def test_a_newer_version_is_refused(path):
     changed(path, lambda head: head.update(version=2))
     with raises_message(
         ValueError,
-        f"load_trace: a version of the format that this rfnb does not know.\n  path   {path}\n  found  version 2\n"
-        "  known  version 1\nA newer rfnb has written it.\n    pip install --upgrade rfnb",
+        f"load_trace: a version of the format that this rfnb does not read.\n  path       {path}\n"
+        "  found      version 2 of recordings, written by rfnb 0.1.0\n  read here  version 1, by rfnb 0.1.0\n"
+        'A newer rfnb has written it.\n    pip install "rfnb>=0.1.0"',
     ):
         load_trace(path)
 
