@@ -1,11 +1,34 @@
-"""An interrupt (Ctrl+C) at any instruction: runs a function, and raises a KeyboardInterrupt in it before the n-th instruction of rfnb."""
+"""An interrupt (Ctrl+C) at any place: runs a function, and raises a KeyboardInterrupt in it before the n-th instruction of rfnb at which
+Python lets one come, that is after a call, at the beginning of a function and at a jump backward. Nowhere else: an interrupt between the
+instructions that leave `with lock:` would keep the lock for good, and there is none."""
 
+import dis
+import functools
+import itertools
 import os
 import sys
 
 import rfnb
 
 _PACKAGE = os.path.dirname(rfnb.__file__) + os.sep
+
+
+@functools.cache
+def _places(code):
+    """The offsets of the instructions of a code object before which an interrupt may come."""
+    handlers = dis.Bytecode(code).exception_entries
+    instructions = list(dis.get_instructions(code))
+
+    def handler(offset):
+        return next((each.target for each in handlers if each.start <= offset < each.end), None)
+
+    asks = [
+        (a.offset, b.offset) for a, b in itertools.pairwise(instructions) if a.opname.startswith(("CALL", "RESUME"))
+    ]
+    asks += [(each.offset, each.argval) for each in instructions if each.opname.startswith("JUMP_BACKWARD")]
+    return frozenset(
+        after for at, after in asks if handler(at) == handler(after)
+    )  # the exception is raised by the first of them
 
 
 class Interrupts:
@@ -42,7 +65,7 @@ class Interrupts:
         return self._step
 
     def _step(self, frame, event, arg):
-        if event == "opcode":
+        if event == "opcode" and frame.f_lasti in _places(frame.f_code):
             self.files.append(frame.f_code.co_filename)
             if len(self.files) - 1 == self.at:
                 self.place = f"{frame.f_code.co_qualname}, line {frame.f_lineno}, instruction {frame.f_lasti}"

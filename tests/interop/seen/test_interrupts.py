@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -104,6 +105,8 @@ def test_an_interrupt_before_any_instruction_leaves_a_model_as_it_was(name):
             interrupts.run(run)
             assert state() == before, interrupts.place
     assert torch.equal(MODEL(X), EXPECTED)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run).result(60)  # no lock is left behind
 
 
 def ways(module):
