@@ -10,7 +10,6 @@ import contextlib
 import functools
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -19,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from rfnb.control.of_run import OfRun
 from rfnb.control.turns import Turns
 from rfnb.core.errors import runtime_error
+from rfnb.core.place import warn_user
 
 P = TypeVar("P")
 
@@ -203,7 +203,7 @@ class Gate(OfRun, Generic[P]):
             try:
                 fn()
             except Exception as error:  # who looks on must never end a run
-                warnings.warn(f"rfnb: a run could not tell what it does: {type(error).__name__}: {error}", stacklevel=2)
+                warn_user(f"rfnb: a run could not tell what it does: {type(error).__name__}: {error}")
 
     # -- for others --------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ import contextvars
 import inspect
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from numbers import Real
@@ -43,6 +42,7 @@ from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
 from rfnb.control.unheld import nothing_held
 from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
+from rfnb.core.place import warn_user
 from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by
 from rfnb.trace.record import record as recorded
@@ -250,7 +250,7 @@ class Run(OfRun):
         if self._is_to_hold and self.state == "done" and not self.steps:
             self._is_to_hold = False
             loops = tuple(self._holder.passed.values())
-            _warn(nothing_held(self.name, self._fn, self._result, loops))
+            warn_user(nothing_held(self.name, self._fn, self._result, loops))
 
     @property
     def speed(self) -> float:
@@ -398,7 +398,7 @@ class Run(OfRun):
         self._say_unheld()
         unsaid = self._holder.take_refused()
         if unsaid is not None:  # of its last step, after which it has not paused
-            _warn(f"{self.name}: something was not done as it was asked for.\n{unsaid}")
+            warn_user(f"{self.name}: something was not done as it was asked for.\n{unsaid}")
         return self._result
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -571,11 +571,3 @@ class Run(OfRun):
                 [("state", self.state)],
                 *self._further(),
             )
-
-
-def _warn(text: str) -> None:
-    """Warn where the code stands that has asked."""
-    depth, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(text, stacklevel=depth)

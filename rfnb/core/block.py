@@ -48,7 +48,8 @@ class Exit:
 
 def block_of(instance: Any) -> Any:
     """The with-block that is being entered, for `over`; None if nobody can tell when it is over."""
-    return instance.__dict__.pop("_block", None)
+    its = instance.__dict__.get("_block")
+    return its if its is not None and its() is not None else None
 
 
 class Undone:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from rfnb.core.place import warn_user
 
 RULE = "rfnb-cmudict-v1"
 PARTS = ("train", "dev", "test")
@@ -85,7 +86,7 @@ def load_cmudict() -> Split:
         ) from error
     split = split_entries(cmudict.entries())
     if split.differences:
-        warnings.warn(_difference_message(split), stacklevel=2)
+        warn_user(_difference_message(split))
     return split
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.reduce import reduce_all
@@ -44,4 +44,4 @@ def assert_(condition: Tensor | bool, message: str, *extra: Never, stop: bool = 
         return
     if stop:
         raise AssertionError(message)
-    warnings.warn(message, RuntimeWarning, stacklevel=2)
+    warn_user(message, RuntimeWarning)

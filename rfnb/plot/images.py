@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from rfnb.core.place import warn_user
 from rfnb.plot.axes import axes_or_current, size_in_points
 from rfnb.plot.choice import check, choice
 from rfnb.viz.attention.masks import hidden_of
@@ -120,9 +120,7 @@ def _fitting(values: np.ndarray, ax: Any, pool: Any) -> np.ndarray:
     made = np.asarray(pool(values, max(1, int(0.7 * high)), max(1, int(0.7 * wide))))  # a layout may make axes smaller
     down, across = (-(-size // few) for size, few in zip(values.shape, made.shape))
     which = "largest" if pool is largest_in else "farthest from 0"
-    warnings.warn(
-        f"plot: the axes have fewer pixels than values; a cell is the {which} of up to {down} × {across}.", stacklevel=4
-    )
+    warn_user(f"plot: the axes have fewer pixels than values; a cell is the {which} of up to {down} × {across}.")
     return made
 
 

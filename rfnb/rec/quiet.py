@@ -81,7 +81,9 @@ class Quiet(Undone):
                 setattr(sys, name, muted.stream)
         logging.disable(self._logged)
         if self._warnings is not None:
-            with contextlib.suppress(RuntimeError, AttributeError):  # was not entered to its end, and has changed nothing then
+            with contextlib.suppress(
+                RuntimeError, AttributeError
+            ):  # was not entered to its end, and has changed nothing then
                 self._warnings.__exit__(None, None, None)
         self._logged = None  # last, so that it is not before all is done
 

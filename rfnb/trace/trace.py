@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 from rfnb.core.resizes import on_resize
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
@@ -255,16 +255,15 @@ class Trace:
             fn(event)
         except Exception as error:  # a view must never break the run that it looks at
             self.unsubscribe(fn)
-            warnings.warn(
-                f"A subscriber of a trace raised {type(error).__name__}: {error}\nIt gets no more events. The run goes on.",
-                stacklevel=2,
+            warn_user(
+                f"A subscriber of a trace raised {type(error).__name__}: {error}\nIt gets no more events. The run goes on."
             )
 
     def _warn(self) -> None:
         cut = self.truncated
         assert cut is not None
         step = "" if cut.step is None else f", step {cut.step}"
-        warnings.warn(
+        warn_user(
             message(
                 "record: the limit is reached. What came before is kept, the run goes on.",
                 [
@@ -274,8 +273,7 @@ class Trace:
                 ],
                 "Record less, or allow more:",
                 f'with rf.record(kinds={{"{cut.kind}"}}, limit={max(2 * cut.limit, 1 << 20)}) as trace:',
-            ),
-            stacklevel=5,
+            )
         )
 
 

@@ -7,13 +7,13 @@ library.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rfnb.core.place import warn_user
 from rfnb.trace.trace import Trace
 
 MOST_POINTS, MOST_ROWS = 1 << 16, 2048
@@ -144,7 +144,7 @@ class Training:
                 fn(None)
             except Exception as error:  # a view must never break the training that it looks at
                 self._subscribers.remove(fn)
-                warnings.warn(f"A view of a training raised {type(error).__name__}: {error}", stacklevel=2)
+                warn_user(f"A view of a training raised {type(error).__name__}: {error}")
 
     def end(self) -> None:
         """Say that nothing more will come."""

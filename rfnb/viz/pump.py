@@ -11,10 +11,11 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+from rfnb.core.place import warn_user
 
 
 class Pump:
@@ -130,7 +131,7 @@ class Pump:
                 except Exception as e:  # a view must never end a run: say it once, go on with the next state
                     if not self._warned:
                         self._warned = True
-                        warnings.warn(f"rfnb: a live view could not be drawn: {type(e).__name__}: {e}", stacklevel=1)
+                        warn_user(f"rfnb: a live view could not be drawn: {type(e).__name__}: {e}")
             work = time.thread_time() - work  # and not the time in which it waits for others, or for who gets it
             self._rest(max(began + self._interval - time.perf_counter(), self._times * work, 0.01))
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import struct
-import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ import numpy as np
 from rfnb.core.errors import parts_of, type_error, value_error
 from rfnb.core.foreign import host_array
 from rfnb.core.formats import FRAME
+from rfnb.core.place import warn_user
 from rfnb.core.strict_json import read_json
 from rfnb.core.tensor import Tensor
 from rfnb.viz.code import Code
@@ -245,9 +245,7 @@ def single(array: np.ndarray) -> np.ndarray:
     elif array.dtype.kind in "iu" and array.dtype.itemsize > 2 and (made.astype(np.float64) != array).any():
         words.append("integers beyond 2**24 rounded to 7 digits")
     if words:
-        warnings.warn(
-            f"viz: a view holds float32, and of these {array.dtype} values there are {'; '.join(words)}.", stacklevel=2
-        )
+        warn_user(f"viz: a view holds float32, and of these {array.dtype} values there are {'; '.join(words)}.")
     return made
 
 

@@ -32,7 +32,7 @@ NO_FEATURE = {
     " optimal_completion_edit_distance:1 optimal_completion_edit_distance_per_successor:0"
     " optimal_completion_edit_distance_per_successor:1",
     "a mask of what it got": "top_k_mask:0 top_p_mask:0",
-    "a condition, an index, a number of frames, an option": "gather:1 scatter:1 scatter_logsumexp:1 masked_select:1 masked_scatter:1"
+    "a condition, an index, a number of frames, an option": "gather:1 scatter_logsumexp:1 masked_select:1 masked_scatter:1"
     " where:0 repeat:1 slice:1 slice:2 pad:1 pad:2 scaled_gradient:1 linspace_over_dim:0 random_mask:1",
     "a Python bool gives the other operand, or nothing of both": "opt_logical_and:0 opt_logical_and:1 opt_logical_or:0 opt_logical_or:1",
     "sizes": "make_conv_out_spatial_dims:0 make_transposed_conv_out_spatial_dims:0",

@@ -1,7 +1,7 @@
 """The law of recording, for every case of the table: both faces of a loop give the same, or the recorded one refuses."""
 
 import pytest
-from recording import compare_faces
+from recording import STEPS, compare_faces
 from table import CASES, read_entries
 from world import hard_worlds
 
@@ -42,7 +42,7 @@ def raw_random_numbers(w):
 
 
 class Kept:
-    """Nobody looks into classes."""
+    """A class that counts."""
 
     count = 0
 
@@ -55,12 +55,22 @@ def a_value_kept_in_a_class(w):
     return call, [w.floats(w.batch, w.feat)]
 
 
-@pytest.mark.parametrize("case", [a_value_kept_in_python, raw_random_numbers])
+def a_value_that_is_another_one_late(w):
+    calls = [0]
+
+    def call(x):
+        calls[0] += 1
+        return x * max(calls[0] - STEPS + 2, 1)
+
+    return call, [w.floats(w.batch, w.feat)]
+
+
+@pytest.mark.parametrize("case", [a_value_kept_in_python, a_value_kept_in_a_class, raw_random_numbers])
 def test_what_python_keeps_is_refused(case):
     assert compare_faces("refused", case, hard_worlds()[4]) == "refused"
 
 
 def test_the_law_can_fail():
-    """What Python keeps in places where nobody looks is the limit of recording."""
+    """The steps that are asked what they would do are three: what is another one later is the limit of recording."""
     with pytest.raises(AssertionError):
-        compare_faces("wrong", a_value_kept_in_a_class, hard_worlds()[4])
+        compare_faces("wrong", a_value_that_is_another_one_late, hard_worlds()[4])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 
 
 def open_modules(models: Mapping[str, torch.nn.Module]) -> Iterator[torch.nn.Module]:
@@ -56,14 +56,13 @@ def say_new(models: Mapping[str, torch.nn.Module], paths: Mapping[str, torch.nn.
         if id(module) not in known
     ]
     if new:
-        warnings.warn(
+        warn_user(
             message(
                 "record: modules were put into the model while it was recorded; their calls are not in the trace.",
                 [("modules", ", ".join(new[:6]) + (", ..." if len(new) > 6 else ""))],
                 "What a model consists of is looked up when the recording begins. Change it before:",
                 "with rf.record(model=model) as trace: model(x)",
-            ),
-            stacklevel=2,
+            )
         )
 
 
@@ -71,18 +70,17 @@ def say_transformed(path: str, names: Any) -> None:
     """Warn once that calls under a transform of torch.func are not seen."""
     if "torch.func" not in names.said:
         names.said.add("torch.func")
-        warnings.warn(
+        warn_user(
             message(
                 "record: a call under torch.func (vmap, grad, jacrev, ...) is not seen; it runs as always.",
                 [("module", path or "the model")],
                 "Its tensors exist only inside of the transform. Without it the same call is seen:",
                 "with rf.record(model=model) as trace: model(x)",
-            ),
-            stacklevel=2,
+            )
         )
 
 
 def _say(path: str, module: Any, rule: str, fix: str, what: str = "") -> None:
     what = what or "record: this module cannot be seen into; the run goes on, and the rest is recorded."
     rows = [("module", f"{path or 'the model'}, a {type(module).__name__}")]
-    warnings.warn(message(what, rows, rule, fix), stacklevel=2)
+    warn_user(message(what, rows, rule, fix))

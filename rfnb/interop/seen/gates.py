@@ -5,7 +5,6 @@ Where h is known (the last layer), all gates follow from it at once; below, it g
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -17,6 +16,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from rfnb.backends.torch_random import device_state, set_device_state
 from rfnb.core.block import block
 from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 from rfnb.interop.seen.kept import Kept, say_changed
 
 Raws = dict[str, torch.Tensor]
@@ -232,14 +232,13 @@ class Layers:
         return pad_packed_sequence(PackedSequence(torch.nn.functional.dropout(flat, p, True), sizes, order, back))[0]
 
     def _say_dropout(self, why: str) -> None:
-        warnings.warn(
+        warn_user(
             message(
                 "record: the gates of layers with dropout between them are not known.",
                 [("module", self._path or "the model"), ("dropout", f"{self._module.dropout}, {why}")],
                 "They are computed of the input, and what dropout leaves is not kept. There is h of the last layer. Without dropout:",
                 "model.eval()",
-            ),
-            stacklevel=2,
+            )
         )
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import functools
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
 from rfnb.core.block import Undone
 from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 from rfnb.interop.seen.generate_config import Config
 from rfnb.interop.seen.generate_session import Session
 from rfnb.interop.seen.names import Names
@@ -120,12 +120,11 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
 
 
 def _warn(path: str, reason: str) -> None:
-    warnings.warn(
+    warn_user(
         message(
             "record: the steps of this generate could not be seen; it goes on as it is.",
             [("model", path or "the model"), ("reason", reason)],
             "Greedy search, sampling and beam search are. A search with all that is seen of it is also:",
             "rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)",
-        ),
-        stacklevel=3,
+        )
     )

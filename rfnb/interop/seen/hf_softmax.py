@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch.nn.functional as F
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
@@ -123,14 +123,13 @@ def without(call: Call, result: Any) -> None:
         return
     call.names.said.add(key)
     if not any("attention" in type(module).__name__.lower() for module in call.module.modules()):
-        warnings.warn(
+        warn_user(
             message(
                 "record: this model has no attention.",
                 [("model", type(call.module).__name__), ("modules called attention", "none")],
                 "Hidden states, tokens and logits are recorded. What else its layers compute it can offer by itself:",
                 'rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)',
-            ),
-            stacklevel=2,
+            )
         )
 
 

@@ -30,6 +30,12 @@ class InPlace:
         """The own function of the instance, without what is over."""
         return self._own.own if isinstance(self._own, InPlace) and self._own.over else self._own
 
+    def __getattr__(self, name: str) -> Any:
+        """The attributes of the function, which compilers ask for: `__code__` and others."""
+        if name == "_function":
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
     def __reduce__(self) -> Any:
         return (getattr, (self._owner, self._name)) if self._own is None else (_itself, (self._own,))
 
@@ -87,7 +93,7 @@ class Method:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
-            return self
+            return self.original
         made = self._made.get(id(instance))
         if made is None:
             made = self.original.__get__(instance, owner)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
 from rfnb.core.errors import message, runtime_error
+from rfnb.core.place import warn_user
 
 
 class Kept:
@@ -59,12 +59,11 @@ def version_of(raw: torch.Tensor) -> int:
 
 def say_changed(what: str, path: str, gone: str, kept: Any) -> None:
     """Warn that values cannot be made any more."""
-    warnings.warn(
+    warn_user(
         message(
             f"record: {what} were changed in place before somebody looked at the {gone}.",
             [("module", path or "the model"), ("there is", kept)],
             "They are computed of what the module got, when they are looked at. Look at them before, or let nothing change:",
             "trace.states[path]    # before optimizer.step()",
-        ),
-        stacklevel=2,
+        )
     )

@@ -12,11 +12,11 @@ all base classes are called, those of the nearest class last, until one returns 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 from rfnb.interop.seen.calls import Call
 
 Reader = Callable[[Call, Any], Any]
@@ -84,16 +84,13 @@ def unseen(call: Call, error: Exception) -> None:
     said, key = call.names.said, f"{type(call.module).__name__}: {type(error).__name__}"
     if key not in said:
         said.add(key)
-        warnings.warn(
-            message(
+        warn_user(message(
                 "record: a call of this module could not be seen into; the run goes on.",
                 [("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"),
                  ("reason", f"{type(error).__name__}: {error}")],
                 "What its code knows it can offer by itself:",
                 'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
-            ),
-            stacklevel=2,
-        )  # fmt: skip
+            ))  # fmt: skip
 
 
 def _name(kind: type) -> str:

@@ -54,7 +54,8 @@ class Activations:
         begin = time.perf_counter()
         self.found, self.seconds = {}, 0.0
         for path, module in self._modules:
-            self._forwards.append(Forward(module, self._around(path)))
+            self._forwards.append(Forward(module, self._around(path)))  # before it is put: `close` goes through them
+            self._forwards[-1].put()
         if self._of_rf:
             self._ear.open()
         self.seconds += time.perf_counter() - begin

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.watch.parts import inner, parameters_of
 from rfnb.interop.watch.untouched import settle, untouched
@@ -56,10 +56,7 @@ class ExampleRun:
         except Exception as error:
             if not self._warned:
                 self._warned = True
-                warnings.warn(
-                    f"watch: the example could not be run, the training goes on. {type(error).__name__}: {error}",
-                    stacklevel=2,
-                )
+                warn_user(f"watch: the example could not be run, the training goes on. {type(error).__name__}: {error}")
             return None
         finally:
             torch.backends.mha.set_fastpath_enabled(fast)

@@ -101,6 +101,8 @@ def do_again(model: Any, calls: list[Kept]) -> Again:
             trace = stack.enter_context(record(model=root, limit=LIMIT))
             forwards = [Forward(module, look.around(path)) for path, module in _modules(root)]
             try:
+                for forward in forwards:
+                    forward.put()
                 root(*call.args, **call.kwargs)
             except Exception:  # a model may refuse what is not finite; what was seen until then says why
                 pass

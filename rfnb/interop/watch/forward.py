@@ -30,13 +30,16 @@ class Forward:
         self.module, self.forward = module, module.forward
         self._around: Around | None = around
         self._in_place: InPlace | None = None
+
+    def put(self) -> None:
+        """Go through the function from here on."""
+        module = self.module
         if is_method(module, "forward"):
             methods.put(module, "forward", id(self), functools.partial(_around, weakref.ref(self)), weak=True)
         else:
             called = _around(weakref.ref(self), self.forward)
-            self._in_place = module.__dict__["forward"] = InPlace(
-                module, "forward", module.__dict__.get("forward"), called
-            )
+            self._in_place = InPlace(module, "forward", module.__dict__.get("forward"), called)
+            module.__dict__["forward"] = self._in_place
 
     def call(self, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call what is below."""

@@ -61,8 +61,8 @@ def _replace(home: Any, name: str, told: Any) -> None:
         told(*args, **kwargs)
         return was(*args, **kwargs)
 
+    _put.append((home, name, was, now))  # before it is there
     setattr(home, name, now)
-    _put.append((home, name, was, now))
 
 
 def _told_backward(tensors: Any, *_: Any, **__: Any) -> None:

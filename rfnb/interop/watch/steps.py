@@ -77,15 +77,18 @@ class Steps:
         self._pace, self._gradients = Pace(0.004, updates), Pace(0.008, 1 if always else None)
         self._before: list[tuple[int, torch.Tensor]] | None = None
         self._clip: tuple[torch.Tensor, float] | None = None
-        self._handles = [
-            optimizer.register_step_pre_hook(self._pre),
-            optimizer.register_step_post_hook(self._post),
-        ]
+
+    def see(self) -> None:
+        """See the steps from here on."""
+        self.optimizer.register_step_pre_hook(self._pre)
+        self.optimizer.register_step_post_hook(self._post)
 
     def remove(self) -> None:
         """See no more."""
-        for handle in self._handles:
-            handle.remove()
+        # Not by handles: an interrupt may come before there is one to keep.
+        for hooks in (self.optimizer._optimizer_step_pre_hooks, self.optimizer._optimizer_step_post_hooks):
+            for number in [number for number, hook in hooks.items() if hook in (self._pre, self._post)]:
+                hooks.pop(number, None)
         self._before = self._clip = None
 
     def title(self, name: str) -> str:

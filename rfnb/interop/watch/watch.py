@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 import weakref
 from collections import deque
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 
 from rfnb.core.block import Exit, block_of
 from rfnb.core.errors import message, type_error, value_error
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.watch import functions
 from rfnb.interop.watch.activations import Activations
@@ -47,6 +47,8 @@ class Watch(Training):
     Attributes:
         failed: The recording of the batch in which something became NaN or infinite; None if nothing has.
     """
+
+    _entered: Any = None
 
     def __init__(
         self,
@@ -123,10 +125,10 @@ class Watch(Training):
         self._open = True
         _watched[inner(self._model)] = weakref.ref(self)
         try:
-            self._steps = [
-                Steps(self, name, each, self._owned, self._updates, always=self._on_nan != "ignore")
-                for name, each in named.items()
-            ]
+            for name, each in named.items():
+                steps = Steps(self, name, each, self._owned, self._updates, always=self._on_nan != "ignore")
+                self._steps.append(steps)  # before it sees anything: `close` goes through them
+                steps.see()
             self._begin_calls()
             self._begin_scaler()
             functions.see(self)
@@ -198,7 +200,7 @@ class Watch(Training):
             raise
 
     def _over(self, block: Any) -> None:
-        if self._entered is block:
+        if block in (self._entered, self.__dict__.get("_block")):  # the latter: an interrupt came before it was entered
             self.close()
 
     __exit__: Any = Exit(_leave, _over)
@@ -319,6 +321,7 @@ class Watch(Training):
             root = root.module
         if not isinstance(inner(root), Module) and getattr(root, "_compiled_call_impl", None) is None:
             self._root = Forward(root, self._called)
+            self._root.put()
 
     def _begin_scaler(self) -> None:
         scaler = self._scaler
@@ -446,7 +449,7 @@ class Watch(Training):
     def _warn(self, key: str, text: str) -> None:
         if key not in self._warned:
             self._warned.add(key)
-            warnings.warn(text, stacklevel=2)
+            warn_user(text)
 
     # -- not finite ----------------------------------------------------------------------------------------------------
     def _not_finite(self, what: str, step: int, names: list[str]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from rfnb.control.start import modes_here
 from rfnb.control.start import run as started
 from rfnb.core.errors import runtime_error, type_error
 from rfnb.core.pickling import NotPicklable
+from rfnb.core.place import warn_user
 from rfnb.viz import display
 from rfnb.viz.explore.inputs import Input, inputs_of, need_input
 from rfnb.viz.explore.words import error_words, result_spec, result_words, values_words
@@ -163,7 +163,7 @@ class Explorer(NotPicklable):
         try:
             self._update_page(values)
         except Exception as error:
-            warnings.warn(f"rf.explore could not show a result: {type(error).__name__}: {error}", stacklevel=2)
+            warn_user(f"rf.explore could not show a result: {type(error).__name__}: {error}")
 
     def _run(self, version: int, values: Mapping[str, Any]) -> Run | None:
         """The run for these values when it is over; None: newer ones have stopped it."""

@@ -13,10 +13,14 @@ import pytest
 import torch
 from interrupting import Interrupts, instructions
 from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import clip_grad
 from torch.optim.swa_utils import AveragedModel
 
 import rfnb as rf
 from rfnb.interop.seen import attach, functions, generate, hf_attention, hf_cache, replaced
+from rfnb.interop.seen.in_place import InPlace
+from rfnb.interop.watch.watch import _watched
 from rfnb.nn.run import run_ctx
 from rfnb.trace import probe
 
@@ -40,6 +44,7 @@ def model():
 
 
 MODEL, X = model(), torch.randn(2, 3, 4)
+OPTIMIZER = torch.optim.SGD(MODEL.parameters(), lr=0.0)
 EXPECTED = MODEL(X)
 
 
@@ -51,6 +56,8 @@ def state():
         "instances": [{key: id(value) for key, value in vars(module).items() if callable(value)} for module in MODEL.modules()],
         "classes": {kind: kind.__dict__.get("forward") for kind in kinds}, "modes": [module.training for module in MODEL.modules()],
         "hooks": [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in MODEL.modules()],
+        "steps": len(OPTIMIZER._optimizer_step_pre_hooks) + len(OPTIMIZER._optimizer_step_post_hooks),
+        "clipping": clip_grad._clip_grads_with_norm_, "functional": [F.relu, torch.relu, torch.Tensor.relu],
         "functions": [getattr(owner, name) for owner, name in functions._handlers], "tables": [len(table._put) for table in tables],
         "methods": len(replaced.methods._put), "recordings": len(probe._open), "listeners": probe._listeners.get(),
         "place": probe.trace_context.place,
@@ -70,8 +77,40 @@ def twice():
 
 
 def watched():
-    with rf.watch(MODEL, torch.optim.SGD(MODEL.parameters(), lr=0.0), activations=False):
-        MODEL(X)
+    MODEL.train()
+    try:
+        with rf.watch(MODEL, OPTIMIZER, activations=2, updates=2) as watch:
+            for _ in range(2):
+                MODEL(X).sum().backward()
+                OPTIMIZER.step()
+                watch.log(loss=1.0)
+    finally:
+        MODEL.eval()
+        MODEL.zero_grad()
+
+
+def debugged():
+    with rf.debug():
+        rf.relu(rf.zeros([rf.Dim(3, name="a")]))
+
+
+class Layer(rf.Module):
+    """A layer of rf that is used as one of torch."""
+
+    def __init__(self, in_dim):
+        super().__init__()
+        self.linear = rf.Linear(in_dim, rf.Dim(2, name="out"))
+
+    def __call__(self, x):
+        return self.linear(x)
+
+
+LAYER = rf.as_torch(Layer(rf.Dim(4, name="in")), inputs="batch time in")
+
+
+def as_torch():
+    LAYER(X).sum().backward()
+    LAYER.zero_grad()
 
 
 CTX = rf.get_run_ctx()
@@ -82,7 +121,14 @@ def settings():
         rf.zeros([])
 
 
-RUNS = {"record": recorded, "record twice": twice, "settings": settings}
+RUNS = {
+    "record": recorded,
+    "record twice": twice,
+    "settings": settings,
+    "watch": watched,
+    "debug": debugged,
+    "as_torch": as_torch,
+}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -103,10 +149,36 @@ def test_an_interrupt_before_any_instruction_leaves_a_model_as_it_was(name):
         for at in numbers[PART % stride :: stride]:
             interrupts = Interrupts(at, ALSO)
             interrupts.run(run)
+            if name == "watch" and interrupts.place and interrupts.place.startswith(("Exit.__get__", "watch,")):
+                # It watches already, since it may be used without `with`, and its with-block has not been entered yet.
+                [watch.close() for each in list(_watched.values()) if (watch := each())]
             assert state() == before, interrupts.place
     assert torch.equal(MODEL(X), EXPECTED)
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(run).result(60)  # no lock is left behind
+        pool.submit(run).result()  # no lock is left behind
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda module: torch.fx.symbolic_trace(module),
+        lambda module: torch.export.export(module, (X,)).module(),
+        lambda module: torch.jit.trace(module, X),
+        lambda module: torch.compile(module, backend="eager"),
+        lambda module: torch.ao.quantization.quantize_dynamic(module, {nn.LSTM}),
+    ],
+    ids=["fx", "export", "jit.trace", "compile", "quantization"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_reads_the_code_of_a_model_reads_it_while_it_is_recorded(read):
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), Plain(4, 2)).eval()
+    expected = module(X)
+    with rf.record(model=module) as trace:
+        made = read(module)
+        count = len(trace.events)
+        assert torch.equal(module(X), expected) and len(trace.events) > count
+    assert torch.allclose(made(X), expected)
+    assert not any(isinstance(vars(each).get("forward"), InPlace) for each in made.modules())
 
 
 def ways(module):
