@@ -181,9 +181,10 @@ class Executed:
 
 
 def weights_in(text: str) -> list[list[float]]:
-    """The weights of a map in the text of a view."""
-    rows = [re.findall(r"[·░▒▓█](\d\.\d\d)", line) for line in text.splitlines()]
-    return [[float(number) for number in row] for row in rows if len(row) > 1]
+    """The weights of a map in the text of a view; "<.01" is half of that, and ">.99" likewise."""
+    rows = [re.findall(r"[·░▒▓█](\d\.\d\d|<\.01|>\.99)", line) for line in text.splitlines()]
+    rounded = {"<.01": 0.005, ">.99": 0.995}
+    return [[rounded.get(number) or float(number) for number in row] for row in rows if len(row) > 1]
 
 
 class _Silent:

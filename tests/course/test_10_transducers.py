@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from course.harness import Course
+from course.harness import Course, weights_in
 
 import rfnb as rf
 from rfnb.teaching.course import load
@@ -299,8 +299,7 @@ def test_walks_and_sums_are_those_of_the_lattice(ran):
 @pytest.mark.notebook
 def test_the_stairs_are_dark(ran):
     (text,) = ran.shown("10-lattice")
-    rows = [list(map(float, re.findall(r"\d\.\d\d", line))) for line in text.splitlines()]
-    rows = [row for row in rows if len(row) == 6]
+    rows = [row for row in weights_in(text) if len(row) == 6]
     assert len(rows) == 7 and rows[-1][-1] == 1
     assert all(sum(row) == pytest.approx(1, abs=0.03) for row in rows[1::2])  # each label is somewhere, once
     places = [row.index(max(row)) for row in rows]

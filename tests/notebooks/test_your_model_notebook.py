@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from course.harness import weights_in
 from notebooks.runner import WIDGET, execute, problems
 
 pytestmark = pytest.mark.notebook
@@ -60,8 +61,7 @@ def test_the_training_is_seen_and_its_example_has_a_place_for_each_epoch(execute
 def test_the_trained_model_attends_backwards(executed):
     text = printed(executed, "reverser_view = ").strip()
     assert text == "keyboard"[::-1]
-    lines = shown(executed, "reverser_view = ").splitlines()
-    rows = [[float(number) for number in re.findall(r"[·░▒▓█](\d\.\d\d)", line)] for line in lines]
+    rows = weights_in(shown(executed, "reverser_view = "))
     largest = [row.index(max(row)) for row in rows if len(row) == 8]
     assert sum(place == 7 - row for row, place in enumerate(largest)) >= 6
 
