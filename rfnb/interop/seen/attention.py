@@ -20,6 +20,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
+from rfnb.interop.seen.hf_cache import UNPLACED, Places, cached_dims, is_told, places_of
 from rfnb.interop.seen.kept import Kept
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
 from rfnb.trace.long_attention import is_large
@@ -36,9 +37,15 @@ def scaled_dot_product_attention(call: Call, args: tuple[Any, ...], kwargs: dict
         return
     given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
     query, key, mask = given["query"], given["key"], given.get("attn_mask")
+    if is_told(call, query, key, mask):
+        return
     inside = call.seen.get("multi_head")
     dims = _of_multi_head(call, inside, (query.shape[1], *query.shape[-2:-1], key.shape[-2])) if inside else None
-    offer(call, query, key, mask=mask, causal=bool(given.get("is_causal")), scale=given.get("scale"), dims=dims)
+    places = places_of(call, key, key.shape[-2], query.shape[-2]) if query.ndim == 4 and not query.is_nested else None
+    if places is not None:
+        dims, key, mask = cached_dims(call, query.shape, places), places.filled(key, -2), places.filled(mask)
+    given = {"causal": bool(given.get("is_causal")), "scale": given.get("scale")}
+    offer(call, query, key, mask=mask, **given, dims=dims, places=places)
 
 
 def offer(
@@ -50,6 +57,7 @@ def offer(
     causal: bool = False,
     scale: float | None = None,
     dims: Sequence[Dim] | None = None,
+    places: Places | None = None,
 ) -> None:
     """Offer the weights of queries [..., target, feature] and keys [..., source, feature], to be made when they are looked at.
 
@@ -57,6 +65,7 @@ def offer(
         mask: Bool, true for what may be seen, or what is added to the scores.
         causal: Whether target i sees the sources 0 to i.
         dims: Of the weights [..., target, source]. Default: told by the inputs of the modules around (`sides.py`).
+        places: Where keys of a cache stand among the sources; None: they are the sources.
     """
     if not listening("attention"):
         return
@@ -70,38 +79,63 @@ def offer(
         named, sizes = list(dims), list(shape)[len(shape) - len(dims) :]
     queries, keys = of_torch.keep(query, "queries"), of_torch.keep(key, "keys")
     masks = None if mask is None else of_torch.keep(mask, "mask")
+    first = 0 if places is None else places.first
+    over = [*sizes[:-1], first + sizes[-1]]  # with what is in front of the first key
 
     def made() -> torch.Tensor:
         own = None if masks is None else masks.read()
-        return of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
+        raw = of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
+        return F.pad(raw, (first, 0))
+
+    def told(raw: torch.Tensor, own: Any) -> dict[str, Any]:
+        square = causal and not first
+        if causal and first:
+            lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
+            own = (
+                lower if own is None else own & lower if own.dtype == torch.bool else own.masked_fill(~lower, -math.inf)
+            )
+        values = described(raw, named, _behind(own, first, sizes, query.device), causal=square)
+        return values | ({"remark": UNPLACED} if places is not None and places.total is None else {})
 
     def make() -> dict[str, Any]:
         own = None if masks is None else masks.read()
-        if is_large(sizes):
+        if is_large(over):
             start = _aligned(own, shape, sizes)
-            if causal and sizes[-1] != sizes[-2]:  # torch's begins at the first source
+            if causal and (sizes[-1] != sizes[-2] or first):  # torch's begins at the first source
                 lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
                 lower = lower.reshape([1] * (len(sizes) - 2) + list(lower.shape))
                 if start is None or start.dtype == torch.bool:
                     start = lower if start is None else start & lower
                 else:
                     start = start.masked_fill(~lower, -math.inf)
-            square = causal and sizes[-1] == sizes[-2]
+            square = causal and sizes[-1] == sizes[-2] and not first
             both = (
                 raw if raw.ndim == len(sizes) else raw.reshape([*sizes[:-2], *raw.shape[-2:]])  # heads in the batch
-                for raw in (queries.read(), keys.read())
+                for raw in (queries.read(), F.pad(keys.read(), (0, 0, first, 0)))
             )
+            start = _behind(start, first, sizes, query.device)
             return by_rows(next(both), next(both), named, mask=start, causal=square, scale=scale)
-        return described(made(), named, _aligned(own, shape, sizes), causal=causal)
+        return told(made(), _aligned(own, shape, sizes))
 
     kept = of_torch.bytes_of(queries) + of_torch.bytes_of(keys) + of_torch.bytes_of(masks)
-    if 4 * math.prod(sizes) * _FEW > kept or is_large(sizes):
+    if 4 * math.prod(sizes) * _FEW > kept or is_large(over):
         probe_later("attention", Later(make, kept))
         return
     # What may be seen is looked at later: to know whether that is everything is to wait where the device is no CPU.
     few, seen = made(), None if masks is None else _aligned(masks.read().clone(), shape, sizes)
     num_bytes = sum(raw.numel() * raw.element_size() for raw in (few, seen) if raw is not None)
-    probe_later("attention", Later(lambda: described(few, named, seen, causal=causal), num_bytes))
+    probe_later("attention", Later(lambda: told(few, seen), num_bytes))
+
+
+def _behind(mask: Any, first: int, sizes: Sequence[int], device: Any) -> Any:
+    """A mask of sources of which there are some more in front, which nobody sees."""
+    if not first:
+        return mask
+    if mask is None:
+        mask = torch.ones([1] * (len(sizes) - 1) + [sizes[-1]], dtype=torch.bool, device=device)
+    if mask.shape[-1] == 1:
+        mask = mask.expand(*mask.shape[:-1], sizes[-1])
+    return F.pad(mask, (first, 0), value=-math.inf if mask.is_floating_point() else 0)
 
 
 def by_rows(

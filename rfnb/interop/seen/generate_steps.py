@@ -98,6 +98,9 @@ class Steps:
                 self._read.append(values["ids"].dims)
             yield kind, place, values
         else:
+            ids = values.get("ids") if kind == "tokens" else None
+            if step == 0 and isinstance(ids, Tensor) and ids.dims[-1].extent > self._prompt.extent:
+                self._prompt = ids.dims[-1]  # it goes on from a cache that has the first tokens of the prompt
             # A head gives the scores of the last position alone.
             if (self._query.extent > 1 and kind != "outputs") or (kind == "tokens" and step == 0):
                 yield kind, apart(place, "prompt"), _later(values, self._whole)

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
@@ -27,7 +28,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.functions import opens, unheard
-from rfnb.interop.seen.hf_cache import past_around
+from rfnb.interop.seen.hf_cache import UNPLACED, Places, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.names import Names
@@ -112,8 +113,14 @@ def _tell(
         )
     if any(given.get(name) is not None for name in ("cu_seq_lens_q", "cu_seq_lens_k")) and weights is None:
         raise ValueError("sequences are packed one behind the other, and only the function knows where they end")
+    if is_told(call, query, key, mask):
+        return
     eager = bool(_EAGER.search(getattr(function, "__name__", "")))
-    key, mask = _written(call, query, key, mask)
+    places = places_of(call, key, key.shape[2], query.shape[2])
+    if places is not None:
+        key, value = _of_cache(key, places), places.filled(value, 2)
+        bias = {name: places.filled(given[name]) for name in ("position_bias",) if name in given}
+        mask, weights, given = places.filled(mask), places.filled(weights), {**given, **bias}
     scored = _scored(function, module, query, key, mask, given)
     dropout = float(given.get("dropout") or 0.0)
     own = weights.detach() if isinstance(weights, torch.Tensor) and tuple(weights.shape) == scored.shape else None
@@ -125,9 +132,9 @@ def _tell(
         and (dropout or own.numel() * own.element_size() > scored.num_bytes)
     ):
         own = None
-    dims = attention_dims(call, query.shape, key.shape)
     error = None if own is not None or dropout else _error(call, scored, value, output)
-    offer(call, scored, dims, own, error)
+    dims = attention_dims(call, query.shape, key.shape) if places is None else cached_dims(call, query.shape, places)
+    offer(call, scored, dims, own, error, places)
 
 
 def offer(
@@ -136,21 +143,25 @@ def offer(
     dims: tuple[Dim, Dim, Dim, Dim],
     own: torch.Tensor | None,
     error: torch.Tensor | None = None,
+    places: Places | None = None,
 ) -> None:
     """Offer weights over these dims as an event.
 
     Args:
         own: What the model has computed; else they are made of queries and keys.
         error: By how much the output that they make differs from that of the model, beside the size of the values.
+        places: Where the keys stand; None: at all sources.
     """
     batch, head, target, source = dims
     versions = [(raw, version_of(raw)) for raw in (scored.query, scored.key)]
     shared, cross = scored.query.shape[1] // scored.key.shape[1], is_cross(call)
 
     def make() -> dict[str, Any]:
-        rows = own is None and is_large(scored.shape) and scored.is_plain
-        raw = own.float() if own is not None else None if rows else scored.weights()
-        remarks = []
+        first = 0 if places is None else places.first
+        over = scored.placed(first) if first else scored
+        rows = own is None and is_large(over.shape) and over.is_plain
+        raw = F.pad(own.float(), (first, 0)) if own is not None else None if rows else over.weights()
+        remarks = [UNPLACED] if places is not None and places.total is None else []
         if own is None and any(version_of(each) != version for each, version in versions):
             remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")
         if error is not None and not float(error) < _tolerance(scored.query.dtype):
@@ -163,12 +174,12 @@ def offer(
         if scored.sinks is not None:
             remarks.append("Rows add up to less than 1: the rest goes to a learned sink, which is no position.")
         if rows:
-            given: dict[str, Any] = {"causal": scored.causal, "scale": scored.scale, "window": scored.window}
-            values = by_rows(scored.query, scored.key, dims, mask=scored.added(), **given)
+            given: dict[str, Any] = {"causal": over.causal, "scale": over.scale, "window": over.window}
+            values = by_rows(over.query, over.key, dims, mask=over.added(), **given)
         else:
             values = {
                 "weights": Tensor("weights", list(dims), raw_tensor=raw), "axis": source, "target": target,
-                **_masks(scored, dims),
+                **_masks(over, dims),
             }  # fmt: skip
         values |= {"cross": True} if cross else {}
         return values | ({"remark": " ".join(remarks)} if remarks else {})
@@ -223,6 +234,8 @@ def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: 
     told = given.get("is_causal") if _has_causal(function) else None
     causal = bool(getattr(module, "is_causal", True) if told is None else told)
     sinks = next((given[each] for each in ("s_aux", "sinks") if given.get(each) is not None), None)
+    if sdpa:  # it knows neither of them
+        sinks = None
     if sinks is None and eager:
         sinks = getattr(module, "sinks", None)
     window = given.get("sliding_window")
@@ -232,20 +245,14 @@ def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: 
         bias=given["position_bias"].detach() if given.get("position_bias") is not None else None,
         causal=causal and not wide and not eager and not (sdpa and mask is not None),
         window=int(window) if window is not None and not wide and not eager and not sdpa else None,
-        softcap=given.get("softcap"), sinks=sinks.detach() if isinstance(sinks, torch.Tensor) else None,
+        softcap=None if sdpa else given.get("softcap"), sinks=sinks.detach() if isinstance(sinks, torch.Tensor) else None,
     )  # fmt: skip
 
 
-def _written(call: Call, query: torch.Tensor, key: torch.Tensor, mask: Any) -> tuple[torch.Tensor, Any]:
-    """The keys and the mask without the places of a cache that nothing is in yet. A cache that is written in place is copied."""
-    past = None if is_cross(call) else past_around(call)
-    if past is not None and key.shape[2] > past.length + query.shape[2]:
-        end = past.length + query.shape[2]
-        key = key[:, :, :end].clone()
-        mask = mask[..., :end] if isinstance(mask, torch.Tensor) and mask.ndim == 4 else mask
-    elif past is not None and (key.is_inference() or key._version):
-        key = key.clone()
-    return key, mask
+def _of_cache(key: torch.Tensor, places: Places) -> torch.Tensor:
+    """The keys without the places of a cache that nothing is in yet. Of a cache that is written in place they are copied."""
+    filled = places.filled(key, 2)
+    return filled.clone() if filled is not key or key.is_inference() or key._version else key
 
 
 def _has_causal(function: Any) -> bool:

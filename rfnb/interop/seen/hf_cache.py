@@ -1,22 +1,31 @@
-"""Caches of keys and values: which tokens the keys in them are of, through what a search does with them."""
+"""Caches of keys and values: at which positions the keys in them stand, and which tokens these are, through what a search does with them.
+
+Keys of a window are the last ones, and a cache of a fixed size has places that nothing is in yet. A cache says by itself, for the masks of
+the model, at which position its first key stands; it is asked before each update.
+"""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
+from torch.utils.weak import WeakIdKeyDictionary
 
 from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.functions import opens
 from rfnb.interop.seen.replaced import Replaced
+from rfnb.interop.seen.streams import attention_dims, is_cross, source_size
+from rfnb.trace.probe import listening
 
-_PAST = "past"
+_PAST, _KEYS, _TOLD = "past", "keys of a cache", "attentions"
 _ids: weakref.WeakKeyDictionary[Any, torch.Tensor] = weakref.WeakKeyDictionary()  # of a cache, {batch, positions}
 _CHANGES: dict[
     str, Callable[[torch.Tensor, Any], torch.Tensor] | None
@@ -27,7 +36,35 @@ _CHANGES: dict[
     "crop": None,
     "reset": None,
 }
+_UPDATED, _UNKNOWN = "updated", (-1, -1)
 _replaced = Replaced()
+
+
+class Places(NamedTuple):
+    """Where the keys of an attention stand among the positions of the model.
+
+    Attributes:
+        first: The position of the first one.
+        count: How many they are; those behind are places of a cache that nothing is in yet.
+        total: The positions so far; None if only the cache knows which position is in which of its places.
+    """
+
+    first: int
+    count: int
+    total: int | None
+
+    def filled(self, raw: Any, axis: int = -1) -> Any:
+        """What is along keys, without the places that nothing is in yet."""
+        if not isinstance(raw, torch.Tensor) or raw.shape[axis] <= self.count:
+            return raw
+        return raw.narrow(axis, 0, self.count)
+
+    def placed(self, raw: torch.Tensor, value: float = 0) -> torch.Tensor:
+        """Weights of these keys, over all positions; nothing is attended to that is no key."""
+        return F.pad(raw, (self.first, 0), value=value) if self.first else raw
+
+
+UNPLACED = "Columns are places of a cache, not positions of the text: this model keeps its keys in an order that is not known here."
 
 
 class Past:
@@ -54,7 +91,7 @@ def past_of(call: Call) -> Past | None:
             call.seen[_PAST] = past
             return past if past.length else None
         around = around.outer
-    length = _length(cache)
+    length = _length(cache, call.inputs.get("cache_position"))
     ids = _ids.get(cache) if length else None
     past = call.seen[_PAST] = Past(cache, length, ids if ids is not None and ids.shape[1] == length else None)
     return past if length else None
@@ -68,6 +105,72 @@ def past_around(call: Call | None) -> Past | None:
             return past
         call = call.outer
     return None
+
+
+def places_of(call: Call, key: Any, columns: int, queries: int) -> Places | None:
+    """Where the keys of a self-attention stand; None if they are of its own call, or come from elsewhere.
+
+    Args:
+        key: The keys as the attention got them, if that is known.
+        columns, queries: How many keys and queries there are.
+    """
+    if is_cross(call):
+        return _of_encoder(call, key, columns)
+    noted = _keys.get(key) if isinstance(key, torch.Tensor) else None
+    noted = noted or call.seen.get(_KEYS) or _of_module(call, columns, queries)
+    past = past_around(call)
+    if noted is None:
+        if past is None or columns == queries:
+            return None
+        end = past.length + queries
+        # A cache of its own kind that keeps everything, or keys that another layer has cached.
+        return Places(0, columns, end if columns == end else None)
+    first, end = noted
+    if noted == _UNKNOWN:
+        return Places(0, columns, None)
+    count = min(columns, end - first)
+    return Places(first, count, end) if first + count == end else Places(0, columns, None)
+
+
+def _of_encoder(call: Call, key: Any, columns: int) -> Places | None:
+    """Where keys that come from elsewhere stand, if a cache keeps less of them than there are."""
+    total = source_size(call)
+    if total is None or total == columns:
+        return None
+    past, layer = past_around(call), getattr(call.module, "layer_idx", None)
+    layers = getattr(getattr(past.cache if past is not None else None, "cross_attention_cache", None), "layers", ())
+    if isinstance(layer, int) and layer < len(layers) and getattr(layers[layer], "keys", None) is key:
+        if total > columns and getattr(layers[layer], "is_sliding", False):
+            return Places(total - columns, columns, total)
+        if total < columns:
+            return Places(0, total, total)
+    return Places(0, columns, None)
+
+
+def _of_module(call: Call, columns: int, queries: int) -> tuple[int, int] | None:
+    """The same of a module that keeps its last keys by itself, as that of RecurrentGemma did before version 5 of transformers."""
+    at = call.inputs.get("cache_position")
+    own = type(call.module).__module__.startswith("transformers.") and "past_key_values" not in call.inputs
+    if not own or not isinstance(at, torch.Tensor) or at.ndim != 1 or len(at) != queries or columns == queries:
+        return None
+    end = int(at[-1]) + 1
+    return max(end - columns, 0), end
+
+
+def is_told(call: Call, *parts: Any) -> bool:
+    """Whether an attention of these queries, keys and masks was offered in a call before: two values may share their weights."""
+    told = call.seen.setdefault(_TOLD, [])
+    if any(all(one is other for one, other in zip(parts, each)) for each in told):
+        return True
+    told.append(parts)
+    return False
+
+
+def cached_dims(call: Call, query: Sequence[int], places: Places) -> tuple[Dim, Dim, Dim, Dim]:
+    """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and of keys that stand there."""
+    if places.total is None:
+        return *attention_dims(call, query, query)[:3], Dim(places.count, name="place")
+    return attention_dims(call, query, (*query[:2], places.total, 0))
 
 
 def remember(call: Call, ids: torch.Tensor | None, result: Any) -> None:
@@ -84,9 +187,17 @@ def remember(call: Call, ids: torch.Tensor | None, result: Any) -> None:
         _ids.pop(cache, None)
 
 
-def _length(cache: Any) -> int:
+def _length(cache: Any, at: Any = None) -> int:
+    """The positions in a cache.
+
+    Args:
+        at: The positions that come next, if a model is told them. Static caches of transformers 4 count the keys that are not 0.
+    """
     try:
-        return int(cache.get_seq_length())
+        length = cache.get_seq_length()
+        if isinstance(length, torch.Tensor) and isinstance(at, torch.Tensor) and at.ndim == 1:
+            length = at[0]
+        return int(length)
     except Exception:  # none, one of a kind of its own, or states that are over no positions
         return 0
 
@@ -97,7 +208,61 @@ def caches_seen(modules: list[torch.nn.Module]) -> Undone:
     file = sys.modules.get("transformers.cache_utils")
     kinds = [getattr(file, name, None) for name in ("Cache", "EncoderDecoderCache")] if file is not None else []
     methods = [(kind, name) for kind in kinds for name in _CHANGES if kind is not None and name in vars(kind)]
-    return _replaced.during(lambda: [(kind, name, functools.partial(_following, name=name)) for kind, name in methods])
+    places = [(kind, name, functools.partial(_following, name=name)) for kind, name in methods]
+    updated = [(kind, "update", _updating) for kind in _all_of(kinds[0] if kinds else None) if "update" in vars(kind)]
+    return _replaced.during(lambda: [*places, *updated])
+
+
+def _all_of(kind: Any) -> list[Any]:
+    """A class and those that inherit from it."""
+    return [] if kind is None else [kind, *(each for inner in kind.__subclasses__() for each in _all_of(inner))]
+
+
+def _updating(original: Any) -> Any:
+    @functools.wraps(original)
+    def seen(self: Any, key: Any, value: Any, layer: Any, *args: Any, **kwargs: Any) -> Any:
+        call = current()
+        if call is None or not listening("attention"):
+            return original(self, key, value, layer, *args, **kwargs)
+        if is_cross(call):
+            return original(self, key, value, layer, *args, **kwargs)
+        noted = _before_update(call, self, key, layer)
+        result = original(self, key, value, layer, *args, **kwargs)
+        given = result[0] if isinstance(result, tuple) and result else None
+        if not isinstance(given, torch.Tensor):
+            return result
+        # A class that changes what the one that it inherits from gives has an order of its own.
+        before = call.seen.get(_UPDATED)
+        own = before is None or before[0] is not self or before[1] != layer or before[2] is given
+        call.seen[_UPDATED] = self, layer, given
+        call.seen[_KEYS] = _keys[given] = noted if own and noted is not None else _UNKNOWN
+        return result
+
+    return seen
+
+
+_keys: Any = WeakIdKeyDictionary()  # of keys that an update gave: the position of the first, and that behind the last
+
+
+def _before_update(call: Call, cache: Any, key: torch.Tensor, layer: int) -> tuple[int, int] | None:
+    """The position of the first key that an update will give, and that behind the last one; None if a cache does not say so."""
+    past, queries = past_around(call), int(key.shape[-2])
+    own = getattr(past.cache, "self_attention_cache", past.cache) if past is not None else None
+    try:
+        if past is not None and cache is getattr(past.cache, "cross_attention_cache", None):
+            return None
+        length = past.length if past is not None and cache is own else int(cache.get_seq_length(layer))
+        asked = queries if _asks_for_number(type(cache)) else torch.arange(queries, device="cpu")
+        _, first = cache.get_mask_sizes(asked, layer)
+        return int(first), length + queries
+    except Exception:  # one of a kind of its own
+        return None
+
+
+@functools.cache
+def _asks_for_number(kind: Any) -> bool:
+    """Whether a cache asks for the number of queries; before version 5 for their positions."""
+    return "query_length" in inspect.signature(kind.get_mask_sizes).parameters
 
 
 def _following(original: Any, name: str) -> Any:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 
 @dataclass(slots=True)
@@ -84,6 +85,18 @@ class Scored:
                 return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
             sinks = self.sinks.detach().float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
             return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
+
+    def placed(self, first: int) -> Scored:
+        """The same over all positions, of which the first key stands at `first`: nothing is seen before."""
+        self._make_mask()
+        mask = self.mask
+        if mask is None:
+            mask = torch.ones((1, 1, 1, self.shape[3]), dtype=torch.bool, device=self.key.device)
+        outside = -math.inf if mask.is_floating_point() else 0
+        return replace(
+            self, key=F.pad(self.key, (0, 0, first, 0)), mask=F.pad(mask[..., : self.shape[3]], (first, 0), value=outside),
+            bias=None if self.bias is None else F.pad(self.bias[..., : self.shape[3]], (first, 0)),
+        )  # fmt: skip
 
     def first_entry(self) -> Scored:
         """The same of the first entry of the batch."""

@@ -15,6 +15,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.hf_attention import _OFFERED, is_twinless
+from rfnb.interop.seen.hf_cache import UNPLACED, cached_dims, places_of
 from rfnb.interop.seen.hf_inputs import MODEL
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.readers import reads
@@ -26,7 +27,7 @@ from rfnb.trace.probe import Later, listening, probe_later
 @sees(F, "softmax")
 def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
     """Offer the result as weights, if it has the axes of such: (batch, head, target, source), the first two maybe as one."""
-    home = attention_around(call)
+    home = None if "multi_head" in call.seen else attention_around(call)  # that is seen as a whole
     if home is None or not listening("attention") or not isinstance(result, torch.Tensor) or result.ndim not in (3, 4):
         return
     axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
@@ -39,21 +40,31 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             return
         raw = raw.unflatten(0, (batch, -1))
     _check_axes(home, raw)
-    dims = attention_dims(home, (*raw.shape[:3], 0), (*raw.shape[:2], raw.shape[3], 0))
+    places = places_of(home, None, raw.shape[3], raw.shape[2])
+    whole, raw = raw, raw if places is None else places.filled(raw)
+    if places is None:
+        dims = attention_dims(home, (*raw.shape[:3], 0), (*raw.shape[:2], raw.shape[3], 0))
+    else:
+        dims = cached_dims(home, (*raw.shape[:3], 0), places)
     real, cross = _padding(home, raw, dims), is_cross(home)
     version = version_of(raw)
 
     def make() -> dict[str, Any]:
+        over = raw if places is None else places.placed(raw)
         values: dict[str, Any] = {
-            "weights": Tensor("weights", list(dims), raw_tensor=raw),
+            "weights": Tensor("weights", list(dims), raw_tensor=over),
             "axis": dims[3],
             "target": dims[2],
-            **masks(raw, dims, real),
+            **masks(over, dims, real),
             **({"cross": True} if cross else {}),
         }
+        remarks = [UNPLACED] if places is not None and places.total is None else []
+        lost = (whole[..., raw.shape[3] :] != 0).any(-1)
+        if bool((lost & (whole.amax(-1) != whole.amin(-1))).any()):  # what is padding may see nothing: all are equal
+            remarks.append("Rows add up to less than 1: the rest goes to places of the cache that nothing is in yet.")
         if version_of(raw) != version:
-            values["remark"] = "These are no weights of the model any more: it has changed them in place since."
-        return values
+            remarks.append("These are no weights of the model any more: it has changed them in place since.")
+        return values | ({"remark": " ".join(remarks)} if remarks else {})
 
     home.seen[_OFFERED] = home.seen.get(_OFFERED, 0) + 1
     probe_later("attention", Later(make, raw.numel() * raw.element_size()))
@@ -99,7 +110,7 @@ def _padding(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> torch.Tensor
         name = "encoder_attention_mask" if is_cross(call) else "attention_mask"
         mask = around.inputs.get(name)
         if isinstance(mask, torch.Tensor) and mask.ndim == 2:
-            fits = tuple(mask.shape) == (raw.shape[0], raw.shape[3])
+            fits = tuple(mask.shape) == (raw.shape[0], dims[3].extent)
             return mask.detach() != 0 if fits else None
         around = around.outer
     return None

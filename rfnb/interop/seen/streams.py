@@ -107,11 +107,21 @@ def head_dim(size: int) -> Dim:
 
 def is_cross(call: Call | None) -> bool:
     """Whether keys come from elsewhere."""
-    return call is not None and any(isinstance(call.inputs.get(name), torch.Tensor) for name in SOURCES)
+    return call is not None and _source(call) is not None
+
+
+def source_size(call: Call) -> int | None:
+    """How many positions the tensor has that keys come from, if that is one tensor {batch, positions, feature}."""
+    raw = _source(call)
+    return int(raw.shape[1]) if raw is not None and raw.ndim == 3 else None
+
+
+def _source(call: Call) -> torch.Tensor | None:
+    return next((call.inputs[name] for name in SOURCES if isinstance(call.inputs.get(name), torch.Tensor)), None)
 
 
 def _given(call: Call, batch: Dim, size: int) -> Dim | None:
-    raw = next((call.inputs[name] for name in SOURCES if isinstance(call.inputs.get(name), torch.Tensor)), None)
+    raw = _source(call)
     if raw is None or raw.ndim != 3 or raw.shape[1] != size:
         return None
     found = dims_of(raw, call, Stream(batch, None), "source")

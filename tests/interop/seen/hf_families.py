@@ -81,10 +81,40 @@ FAMILIES = {
     "CLIP": ("CLIPVisionConfig", _VISION, "CLIPVisionModel", "image"),
 }  # fmt: skip
 
+_TYPES = {"layer_types": ["sliding_attention", "full_attention"]}
+# More of those whose layers see a window or a chunk, or share the keys of others.
+WINDOWED = {
+    "Cohere2": ("Cohere2Config", {**_WINDOW, **_TYPES}, "Cohere2ForCausalLM", "text"),
+    "Llama4": (
+        "Llama4TextConfig",
+        {
+            **_GROUPED, "attention_chunk_size": 3, "num_local_experts": 2, "interleave_moe_layer_step": 2, "intermediate_size_mlp": 24,
+            "no_rope_layer_interval": 2, "attn_temperature_tuning": False,
+        },
+        "Llama4ForCausalLM", "text",
+    ),
+    "Gemma3n": (
+        "Gemma3nTextConfig",
+        {
+            **_WINDOW, "num_hidden_layers": 4, "num_kv_shared_layers": 2, "layer_types": 2 * _TYPES["layer_types"],
+            "vocab_size_per_layer_input": WORDS, "hidden_size_per_layer_input": 4, "laurel_rank": 4,
+            "activation_sparsity_pattern": [0.0] * 4,
+        },
+        "Gemma3nForCausalLM", "text",
+    ),
+    # Before version 5 of transformers it computes something else for padding, and for prompts beyond its window.
+    "RecurrentGemma": (
+        "RecurrentGemmaConfig",
+        {**_GROUPED, "attention_window_size": TIME, "lru_width": 16, "block_types": ["recurrent", "attention"]},
+        "RecurrentGemmaForCausalLM", "text",
+    ),
+}  # fmt: skip
+_ALL = {**FAMILIES, **WINDOWED}
+
 
 def made(family: str, implementation: str = "eager", **options) -> torch.nn.Module:
     """A model of a family, in eval mode."""
-    name, own, model, _ = FAMILIES[family]
+    name, own, model, _ = _ALL[family]
     torch.manual_seed(5)
     config = getattr(transformers, name)(**{**own, **options})
     config._attn_implementation = implementation
@@ -99,7 +129,7 @@ def made(family: str, implementation: str = "eager", **options) -> torch.nn.Modu
 
 def inputs(family: str, *, left: bool = False, ragged: bool = True, targets: int = TARGETS) -> dict[str, torch.Tensor]:
     """A batch whose sequences have different lengths."""
-    kind = FAMILIES[family][3]
+    kind = _ALL[family][3]
     torch.manual_seed(7)
     if kind == "image":
         return {"pixel_values": torch.randn(BATCH, 3, 12, 12)}
