@@ -40,7 +40,9 @@ def scaled_dot_product_attention(call: Call, args: tuple[Any, ...], kwargs: dict
     if is_told(call, query, key, mask):
         return
     inside = call.seen.get("multi_head")
-    dims = _of_multi_head(call, inside, (query.shape[1], *query.shape[-2:-1], key.shape[-2])) if inside else None
+    dims: Sequence[Dim] | None = None
+    if inside:
+        dims = _of_multi_head(call, inside, (query.shape[1], *query.shape[-2:-1], key.shape[-2]))
     places = places_of(call, key, key.shape[-2], query.shape[-2]) if query.ndim == 4 and not query.is_nested else None
     if places is not None:
         dims, key, mask = cached_dims(call, query.shape, places), places.filled(key, -2), places.filled(mask)

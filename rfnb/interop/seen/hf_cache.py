@@ -45,19 +45,19 @@ class Places(NamedTuple):
 
     Attributes:
         first: The position of the first one.
-        count: How many they are; those behind are places of a cache that nothing is in yet.
+        size: How many they are; those behind are places of a cache that nothing is in yet.
         total: The positions so far; None if only the cache knows which position is in which of its places.
     """
 
     first: int
-    count: int
+    size: int
     total: int | None
 
     def filled(self, raw: Any, axis: int = -1) -> Any:
         """What is along keys, without the places that nothing is in yet."""
-        if not isinstance(raw, torch.Tensor) or raw.shape[axis] <= self.count:
+        if not isinstance(raw, torch.Tensor) or raw.shape[axis] <= self.size:
             return raw
-        return raw.narrow(axis, 0, self.count)
+        return raw.narrow(axis, 0, self.size)
 
     def placed(self, raw: torch.Tensor, value: float = 0) -> torch.Tensor:
         """Weights of these keys, over all positions; nothing is attended to that is no key."""
@@ -169,7 +169,7 @@ def is_told(call: Call, *parts: Any) -> bool:
 def cached_dims(call: Call, query: Sequence[int], places: Places) -> tuple[Dim, Dim, Dim, Dim]:
     """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and of keys that stand there."""
     if places.total is None:
-        return *attention_dims(call, query, query)[:3], Dim(places.count, name="place")
+        return *attention_dims(call, query, query)[:3], Dim(places.size, name="place")
     return attention_dims(call, query, (*query[:2], places.total, 0))
 
 
@@ -252,7 +252,7 @@ def _before_update(call: Call, cache: Any, key: torch.Tensor, layer: int) -> tup
         if past is not None and cache is getattr(past.cache, "cross_attention_cache", None):
             return None
         length = past.length if past is not None and cache is own else int(cache.get_seq_length(layer))
-        asked = queries if _asks_for_number(type(cache)) else torch.arange(queries, device="cpu")
+        asked = queries if _asks_for_number(type(cache)) else torch.arange(queries, device="cpu")  # type: ignore[arg-type]
         _, first = cache.get_mask_sizes(asked, layer)
         return int(first), length + queries
     except Exception:  # one of a kind of its own
