@@ -41,7 +41,7 @@ _replaced = Replaced()
 
 
 class Places(NamedTuple):
-    """Where the keys of an attention stand among the positions of the model.
+    """The places of the keys of an attention among the positions of the model.
 
     Attributes:
         first: The position of the first one.
@@ -54,7 +54,7 @@ class Places(NamedTuple):
     total: int | None
 
     def filled(self, raw: Any, axis: int = -1) -> Any:
-        """What is along keys, without the places that nothing is in yet."""
+        """The part of a tensor along keys without the places that nothing is in yet."""
         if not isinstance(raw, torch.Tensor) or raw.shape[axis] <= self.size:
             return raw
         return raw.narrow(axis, 0, self.size)
@@ -108,7 +108,7 @@ def past_around(call: Call | None) -> Past | None:
 
 
 def places_of(call: Call, key: Any, columns: int, queries: int) -> Places | None:
-    """Where the keys of a self-attention stand; None if they are of its own call, or come from elsewhere.
+    """The places of the keys of a self-attention; None if they are of its own call, or come from elsewhere.
 
     Args:
         key: The keys as the attention got them, if that is known.
@@ -133,7 +133,7 @@ def places_of(call: Call, key: Any, columns: int, queries: int) -> Places | None
 
 
 def _of_encoder(call: Call, key: Any, columns: int) -> Places | None:
-    """Where keys that come from elsewhere stand, if a cache keeps less of them than there are."""
+    """The places of keys that come from elsewhere, if a cache keeps less of them than there are."""
     total = source_size(call)
     if total is None or total == columns:
         return None
@@ -167,7 +167,7 @@ def is_told(call: Call, *parts: Any) -> bool:
 
 
 def cached_dims(call: Call, query: Sequence[int], places: Places) -> tuple[Dim, Dim, Dim, Dim]:
-    """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and of keys that stand there."""
+    """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and of keys at these places."""
     if places.total is None:
         return *attention_dims(call, query, query)[:3], Dim(places.size, name="place")
     return attention_dims(call, query, (*query[:2], places.total, 0))

@@ -111,7 +111,7 @@ def is_cross(call: Call | None) -> bool:
 
 
 def source_size(call: Call) -> int | None:
-    """How many positions the tensor has that keys come from, if that is one tensor {batch, positions, feature}."""
+    """The number of positions of the tensor that keys come from, if that is one tensor {batch, positions, feature}."""
     raw = _source(call)
     return int(raw.shape[1]) if raw is not None and raw.ndim == 3 else None
 
