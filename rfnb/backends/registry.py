@@ -62,7 +62,7 @@ def get_backend_by_raw_tensor_type(tensor_type: type) -> type[Backend]:
 
 def is_raw_tensor_type(tensor_type: type) -> bool:
     """Whether raw arrays of this type belong to a backend that is loaded."""
-    return any(base in BY_TYPE for base in tensor_type.__mro__)
+    return not BY_TYPE.keys().isdisjoint(tensor_type.__mro__)
 
 
 def get_backend_by_tensor(tensor: Any, *, fallback: Any = None) -> Any:

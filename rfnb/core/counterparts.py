@@ -88,13 +88,13 @@ def look_ahead(index: Index) -> int:
     put: dict[Dim, Dim] = {}
     try:
         _put(old, newest, put)
-        stay = last.stay if all(new is dim or dim not in last.stay for dim, new in put.items()) else ()
+        stay = last.stay if all([new is dim or dim not in last.stay for dim, new in put.items()]) else ()
         dims = tuple([newest if dim is None else dim if dim in stay else _counterpart(dim, put, old) for dim in before])
     except _NoCounterpart:
         return 0
     if len(set(dims)) < len(dims):
         return 0
-    is_beam = any(dim.__class__ is BeamDim for dim in dims)
+    is_beam = any([dim.__class__ is BeamDim for dim in dims])
     for cache, pick, template in parts:
         own = pick(dims)
         try:

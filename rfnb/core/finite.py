@@ -35,8 +35,8 @@ def padding_mask(dims: Dims, backend: Any) -> Mask | None:
 
 def whole_padding(dims: Dims, backend: Any) -> Mask | None:
     """`padding_mask` for the plan of an op, which is made without a look at other plans."""
-    over = [dim for dim in dims if set(dim.length_dims) <= set(dims)]
-    return masks_for(dims, over, backend, "padding")
+    over = [dim for dim in dims if dim.size is None and set(dim.length_dims) <= set(dims)]
+    return masks_for(dims, over, backend, "padding") if over else None
 
 
 def finite_raw(x: Tensor, fill: float = 0) -> Any:

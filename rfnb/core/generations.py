@@ -77,6 +77,12 @@ def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tupl
     declared = brought_together(what, values)
     if declared is not None:
         return declared
+    found = 0
+    for value in values:
+        for dim in value.dims if isinstance(value, Tensor) else ():
+            found += isinstance(dim, BeamDim)
+    if found < 2:  # the usual call pays for no more
+        return None
     each = [beams_of(value) for value in values]
     if but:
         each = [[dim for dim in dims if dim not in but] for dims in each]

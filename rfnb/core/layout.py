@@ -333,7 +333,7 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
     Raises:
         DimError: If the lengths of a ragged dim are over a dim that is not here.
     """
-    ragged = tuple(dim for dim in over if dim.has_padding())
+    ragged = tuple([dim for dim in over if dim.size is None and dim.has_padding()])
     for dim in over:
         if dim.padded_parts and what != "padding":
             _warn_of_padding(what, dims, dim)
@@ -341,7 +341,8 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
         return None
     for dim in ragged:
         check_lengths_here(what, [("tensor", dims)], dim)
-    own = tuple(other for other in dims if other is ragged[0] or other in ragged[0].length_dims)
+    over_first = ragged[0].length_dims
+    own = tuple([other for other in dims if other is ragged[0] or other in over_first])
     return _Mask(dims, ragged, own, view(own, dims, backend), backend)
 
 

@@ -83,6 +83,6 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
 def valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:
     """The lengths that are not themselves in the padding of a ragged dim."""
     for dim in dims:
-        if dim.has_padding() and set(dim.length_dims) <= set(dims):
+        if dim.size is None and dim.has_padding() and set(dim.length_dims) <= set(dims):
             lengths = np.where(dim.host_mask(dims), lengths, 0)
     return lengths

@@ -119,4 +119,4 @@ def bytes_of(array: Any) -> int:
 
 def is_array(value: Any) -> bool:
     """Whether it is a raw array, or a Tensor that has one."""
-    return registry.is_raw_tensor_type(type(value)) or registry.is_raw_tensor_type(type(getattr(value, "_raw", None)))
+    return not registry.BY_TYPE.keys().isdisjoint(type(getattr(value, "_raw", value)).__mro__)

@@ -199,7 +199,7 @@ class _Writer:
         return name
 
     def _items(self, texts: Sequence[str | None], values: Sequence[Any]) -> str | None:
-        if all(text is None for text in texts):
+        if texts.count(None) == len(texts):
             return None
         items = [self.constant(value) if text is None else text for text, value in zip_longest(texts, values)]
         return f"({', '.join(items)},)"
@@ -251,10 +251,14 @@ def _derived(dim: Dim, index: Index) -> Build:
     return build
 
 
+_WRITES = {dis.opmap["STORE_DEREF"], dis.opmap["DELETE_DEREF"]}
+
+
 @functools.cache
 def _writes_cells(code: types.CodeType) -> bool:
     """Whether a function, or one within it, assigns to a variable of a function around it."""
-    steps = dis.get_instructions(code) if code.co_freevars else ()
-    written = {step.argval for step in steps if step.opname in ("STORE_DEREF", "DELETE_DEREF")}
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return not written.isdisjoint(code.co_freevars) or any(map(_writes_cells, inner))
+    if code.co_freevars and not _WRITES.isdisjoint(code.co_code[::2]):
+        written = {step.argval for step in dis.get_instructions(code) if step.opcode in _WRITES}
+        if not written.isdisjoint(code.co_freevars):
+            return True
+    return any([_writes_cells(const) for const in code.co_consts if const.__class__ is types.CodeType])

@@ -31,6 +31,9 @@ def check_remade(
         outer_code: How the op is told that an outer product is meant. If given, dims of one name and other sizes do not meet
             either where one place in code has made both; else a warning says it.
     """
+    named: dict[str, Dim] = {}
+    if all([named.setdefault(dim.name, dim) is dim for _, dims in operands for dim in dims]):
+        return  # no name is that of two dims: the usual call pays for no more
     left = [[dim for dim in dims if _of_user(dim) and dim not in but] for _, dims in operands]
     for place, (_, dims) in enumerate(operands):
         for later in range(place + 1, len(operands)):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
+
 from rfnb.core import algebra
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
@@ -85,12 +87,14 @@ def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
 def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...], weakref.ref[Dim] | None]:
     """The form of a dim, the dims that it is made of or has its lengths over, as often and in the order as the form says, and the one
     that had the form before it."""
-    lengths = dim._lengths or dim._known()
+    lengths = None if dim.size is not None else dim._lengths or dim._known()
     over: tuple[Dim, ...] = () if lengths is None else lengths.over
     alone = dim.special or dim.declared_as is not None or dim.same_as is not None
     if alone or (lengths is None and dim.size is None) or (dim.declared_length_dims and not over):
         return None, (), None
-    extent = dim._known_extent()  # it is there from now on, for the shapes of plans
+    extent = (
+        dim._known_extent() if dim._extent is None else dim._extent
+    )  # it is there from now on, for the shapes of plans
     beam = isinstance(dim, BeamDim)
     key: tuple[Any, ...] = (
         type(dim),
@@ -104,7 +108,7 @@ def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...], weakref.ref[Dim] |
     )
     if lengths is not None and dim.size is None:
         ragged = bool(over and lengths.array.size) and lengths.bounds()[0] != extent
-        key += (len(over), ragged, not lengths.array.all(), extent == 0, is_clipped(dim))
+        key += (len(over), ragged, np.count_nonzero(lengths.array) < lengths.array.size, extent == 0, is_clipped(dim))
     parts: tuple[Dim, ...] = ()
     if dim.expr is not None or dim.twin_of is not None:
         parts = tuple(dict.fromkeys(parts_of(dim)))

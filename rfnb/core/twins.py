@@ -11,8 +11,11 @@ documented, what is looked up by the dim itself is the twin of the highest prior
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rfnb.core.dim import Dim
+
+_priority = attrgetter("match_priority")
 
 
 def looked_up(dims: Sequence[Dim], dim: Dim, others: Sequence[Dim] = ()) -> Dim:
@@ -24,7 +27,7 @@ def looked_up(dims: Sequence[Dim], dim: Dim, others: Sequence[Dim] = ()) -> Dim:
     if not isinstance(dim, Dim) or dim.twin_of is not None or dim not in dims:
         return dim
     twins = [twin for twin in dims if twin.twin_of is dim and twin not in others]
-    return max((dim, *twins), key=lambda twin: twin.match_priority)
+    return max((dim, *twins), key=_priority) if twins else dim
 
 
 def looked_up_in_both(
@@ -34,8 +37,10 @@ def looked_up_in_both(
     out = []
     for dim in reduce:
         in_a, in_b = looked_up(dims_a, dim, reduce), looked_up(dims_b, dim, reduce)
-        name = max(in_a, in_b, key=lambda twin: twin.match_priority)
-        dims_a = tuple(name if other is in_a else other for other in dims_a)
-        dims_b = tuple(name if other is in_b else other for other in dims_b)
+        name = max(in_a, in_b, key=_priority)
+        if in_a is not name:
+            dims_a = tuple([name if other is in_a else other for other in dims_a])
+        if in_b is not name:
+            dims_b = tuple([name if other is in_b else other for other in dims_b])
         out.append(name)
     return dims_a, dims_b, tuple(out)

@@ -28,7 +28,7 @@ def about_devices(error: BaseException) -> bool:
 
 def devices_of(operands: Iterable[Operand], *, numbers: bool = False) -> list[str]:
     """The devices of these operands, each once; what has no dims may come from the host and counts with `numbers` only."""
-    return list(dict.fromkeys(str(tensor.device) for _, tensor in operands if numbers or tensor.dims))
+    return list(dict.fromkeys([str(tensor.device) for _, tensor in operands if numbers or tensor.dims]))
 
 
 def target_of(devices: Sequence[str]) -> str:

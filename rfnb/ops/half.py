@@ -11,7 +11,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.amp import get_amp_policy
 from rfnb.ops.cast import cast
-from rfnb.ops.default import get_default_float_dtype, has_fractions
+from rfnb.ops.default import get_default_float_dtype
 
 HALF = ("float16", "bfloat16")
 _WIDE = ("float32", "float64", "complex64", "complex128")
@@ -30,7 +30,10 @@ def narrowed(out: Tensor, like: Tensor) -> Tensor:
 
     It stays in float32 under a policy of mixed precision, for which norms and sums give that.
     """
-    to = like.dtype if has_fractions(like.dtype) else get_default_float_dtype()
+    dtype = like.dtype
+    if dtype in _WIDE:
+        return out
+    to = dtype if dtype in HALF else get_default_float_dtype()
     return cast(out, to) if to in HALF and get_amp_policy() is None else out
 
 

@@ -96,9 +96,9 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
     dims_a, dims_b, reduce = looked_up_in_both(a.dims, b.dims, reduce)
     check_remade("matmul", [("a", dims_a), ("b", dims_b)], but=reduce)
     backend = common_backend("matmul", a, b)
-    common = tuple(dim for dim in dims_a if dim in dims_b and dim not in reduce)
-    only_a = tuple(dim for dim in dims_a if dim not in dims_b)
-    only_b = tuple(dim for dim in dims_b if dim not in dims_a)
+    common = tuple([dim for dim in dims_a if dim in dims_b and dim not in reduce])
+    only_a = tuple([dim for dim in dims_a if dim not in dims_b])
+    only_b = tuple([dim for dim in dims_b if dim not in dims_a])
     dims = common + only_a + only_b
     mask_a = masks_for(dims_a, _maskable(dims_a, dims_b, reduce), backend, "matmul") if use_mask else None
     mask_b = masks_for(dims_b, _maskable(dims_b, dims_a, reduce), backend, "matmul") if use_mask else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import cycle
 from typing import Any
 
 from rfnb.backends import registry
@@ -52,8 +53,7 @@ def check_devices(kind: str, *tensors: Tensor) -> None:
     called while that error is handled."""
     handled = sys.exc_info()[1]
     refused = isinstance(handled, RuntimeError) and about_devices(handled)
-    letters = ("abcdefghijklmnopqrstuvwxyz"[place % 26] for place in range(len(tensors)))
-    error = on_two_devices(kind, list(zip(letters, tensors)), numbers=refused)
+    error = on_two_devices(kind, list(zip(cycle("abcdefghijklmnopqrstuvwxyz"), tensors)), numbers=refused)
     if error is not None:
         raise error from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.backends import protocol
+from rfnb.backends import protocol, registry
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, new_dim
 from rfnb.core.errors import dim_error, not_implemented_error, value_error
@@ -29,6 +29,18 @@ _plans = PlanCache()
 _FINITE = ("sum", "mean")  # not of frames without any part: their maximum is -inf
 _ORDERED = ("max", "min", "argmax", "argmin", "logsumexp")
 _FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/finite.py`
+
+
+class _DtypeOf(dict):
+    """(mode, type of raw arrays) -> what tells the dtype of one; None where plans serve all dtypes."""
+
+    def __missing__(self, kind: tuple[str, type]) -> Any:
+        mode, raw_type = kind
+        self[kind] = None if mode in ("sum", "any", "all") else registry.BY_TYPE[raw_type].dtype_key_raw
+        return self[kind]
+
+
+_dtype_of = _DtypeOf({(mode, type(None)): None for mode in protocol.REDUCE_KINDS})  # a template has none
 
 
 @op
@@ -83,9 +95,8 @@ def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool
         axis = tuple(axis) if axis.__class__ is list or axis.__class__ is tuple else dims_of(f"reduce_{mode}", axis)
     try:
         raw = source._raw
-        plan = _plans[mode, raw.__class__, source.dims, axis, use_mask]
-        if plan.__class__ is not tuple:  # one for each dtype: it is what asks for that
-            plan = _plans[mode, raw.__class__, plan(raw), source.dims, axis, use_mask]
+        dtype_of = _dtype_of[mode, raw.__class__]
+        plan = _plans[mode, dtype_of and dtype_of(raw), raw.__class__, source.dims, axis, use_mask]
     except (KeyError, AttributeError):
         need_values(f"reduce_{mode}", source)
         plan = _new_plan(source, mode, axis, use_mask)
@@ -104,16 +115,10 @@ def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool
 
 def _new_plan(source: Tensor, mode: str, axis: Any, use_mask: bool) -> Any:
     raw, given = source._raw, (axis,) if isinstance(axis, Dim) else axis
-    axes = tuple(looked_up(source.dims, dim, given) for dim in given)
-    key: tuple[Any, ...] = (mode, raw.__class__)
-    if _asks_for_dtype(mode, axes):
-        key = (*key, _plans.make((*key, source.dims, axis, use_mask), lambda: source.backend.dtype_key_raw)(raw))
-    return _plans.make((*key, source.dims, axis, use_mask), _whole_plan, source, mode, given, axes, use_mask)
-
-
-def _asks_for_dtype(mode: str, axes: tuple[Dim, ...]) -> bool:
-    masked = mode not in ("sum", "any", "all") and any(dim.has_padding() or dim.is_empty() for dim in axes)
-    return masked or mode in ("mean", "logsumexp")
+    axes = tuple([looked_up(source.dims, dim, given) for dim in given])
+    dtype_of = _dtype_of[mode, raw.__class__]
+    key = mode, dtype_of and dtype_of(raw), raw.__class__, source.dims, axis, use_mask
+    return _plans.make(key, _whole_plan, source, mode, given, axes, use_mask)
 
 
 def _whole_plan(source: Tensor, mode: str, given: tuple[Dim, ...], axes: tuple[Dim, ...], use_mask: bool) -> Any:
@@ -143,7 +148,7 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
         )
     backend = source.backend
     indices = tuple(source.dims.index(dim) for dim in axes)
-    dims = tuple(dim for dim in source.dims if dim not in axes)
+    dims = tuple([dim for dim in source.dims if dim not in axes])
     (reduce_raw, extra), where = backend.reduce_fn(mode, indices), backend.where_raw
     mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
     cast = backend.cast_raw
@@ -158,7 +163,7 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
             return dict(means)[dtype](cast(raw, dtype), extra)
 
         return of_whole, extra, dims
-    if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.is_empty() for dim in axes):
+    if mode in ("max", "min", "mean", "argmax", "argmin") and any([dim.is_empty() for dim in axes]):
         value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), Shape(*dims)
         dtype = "int64" if mode.startswith("arg") else dtype
         full = lambda raw, extra: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))  # noqa: E731

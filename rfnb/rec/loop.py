@@ -40,7 +40,7 @@ from rfnb.rec.outputs import Outputs
 from rfnb.rec.recorded_step import RecordedStep
 from rfnb.rec.selections import Selections
 from rfnb.rec.states import States
-from rfnb.trace.probe import listening, probe, trace_context
+from rfnb.trace.probe import _open, listening, probe, trace_context
 
 _nothing = contextlib.nullcontext()
 
@@ -157,7 +157,8 @@ class Loop(NotPicklable):
     @property
     def iter_idx(self) -> Tensor:
         """The index of this step, an int32 scalar from 0, sparse over the axis."""
-        self._need_inside("iter_idx")
+        if self._phase != "in":
+            raise self._outside("iter_idx")
         return self.step.index()
 
     def unstack(self, source: Tensor, *, name: str | None = None) -> Tensor:
@@ -167,7 +168,8 @@ class Loop(NotPicklable):
             ValueError: If the loop has no axis.
             DimError: If source does not have it.
         """
-        self._need_inside("unstack")
+        if self._phase != "in":
+            raise self._outside("unstack")
         if self.given_axis is None:
             raise value_error(
                 f'Loop "{self.name}": unstack without axis.',
@@ -196,7 +198,8 @@ class Loop(NotPicklable):
             ValueError: Without `max_seq_len`, or twice in a step.
             TypeError: If it is not bool.
         """
-        self._need_inside("end")
+        if self._phase != "in":
+            raise self._outside("end")
         if self.step.end is not None:
             raise ValueError(f'Loop "{self.name}": end was called twice in step {self._index}. One condition decides.')
         if self.given_axis is None and self.max_seq_len is None:
@@ -387,7 +390,7 @@ class Loop(NotPicklable):
     def _around(self) -> contextlib.AbstractContextManager[Any]:
         """The place of a step in a trace, and what of it has ended."""
         ends = self._ends
-        if not ends.some and not listening():
+        if not ends.some and not _open:
             return _nothing
         ended = around_step(ends.dims, lambda: ends.host if ends.some else None)
         if not listening():
@@ -433,7 +436,7 @@ class Loop(NotPicklable):
                 fn()
             self._on_commit.clear()
         self.selections.end_step()
-        if listening("states"):
+        if _open and listening("states"):
             values = self._states.tensors()
             if values:
                 probe("states", **values)
@@ -444,7 +447,8 @@ class Loop(NotPicklable):
 
     def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:
         what = "last" if last else "stack"
-        self._need_inside(what)
+        if self._phase != "in":
+            raise self._outside(what)
         if self.axis in source.dims:
             raise self._not_a_frame(what, source)
         value = self.step.output(source, last)
@@ -464,8 +468,7 @@ class Loop(NotPicklable):
             f"x_t = loop.unstack(x)      # of each x with {self.axis.name}",
         )
 
-    def _need_inside(self, what: str) -> None:
-        if self._phase != "in":
-            raise RuntimeError(
-                f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
-            )
+    def _outside(self, what: str) -> RuntimeError:
+        return RuntimeError(
+            f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
+        )

@@ -38,7 +38,7 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
     """
     first = values[0]
     dims = set(first.dims)
-    if all(value.dims == first.dims or set(value.dims) == dims for value in values):
+    if all([value.dims == first.dims or set(value.dims) == dims for value in values]):
         _check_dtypes(values, loop_name)
         return _joined_frames(values[: axis.extent], axis, first, loop_name)
     values = expanded(values, [dim for dim in later if any(dim in value.dims for value in values)])
@@ -92,7 +92,7 @@ def _host(dim: Dim) -> np.ndarray:
 
 
 def _check_dtypes(values: Sequence[Tensor], loop_name: str) -> None:
-    if all(type(value) is Tensor for value in values):
+    if all([type(value) is Tensor for value in values]):
         dtype_of = values[0].backend.dtype_key_raw
         if len({(type(value._raw), dtype_of(value._raw)) for value in values}) == 1:
             return

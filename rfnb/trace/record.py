@@ -84,7 +84,9 @@ def record(
     options = Options(wants_kind, dims or {}, labels, values, ops)
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
-        if trace.closed or not (wants_kind(kind) or kind == "op") or not wants_path(place.path, place.module):
+        if trace.closed or not (kinds is None or wants_kind(kind) or kind == "op"):
+            return
+        if path is not None and not wants_path(place.path, place.module):
             return
         if place.step is not None and not wants_step(place.step):
             return
@@ -103,7 +105,10 @@ def record(
             trace.add(kind, place, keep(offered))
 
     try:
-        with listen(listener, names, wants_kind), CallsOfOps(listener) if ops else nullcontext():
+        with (
+            listen(listener, names, None if kinds is None else wants_kind),
+            CallsOfOps(listener) if ops else nullcontext(),
+        ):
             with attached(others, options) if others else nullcontext():
                 yield trace
     finally:

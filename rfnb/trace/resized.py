@@ -18,6 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
 from rfnb.trace.probe import Later
 
+_PLAIN = (str, int, float, type(None))
 Sizes = tuple[np.ndarray, tuple[Dim, ...]]
 
 
@@ -45,18 +46,16 @@ class RecordedSizes:
     def _note(self, value: Any) -> bool:
         """Whether nothing of the value is left to be noted, before some size changes."""
         if isinstance(value, Tensor):
-            done = value.dims in self._noted or all(self._note_dim(dim) for dim in value.dims)
+            done = value.dims in self._noted or all([self._note_dim(dim) for dim in value.dims])
             if done:
                 self._noted.add(value.dims)
             return (value.sparse_dim is None or self._note_dim(value.sparse_dim)) and done
         if isinstance(value, Dim):
             return self._note_dim(value)
-        if isinstance(value, dict):
-            return all(self._note(item) for item in value.values())
+        if isinstance(value, dict) or (not isinstance(value, (*_PLAIN, Later)) and isinstance(value, Mapping)):
+            value = list(value.values())
         if isinstance(value, (list, tuple)):
-            return all(self._note(item) for item in value)
-        if not isinstance(value, (str, int, float, Later)) and isinstance(value, Mapping):
-            return all(self._note(item) for item in value.values())
+            return all([self._note(item) for item in value if not isinstance(item, _PLAIN)])
         return True
 
     def _note_dim(self, dim: Dim) -> bool:

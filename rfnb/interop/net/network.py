@@ -195,12 +195,15 @@ class DictNetwork(Module):
 
     def _on_its_device(self, data: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Make first states, ends and constants, which have no operands, where the parameters are, or else the inputs."""
-        values = [value[0] if isinstance(value, tuple) else value for value in data.values()]
-        # NumPy 2 says "cpu" of all of its arrays, which go anywhere.
-        told = [*self.parameters(), *(each for each in values if not isinstance(each, np.ndarray))]
-        devices = [getattr(each, "device", None) for each in told]
-        device = next((each for each in devices if each is not None), None)
-        return nullcontext() if device is None else set_default_device_ctx(str(device))
+        for _, parameter in self._named_parameters():
+            return set_default_device_ctx(parameter.device)
+        for value in data.values():
+            array = value[0] if isinstance(value, tuple) else value
+            # NumPy 2 says "cpu" of all of its arrays, which go anywhere.
+            device = None if isinstance(array, np.ndarray) else getattr(array, "device", None)
+            if device is not None:
+                return set_default_device_ctx(str(device))
+        return nullcontext()
 
     # -- parameters --------------------------------------------------------------------------------------------------------
     def parameters_by_path(self) -> dict[str, Parameter]:

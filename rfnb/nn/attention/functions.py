@@ -260,8 +260,8 @@ def _apart(query: Tensor, keys: Tensor, values: Tensor, axis: Dim) -> tuple[Tens
     if axis not in query.dims:
         return keys, values, axis
     twin = axis.copy(match_priority=axis.match_priority - 1)
-    keys, values = (
-        tensor._like(tensor._raw, tuple(twin if dim is axis else dim for dim in tensor.dims))
+    keys, values = [
+        tensor._like(tensor._raw, tuple([twin if dim is axis else dim for dim in tensor.dims]))
         for tensor in (keys, values)
-    )
+    ]
     return keys, values, twin

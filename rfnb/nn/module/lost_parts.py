@@ -39,7 +39,7 @@ def warn_of_lost_parts(modules: Iterable[tuple[str, Module]], kind: type[Module]
                     _warn_of_foreign(f"{path or type(module).__name__}.{name}", name, value, found)
                 continue
             for item in islice(value.values() if isinstance(value, dict) else value, _LOOK_AT):
-                if callable(getattr(item, "named_buffers", None)):
+                if not isinstance(item, kind) and callable(getattr(item, "named_buffers", None)):
                     _warn_of_foreign(f"{path or type(module).__name__}.{name}", name, item, found)
             parts = [part for part in parts_in(value, kind, depth=2) if id(part) not in found]
             lost = [part for part in parts if isinstance(part, Parameter) or _is_lost(part, module)]

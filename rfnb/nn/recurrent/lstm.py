@@ -28,7 +28,7 @@ from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.rec.state import State
-from rfnb.trace.probe import listening, probe
+from rfnb.trace.probe import _open, listening, probe
 
 _step_plans = PlanCache()
 
@@ -109,7 +109,7 @@ class LSTM(Module):
             h, c = (backend.reshape_raw(part, (*shape, self.out_dim.extent)) for part in (h, c))
         out = self._part(y, (spatial_dim, *out_dims))
         out._finite = padding_mask(out_dims, backend) is None  # 0 after the end of each sequence
-        if listening("states"):
+        if _open and listening("states"):
             self._show_sequence(source, state, out, out_dims, spatial_dim)
         return out, LstmState(h=self._part(h, out_dims), c=self._part(c, out_dims))
 
@@ -139,7 +139,7 @@ class LSTM(Module):
         raw_h, raw_c = backend.lstm_step_raw(raw, raw_h, raw_c, self.ff_weight._raw, self.rec_weight._raw, bias)
         if finish is not None:
             raw_h, raw_c = finish(raw_h), finish(raw_c)
-        if listening("states"):
+        if _open and listening("states"):
             self._show_step(source, h)
         out = self._part(raw_h, out_dims)
         return out, LstmState(h=out, c=self._part(raw_c, out_dims))
