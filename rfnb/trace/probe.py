@@ -175,6 +175,10 @@ class Later(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return self.made()[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name. What goes wrong in making it is raised, also a KeyError."""
+        return self.made().get(name, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.made())
 

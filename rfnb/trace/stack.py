@@ -13,6 +13,7 @@ from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
+from rfnb.trace.probe import Later
 
 
 def runs_of(events: Sequence[Event], *, chained: bool = False) -> list[list[Event]]:
@@ -44,7 +45,7 @@ def runs_of(events: Sequence[Event], *, chained: bool = False) -> list[list[Even
 
 def loop_dim_of(event: Event) -> Dim | None:
     """The dim of the loop: the `dim` value of the event, or what the loop said."""
-    dim = event.values.get("dim")
+    dim = None if isinstance(event.values, Later) else event.values.get("dim")  # nobody who offers values later says it
     return dim if isinstance(dim, Dim) else event.loop_dim
 
 

@@ -52,6 +52,8 @@ def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False)
         if str(key).endswith(ends) and item is not None and (foreign.is_array(item) or len(item))
     }
     if not found:
+        if ends == "attentions" and any(item == () for key, item in value.items() if str(key).endswith(ends)):
+            refuse_missing(())  # it was asked to
         raise value_error(
             f"{where}: this output has no {ends}.",
             [("given", type(value).__name__), ("fields", ", ".join(map(str, value)))],
@@ -70,6 +72,40 @@ def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False)
             f"rf.viz.{where}(output.{fields[0]})",
         )
     return found
+
+
+def refuse_missing(value: Any) -> None:
+    """Say of what a model gives in the place of weights, `()` or None in a tuple, how there are some.
+
+    Raises:
+        ValueError: With both ways.
+    """
+    if value is not None and not _lacks_one(value):
+        return
+    raise value_error(
+        "attention: the model has given no weights.",
+        [("given", _outline(value))],
+        "Models of transformers return them where their attention is written out, not from sdpa or flash attention:\n"
+        '    model.set_attn_implementation("eager"), or attn_implementation="eager" in from_pretrained\n'
+        "A recording sees the weights of each implementation:",
+        "with rf.record(model=model) as trace:\n    model(**inputs)\nrf.show(trace)",
+    )
+
+
+def _lacks_one(value: Any) -> bool:
+    """Whether it is a tuple that is empty or has None in it, or a tuple or list with such a one."""
+    if not isinstance(value, (tuple, list)) or foreign.is_array(value):
+        return False
+    own = isinstance(value, tuple) and (not value or any(item is None for item in value))
+    return own or any(map(_lacks_one, value))
+
+
+def _outline(value: Any) -> str:
+    """A tuple with the shapes of its arrays."""
+    if isinstance(value, (tuple, list)) and not foreign.is_array(value):
+        shown = [_outline(item) for item in value[:4]] + ["..."] * (len(value) > 4)
+        return f"({', '.join(shown)}{',' * (len(shown) == 1)})"
+    return f"array {tuple(value.shape)}" if foreign.is_array(value) else repr(value)
 
 
 def _sequences(value: Any) -> int:

@@ -71,14 +71,22 @@ class Tokens:
 
     Args:
         given: By dim or its name, labels that hold whatever was read: a list for all sequences, or a list per sequence.
+
+    Attributes:
+        unread: The events whose tokens cannot be looked at, and why.
     """
 
     def __init__(self, trace: Any, given: Mapping[Any, Any] | None = None):
         self.given = dict(given or {})
         self.reads: dict[Dim, list[_Read]] = {}
         self.events = trace.events
+        self.unread: list[tuple[Any, Exception]] = []
         for event in trace.select(kind="tokens"):
-            read = _read(event)
+            try:
+                read = _read(event)
+            except Exception as error:
+                self.unread.append((event, error))
+                continue
             if read is not None:
                 self.reads.setdefault(_base(read.dim), []).append(read)
 

@@ -7,7 +7,7 @@ Under a search the rows of a map and the columns of a state follow the best hypo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ from rfnb.viz.states.tracks import joined
 
 _MOST_PARTS, _MOST_RUNS = 12, 4
 _STATES = "States: "
+_TITLES = {"beams": "Beam search", KIND: "Output", "attention": "Attention", "states": "States"}
 _SHARED = (
     "seqs",
     "axis",
@@ -102,10 +103,13 @@ def spec(
             continue
         if run.count > 1 or not _joined(parts, made):
             parts.append(made)
+    for event, error in page.tokens.unread:
+        if wanted(event.kind) and there(event.path):
+            parts.append(_fault(f"Tokens: {event.path or event.kind}", error, running))
     if wanted("op") and path is None and not running and trace.by_path("op"):
-        parts.append(flow_spec(trace))
+        parts.append(_or_fault("Flow", lambda: flow_spec(trace), running))
     if wanted("module") and (not parts or kinds is not None) and any(map(there, trace.modules)):
-        parts.append(dims_spec(trace, live=running))
+        parts.append(_or_fault("Dims", lambda: dims_spec(trace, live=running), running))
     cut = " (cut off at the limit)" if trace.truncated is not None else ""
     if title is None:  # of a choice, the parts say themselves what they are
         chosen = kinds is not None or path is not None
@@ -139,14 +143,25 @@ class _Run:
         return f", run {self.number + 1} of {self.count}" if self.count > 1 else ""
 
 
-def _fault(events: Sequence[Any]) -> str | None:
-    """The reason why values cannot be made any more, as a sentence; None if they are there."""
+def _runs_of_outputs(events: Sequence[Any]) -> list[list[Any]]:
+    runs = runs_of(events)
     try:
-        for event in events:
-            len(event.values)
-    except RuntimeError as error:
-        return str(error)
-    return None
+        return one_after_the_other(runs)
+    except Exception:  # of values that cannot be made any more: their part says so
+        return runs
+
+
+def _or_fault(title: str, make: Callable[[], Any], live: bool) -> Any:
+    """What a part is made as, or a sentence: what cannot be made of one event leaves the others as they are."""
+    try:
+        return make()
+    except Exception as error:  # of values that cannot be made any more, or of a probe of the user's own
+        return _fault(title, error, live)
+
+
+def _fault(title: str, error: Exception, live: bool) -> Spec:
+    text = str(error) if isinstance(error, (RuntimeError, DimError)) else f"{type(error).__name__}: {error}"
+    return Spec("attention", {"title": title, "live": live, "maps": [], "seqs": [], "fault": text})
 
 
 def _mask_of(run: _Run) -> Any:
@@ -178,16 +193,18 @@ class _Page:
             for path in trace.by_path(kind):
                 if wanted(kind, path):
                     of_path = trace.by_path(kind)[path]
-                    runs = one_after_the_other(runs_of(of_path)) if lookup is None else lookup.event_runs(path)
+                    runs = _runs_of_outputs(of_path) if lookup is None else lookup.event_runs(path)
                     for number in range(max(0, len(runs) - _MOST_RUNS), len(runs)):
                         yield _Run(kind, path, number, len(runs), runs[number])
 
     def part(self, run: _Run) -> Spec | None:
         """The view of a run; None if it has nothing to show."""
-        fault = _fault(run.events)
-        if fault is not None:
-            title = f"Attention: {run.path or 'attention'}{run.text}"
-            return Spec("attention", {"title": title, "live": self.live, "maps": [], "seqs": [], "fault": fault})
+        part: Spec | None = _or_fault(
+            f"{_TITLES[run.kind]}: {run.path or run.kind}{run.text}", lambda: self._made(run), self.live
+        )
+        return part
+
+    def _made(self, run: _Run) -> Spec | None:
         own = self.tokens.of(run.events)
         made = {"beams": self._beams, KIND: self._outputs, "attention": self._attention, "states": self._states}[
             run.kind
@@ -206,14 +223,14 @@ class _Page:
         """The names of the sequences of the batch that most of the recording is about."""
         for kind in ("beams", KIND, "attention", "states"):
             for events in self.trace.by_path(kind).values():
-                if _fault(events[:1]) is not None:
+                try:
+                    return self.tokens.of(events[:1]).names()
+                except Exception:  # its own view says so
                     continue
-                return self.tokens.of(events[:1]).names()
         return []
 
     def _beams(self, run: _Run, own: Labels) -> Spec:
-        search = next(one for one in self.searches if (one.path, one.run) == (run.path, run.number))
-        history, hands = search.history, self.hands
+        history, hands = self.trace.beams[run.path, run.number], self.hands
         held = hands and hands.of_search(run.events, isinstance(history.labels, Combined))
         title = f"Beam search: {run.path or 'search'}" + (f", {history.about}" if history.about else "")
         made = beams_spec(history, title=title, live=self.live, ids=bool(held) and "cannot" not in (held or {}))
@@ -260,10 +277,7 @@ class _Page:
         followed = Followed.of(search, run.events, "weights")
         if followed is not None and axis is not None:
             return self._along(run, followed, Axis(axis.name, axis.extent, axis), own, title)
-        try:
-            source, target = attention_axes(Named.of(weights), weights, None, None)
-        except DimError as error:  # of a probe of the user's own; the other views are drawn
-            return Spec("attention", {"title": title, "live": self.live, "maps": [], "seqs": [], "fault": str(error)})
+        source, target = attention_axes(Named.of(weights), weights, None, None)
         made = attention_spec(
             weights, source_dim=source.dim, target_dim=target.dim if target is not None else None, title=title,
             live=self.live, source=own.along(source.dim), target=own.along(target.dim if target is not None else None),

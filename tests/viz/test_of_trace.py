@@ -8,6 +8,7 @@ import torch
 
 import rfnb as rf
 from rfnb.models import beam_search, load_g2p
+from rfnb.trace.probe import Later, probe_later, trace_context
 from rfnb.viz import of_trace
 from rfnb.viz.group import spec as group
 from rfnb.viz.page.budget import Room
@@ -454,3 +455,34 @@ def test_the_title_says_what_ran(pronounced):
         "Encoder: attention, “aaa” and 1 more",
         "Recording",
     ]
+
+
+@pytest.mark.parametrize("kind", ["attention", "states", "outputs", "beams", "tokens"])
+@pytest.mark.parametrize("way", ["made", "given"])
+def test_an_event_that_cannot_be_drawn_is_one_line_and_the_others_are_drawn(kind, way):
+    def odd():
+        raise KeyError("odd one")
+
+    batch, time, feature = rf.Dim(2, name="batch"), rf.Dim(3, name="time"), rf.Dim(4, name="feature")
+    h = rf.random_normal([batch, time, feature])
+    with rf.record() as trace:
+        rf.probe("states", h=h, axis=time)
+        with trace_context.scope("other"):
+            if way == "made":
+                probe_later(kind, Later(odd, 8))
+            else:
+                rf.probe(kind, weights=3, h="no", log_probs=[h], parents=1, ids=5, axis="x")
+        rf.probe("attention", weights=rf.softmax(h, axis=feature), axis=feature, target=time)
+    text = view_of(trace).text()
+    assert "h: feature=4" in text and "Attention: attention: sequence 0" in text
+    assert way == "given" or text.count("KeyError: 'odd one'") == 1
+
+
+@pytest.mark.parametrize("kind", ["module", "op", "mine"])
+def test_an_odd_event_of_any_other_kind_leaves_the_views(kind):
+    batch, time = rf.Dim(2, name="batch"), rf.Dim(3, name="time")
+    with rf.record() as trace:
+        rf.probe(kind, inputs=3, outputs="no", name=[1])
+        rf.probe("states", h=rf.random_normal([batch, time]), axis=time)
+    assert "States: loop" in view_of(trace).text()
+    assert view_of(trace, kinds=kind).text()

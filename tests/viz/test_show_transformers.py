@@ -124,3 +124,18 @@ def test_an_encoding_of_tokenizers_is_shown_too():
     one = tokenizer()("the cat", return_tensors=None).encodings[0]
     assert rows_of(one) == [("ids", "time=2", ""), ("attention_mask", "time=2", ""), ("tokens 0", "", "the cat")]
     assert rf.show(one).spec.head["title"] == "tokenizers Encoding"
+
+
+def test_what_a_model_gives_instead_of_weights_says_how_there_are_some():
+    weights = torch.ones(1, 2, 3, 3) / 3
+    for given in ((), (weights, None), ((None,), (weights,)), None, [()]):
+        with pytest.raises(ValueError, match="the model has given no weights") as said:
+            rf.viz.attention(given)
+        assert 'attn_implementation="eager"' in str(said.value) and "rf.record(model=model)" in str(said.value)
+    config = transformers.GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
+    output = transformers.GPT2Model(config)(torch.ones(3, 7, dtype=torch.long))
+    with pytest.raises(ValueError, match="output_attentions=True"):
+        rf.viz.attention(output)  # it was not asked to
+    with pytest.raises(ValueError, match="attn_implementation"):
+        rf.viz.attention(transformers.modeling_outputs.BaseModelOutput(attentions=()))
+    assert rf.viz.attention((weights, weights)).spec.head["layers"] == ["layer 0", "layer 1"]

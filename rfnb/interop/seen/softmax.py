@@ -62,8 +62,8 @@ def is_attention(call: Call, sources: int) -> bool:
 
 def _offer(call: Call, raw: torch.Tensor) -> None:
     raw = _in_order(call, raw)
-    *front, _ = raw.shape
-    if len(front) == 1 and front[0] in _batches(call):
+    *front, sources = raw.shape
+    if len(front) == 1 and (front[0] in _batches(call) or _is_of_tokens(call, {int(front[0]), int(sources)})):
         return _offer_row(call, raw, int(front[0]))
     elif len(front) == 0:
         return _offer_row(call, raw, None)
@@ -105,6 +105,12 @@ def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:
     with trace_context.scope(""):
         trace_context.at_step(step)
         probe_later("attention", later)
+
+
+def _is_of_tokens(call: Call, sizes: set[int]) -> bool:
+    """Whether an input has an integer for each entry of weights of these sizes: a batch of sequences, one row for each."""
+    inputs = [raw for _, raw in inputs_of(call) if not raw.is_floating_point()]
+    return any(raw.ndim == 2 and set(map(int, raw.shape)) == sizes for raw in inputs)
 
 
 def _batches(call: Call) -> set[int]:

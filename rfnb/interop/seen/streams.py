@@ -51,7 +51,7 @@ def dims_of(raw: torch.Tensor, call: Call, stream: Stream | None, name: str = "t
         return None
     known = call.names.of(raw) or ()
     batch = next((dim for dim in known if dim.kind == "batch"), None)
-    times = [dim for dim in known if dim is not batch and dim.kind != "feature"]
+    times = [dim for dim in known if dim.kind not in ("batch", "feature")]
     own = Stream(batch, times[0]) if batch is not None and len(times) == 1 else None
     if own is not None and not times[0].guessed:
         return own

@@ -25,7 +25,7 @@ from rfnb.viz.attention.maps import Maps, Part
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of, vocab_of
-from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, plain
+from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, plain, refuse_missing
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host, single
 
@@ -90,9 +90,11 @@ def spec(
         DimError: If source_dim or target_dim is not a dim of the weights, or is not given and several could be meant; or if the mask
             has other dims.
         ShapeError: If labels, lengths, names or mask do not fit the array.
-        ValueError: If merge is no known marker, mask another word than "causal", or samples do not fit the sequences.
+        ValueError: If merge is no known marker, mask another word than "causal", samples do not fit the sequences, or a model has given
+            no weights: `()`, or None in a tuple.
     """
     weights = of_output(weights, "attentions", "attention", "output_attentions=True")
+    refuse_missing(weights)
     seen: Mapping[str, Any] = {}
     if isinstance(weights, LongAttention):
         sides: dict[str, Any] = {"source": source, "target": target, "tokens": tokens, "names": names}

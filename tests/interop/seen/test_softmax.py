@@ -233,3 +233,31 @@ def test_an_attention_that_torch_hands_on_is_seen_once():
     with torch.device("cpu"), rf.record(model=model) as trace:
         model(x, x, x)
     assert len([event for event in trace.events if event.kind == "attention"]) == 1
+
+
+class PoolingAttention(nn.Module):
+    """One weight for each token of a sequence, of what it makes of the tokens itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.score = nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, 1)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        return (self.score(x).softmax(1) * x).sum(1)
+
+
+class RowPoolingAttention(PoolingAttention):
+    def forward(self, ids):
+        x = self.embedding(ids)
+        return (self.score(x).squeeze(-1).softmax(1)[..., None] * x).sum(1)
+
+
+@pytest.mark.parametrize("kind", [PoolingAttention, RowPoolingAttention])
+@pytest.mark.parametrize("sizes", [(BATCH, SOURCES), (BATCH, BATCH), (SOURCES, BATCH)])
+def test_weights_of_tokens_have_a_row_for_each_sequence(kind, sizes):
+    model = kind()
+    with rf.record(model=model, kinds="attention") as trace:
+        model(torch.randint(VOCAB, sizes))
+    dims = [dim for dim in trace.attention[""].dims if dim.extent > 1]
+    assert [(dim.kind == "batch", dim.extent) for dim in dims] == [(True, sizes[0]), (False, sizes[1])]
