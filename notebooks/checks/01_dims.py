@@ -7,7 +7,7 @@ import torch
 
 import rfnb as rf
 from rfnb.core.tensor_text import shape_of
-from rfnb.teaching import call, check_calls, check_padding, check_same, exercise, wrong
+from rfnb.teaching import call, check_calls, check_padding, check_same, check_without, exercise, kind_of, wrong
 from rfnb.teaching.difference import difference
 
 
@@ -37,8 +37,8 @@ def _alike(got: object, other: object) -> bool:
 def _tensor(got: object) -> None:
     if not isinstance(got, rf.Tensor):
         wrong(
-            "This is no Tensor, so nobody knows its dims any more.",
-            [("got", type(got).__name__)],
+            "This is no Tensor of rf, so its dims are lost.",
+            [("got", kind_of(got))],
             "Stay with the tensors and functions of rf.",
         )
 
@@ -146,6 +146,16 @@ def sum_by_hand(answer):
             "It is the state that lacks a dim, not the frame that has one too many.",
         )
     if words.letters in got.dims:
+        total = rf.reduce_sum(words.x, axis=words.letters)
+        if all(
+            _alike(one, total)
+            for one in (rf.gather(got, indices=0, axis=words.letters), rf.reduce_max(got, axis=words.letters))
+        ):
+            wrong(
+                "The total is right, and copied to each letter: the state has letters from the beginning.",
+                [("got", shape_of(got)), ("wanted", "{batch, feature}")],
+                "A frame of x has batch and feature, and so has the sum of frames: rf.zeros([batch, feature])",
+            )
         wrong(
             "This is the sum so far after each letter.",
             [("got", shape_of(got)), ("wanted", "{batch, feature}")],
@@ -237,6 +247,7 @@ def matmul_by_hand(answer):
         (words.tensor(right, inner), words.tensor(left, inner), inner),
         (words.x, words.tensor(words.model, words.feature), words.feature),
         (words.tensor(words.letters, words.batch), words.x, words.letters),
+        (words.x, words.tensor(words.batch, words.sounds, words.feature), words.feature),
     ]
     for a, b, reduce in calls:
         got = call(answer, a, b, reduce)
@@ -252,6 +263,12 @@ def matmul_by_hand(answer):
                 "This is the mean of the products, not their sum.",
                 [("a", shape_of(a)), ("b", shape_of(b)), ("reduce", reduce.name)],
             )
+    check_without(
+        answer,
+        calls[1],
+        ("matmul", "dot", "einsum", "mm", "bmm"),
+        'All products first, rf.combine_bc(a, "mul", b), and then one sum.',
+    )
     check_padding(answer, words.tensor(words.letters, words.batch), words.x, words.letters)
     check_calls(answer, lambda a, b, reduce: rf.matmul(a, b, reduce=reduce), calls, what="The product")
 
@@ -300,6 +317,7 @@ def softmax_by_hand(answer):
         for other in others:
             if _alike(got, rf.softmax(x, axis=other)):
                 wrong(f"This is the softmax over {other.name}.", [("x", shape_of(x)), ("axis", axis.name)])
+    check_without(answer, calls[0], ("softmax", "log_softmax"), "exp first, then divide by the sum over the axis.")
     check_calls(answer, lambda x, axis: rf.softmax(x, axis=axis), calls, what="The softmax")
     check_padding(answer, words.x, words.letters)
     for shift in (1000.0, -1000.0):
@@ -320,6 +338,16 @@ def softmax_by_hand(answer):
             "Each row over the axis has a largest value of its own. Subtract that one, not the largest of all.",
         )
     check_same(got, rf.softmax(rows, axis=few), what="The softmax of rows near 0 and near 1000")
+    for values in ([0.0, 1000.0], [1000.0, 0.0], [-1000.0, 0.0]):
+        wide = rf.convert_to_tensor(np.array(values, "float32"), dims=[few])
+        got = call(answer, wide, few)
+        if not bool(np.isfinite(got.numpy()).all()):
+            wrong(
+                "In a row that reaches from 0 to 1000 exp of something is infinite.",
+                [("x", values), ("got", got.numpy().tolist())],
+                "After subtracting the largest value nothing is above 0. The mean or the smallest one is not enough.",
+            )
+        check_same(got, rf.softmax(wide, axis=few), what="The softmax of a row from 0 to 1000")
 
 
 @exercise(

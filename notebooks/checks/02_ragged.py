@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rfnb.teaching import call, check_same, exercise, wrong
+from rfnb.teaching import call, check_same, exercise, kind_of, wrong
 from rfnb.teaching.difference import difference
 
 LENGTHS = ([1], [4, 2], [2, 5, 3], [4, 4], [1, 2, 7, 3])
@@ -292,6 +292,7 @@ def waste(answer):
         ([[0, 1]], [3, 1]),
         ([[1], [0, 2]], [3, 1, 1]),
         ([[0, 3, 1], [2]], [7, 2, 4, 3]),
+        ([[1, 0], [3, 2, 4]], [5, 2, 3, 1, 4]),
     ]
     for batches, lengths in calls:
         got = call(answer, [list(batch) for batch in batches], list(lengths))
@@ -412,7 +413,7 @@ def _made(answer, lengths: list[int], size: int, seed: int) -> list[list[int]]:
     try:
         return [[int(number) for number in batch] for batch in got]
     except (TypeError, ValueError):
-        wrong("It is no list of lists of numbers.", [("got", type(got).__name__)], "[[3, 17, 4], [0, 8], ...]")
+        wrong("It is no list of lists of numbers.", [("got", kind_of(got))], "[[3, 17, 4], [0, 8], ...]")
 
 
 _OPS = (

@@ -10,7 +10,7 @@ import torch
 
 import rfnb as rf
 from rfnb.core.tensor_text import shape_of
-from rfnb.teaching import call, check_padding, check_same, exercise, wrong
+from rfnb.teaching import call, check_padding, check_same, exercise, kind_of, wrong
 from rfnb.teaching.difference import difference
 
 COUNTER = Path(__file__).parents[1] / "data/counter.json"
@@ -58,7 +58,7 @@ def _need_states(got: object, wanted: rf.Tensor, given: list[tuple[str, object]]
     if isinstance(got, (tuple, list)):
         wrong(f"It returns {len(got)} values; one state is wanted.", given, "return h")
     if not isinstance(got, rf.Tensor):
-        wrong("This is no Tensor.", [*given, ("got", type(got).__name__)], "Stay with rf.tanh, rf.sigmoid, * and +.")
+        wrong("This is no Tensor of rf.", [*given, ("got", kind_of(got))], "Stay with rf.tanh, rf.sigmoid, * and +.")
     if set(got.dims) != set(wanted.dims):
         wrong("The state has other dims than before.", [*given, ("got", shape_of(got)), ("wanted", shape_of(wanted))])
 
@@ -101,7 +101,7 @@ def lstm_step(answer):
     if not isinstance(got, (tuple, list)) or len(got) != 2:
         wrong(
             "Two values are wanted, the next state and the next memory.",
-            [*given, ("got", type(got).__name__)],
+            [*given, ("got", kind_of(got))],
             "return h, c",
         )
     sums = {name: gate(x, h) for name, gate in weights.gate.items()}
@@ -239,7 +239,7 @@ def read(answer):
         if not isinstance(got, (tuple, list)) or len(got) != 2:
             wrong(
                 "Two values are wanted: the states of all steps, and the last one.",
-                [*given, ("got", type(got).__name__)],
+                [*given, ("got", kind_of(got))],
                 "return states, loop.state.h",
             )
         states, last = _read(step, x, time, weights.c)
@@ -279,7 +279,7 @@ def read(answer):
                     [*given, ("got", shape_of(got[1]))],
                     "loop.state.h after the loop",
                 )
-        check_same(got[0], states, what="The states", given=given)
+        check_same(got[0], states, what="The tensor of states", given=given)
         check_same(got[1], last, what="The last state", given=given)
     check_padding(lambda frames: answer(step, frames, time, weights.c), x, nan=True)
 

@@ -4,7 +4,7 @@ import torch
 
 import rfnb as rf
 from rfnb.models.number_words import NumberModel, batch_of, word_dim
-from rfnb.teaching import call, check_gradient, check_same, exercise, wrong
+from rfnb.teaching import call, check_gradient, check_same, exercise, kind_of, wrong
 from rfnb.teaching.difference import difference
 
 # Not by length: an answer that needs the longest first would stop in the notebook.
@@ -28,7 +28,7 @@ def decoder_inputs(answer):
         if not isinstance(got, torch.Tensor):
             wrong(
                 "The result is no torch tensor.",
-                [*given, ("got", type(got).__name__)],
+                [*given, ("got", kind_of(got))],
                 "The decoder looks labels up in a table of torch: make them with torch.cat, torch.full_like, slices.",
             )
         if got.dtype != _WORDS.dtype:
@@ -91,20 +91,20 @@ def decoder_step(answer):
             many = len(got) if isinstance(got, (tuple, list)) else "one"
             wrong(
                 f"It returns {many} thing{'' if many == 'one' else 's'}.",
-                [("got", type(got).__name__)],
+                [("got", kind_of(got))],
                 "A step returns two: the logits, and the new state.",
             )
         logits, new = got
         if not isinstance(new, rf.State):
             wrong(
                 "The second result is no state.",
-                [("got", type(new).__name__)],
+                [("got", kind_of(new))],
                 "Return (logits, state), the state as model.decoder gives it.",
             )
         if not isinstance(logits, rf.Tensor):
             wrong(
                 "The logits are no Tensor of rf.",
-                [("got", type(logits).__name__)],
+                [("got", kind_of(logits))],
                 "The search chooses along the dim of words: give what model.output returns.",
             )
         if word_dim not in logits.dims:
@@ -191,7 +191,7 @@ def masked_loss(answer):
                 "0 times NaN is NaN: leave the padding out, instead of multiplying it by 0.",
             )
     check_gradient(got, {"the logits": leaf}) if isinstance(got, torch.Tensor) else wrong(
-        "The result is no tensor.", [("got", type(got).__name__)], "backward() needs one: no .item(), no float()."
+        "The result is no tensor.", [("got", kind_of(got))], "backward() needs one: no .item(), no float()."
     )
 
 

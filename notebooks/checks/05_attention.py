@@ -2,7 +2,7 @@
 
 import torch
 
-from rfnb.teaching import call, check_gradient, check_same, exercise, wrong
+from rfnb.teaching import call, check_gradient, check_same, exercise, kind_of, wrong
 from rfnb.teaching.difference import difference
 
 _LENGTHS = torch.tensor([5, 3])
@@ -41,7 +41,7 @@ def _need_torch(got):
     if not isinstance(got, torch.Tensor):
         wrong(
             "The result is no torch tensor.",
-            [("got", type(got).__name__)],
+            [("got", kind_of(got))],
             "Stay with torch: @, transpose, masked_fill, softmax. Gradients come back through them.",
         )
 
@@ -212,7 +212,7 @@ def _check_attention(answer, scores_of, count, mistakes):
 
 def _pair(got):
     if not isinstance(got, (tuple, list)) or len(got) != 2:
-        wrong("It returns one thing.", [("got", type(got).__name__)], "Return two: context and weights.")
+        wrong("It returns one thing.", [("got", kind_of(got))], "Return two: context and weights.")
     return got
 
 

@@ -193,6 +193,14 @@ def most_monotonic(answer):
             }  # fmt: skip
             wrong(names[kind][0], [("head", got), ("expected", expected)], names[kind][1])
         check_same(got, expected, what="The index")
+    # Where means and spreads of the positions count: a head far to the right that hardly moves, and heads that all go backwards.
+    still = np.eye(5)[[0, 1, 1, 2, 3, 4]] * 0.02 + np.eye(5)[[4] * 6] * 0.98
+    slow = np.eye(5)[[0, 0, 1, 0, 1, 1]]
+    backward = np.eye(5)[[4, 4, 3, 2, 1, 0]]
+    for weights in (np.stack([slow, still]), np.stack([still, slow]), np.stack([backward, np.full((6, 5), 0.2)])):
+        check_same(
+            int(call(answer, weights.copy())), int(_correlations(weights).argmax()), what="Of two heads the index"
+        )
     rng = np.random.default_rng(1)
     for _ in range(5):
         weights = rng.dirichlet(np.ones(7), size=(8, 6))

@@ -14,7 +14,7 @@ from rfnb.models.g2p import label_dim
 from rfnb.models.g2p_search import encode_batch
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.softmax import log_softmax
-from rfnb.teaching import call, exercise, wrong
+from rfnb.teaching import call, exercise, kind_of, wrong
 
 SHORT, LONG = "W IH P L AE SH", "HH W IH P L AE SH"
 
@@ -65,12 +65,21 @@ def _by_beam(scores, log_probs, beam_size):
     return best, place // log_probs.shape[0], place % log_probs.shape[0]
 
 
+def _own_parent(scores, log_probs, beam_size):
+    """Of each label only the best hypothesis that goes on with it."""
+    best, parents = (scores[:, None] + log_probs).max(0)
+    best, label = best.topk(min(beam_size, len(best)))
+    return best, parents[label], label
+
+
 _STEP_MISTAKES = [
     (_lanes, "Each hypothesis went on by its own best label. All continuations of all hypotheses compete with each other: "
              "one may go on twice, and another not at all."),
     (_without_scores, "The scores so far were left out: what is compared is the sum of score and log-probability."),
     (_worst, "These are the worst continuations. Log-probabilities are below 0, and the best is the largest."),
     (_product, "Scores and log-probabilities were multiplied. Probabilities are multiplied, so their logs are added."),
+    (_own_parent, "Each label is at most once among these. Two hypotheses may go on with the same label: "
+                  "all pairs of hypothesis and label compete."),
     (_by_beam, "The place in the flat array was divided by the number of hypotheses. A row is as long as the vocabulary."),
 ]  # fmt: skip
 
@@ -92,6 +101,9 @@ def beam_step(answer):
     for beam, vocab in ((3, 5), (4, 40), (1, 6)):
         scores = -3 * torch.rand(beam, generator=generator)
         cases.append((scores, torch.randn(beam, vocab, generator=generator).log_softmax(-1), beam))
+    # One label wins from two parents, and a label that is the best of all wins nothing where it stands behind.
+    cases.append((torch.tensor([-0.2, -0.3]), torch.tensor([[0.9, 0.05, 0.05], [0.8, 0.15, 0.05]]).log(), 2))
+    cases.append((torch.tensor([-0.2, -0.3, -0.5]), torch.tensor([[0.1, 0.2, 0.7]] * 3).log(), 3))
     # More go on than were there, as in a first step that has one row.
     cases.append((torch.tensor([-0.5]), torch.tensor([[0.1, 0.2, 0.3, 0.4]]).log(), 3))
     for scores, log_probs, size in cases:
@@ -105,13 +117,16 @@ def beam_step(answer):
                 [("got", shapes), ("expected", f"({size},) each")],
             )
         both = [*given, ("got", _triple(got)), ("expected", _triple(want))]
-        if _alike(got, want):
-            if any(one.dtype.is_floating_point for one in got[1:]):
+        if any(one.dtype.is_floating_point for one in got[1:]) and not got[0].dtype.is_floating_point:
+            wrong("The scores come first: scores, parents, labels.", both)
+        for what, one in (("Parents", got[1]), ("Labels", got[2])):
+            if one.dtype.is_floating_point or one.dtype == torch.bool:
                 wrong(
-                    "Parents and labels are indices, and these are floats.",
+                    f"{what} are indices, and these are {'floats' if one.dtype.is_floating_point else 'true or false'}.",
                     both,
-                    "Divide by //: place // vocab, place % vocab.",
+                    "Divide by //, which gives whole numbers: place // vocab, place % vocab.",
                 )
+        if _alike(got, want):
             continue
         for mistake, words in _STEP_MISTAKES:
             if scores.numel() > 1 and _alike(got, mistake(scores, log_probs, size)):
@@ -124,12 +139,17 @@ def beam_step(answer):
             wrong("The survivors are right, but the best one comes first.", both)
         if torch.allclose(got[0].exp(), want[0], atol=1e-4) or torch.allclose(got[0], want[0].exp(), atol=1e-4):
             wrong("These are probabilities; scores stay logs.", both)
+        if _alike(got[1:], want[1:]):
+            rule = "A score is that of the parent and the log-probability of the label: scores[parent] + log_probs[parent, label]."
+            if _alike(got[:1], [log_probs[want[1], want[2]]]):
+                rule = "The score of the parent was left out. " + rule
+            wrong("The right hypotheses go on, and their scores are other ones.", both, rule)
         wrong("Other hypotheses go on.", both, "Each is scores[parent] + log_probs[parent, label].")
 
 
 def _three(result):
     if not isinstance(result, (tuple, list)) or len(result) != 3:
-        wrong("Three tensors come out.", [("got", type(result).__name__)], "return scores, parents, labels")
+        wrong("Three tensors come out.", [("got", kind_of(result))], "return scores, parents, labels")
     return [torch.as_tensor(one).detach() for one in result]
 
 
@@ -150,7 +170,16 @@ def _rows(values) -> str:
 
 def _triple(result) -> str:
     scores, parents, labels = result
-    return f"scores {_row(scores)}, parents {[int(one) for one in parents]}, labels {[int(one) for one in labels]}"
+    return f"scores {_row(scores)}, parents {_indices(parents)}, labels {_indices(labels)}"
+
+
+def _indices(values) -> str:
+    return str(
+        [
+            int(one) if float(one) == int(one) and not values.dtype.is_floating_point else round(float(one), 2)
+            for one in values
+        ]
+    )
 
 
 # -- Lengths ------------------------------------------------------------------------------------------------------------
@@ -292,6 +321,7 @@ _NUCLEUS_MISTAKES = [
 def nucleus(answer):
     generator = torch.Generator().manual_seed(2)
     cases = [(torch.tensor([0.2, 0.5, 0.3]), p) for p in (0.6, 0.1, 0.9, 1.0)]
+    cases += [(torch.tensor([0.125, 0.5, 0.25, 0.125]), p) for p in (0.5, 0.75)]  # p is reached exactly
     cases += [(torch.tensor([0.05, 0.4, 0.15, 0.1, 0.3]), p) for p in (0.65, 0.3)]
     cases += [(torch.randn(40, generator=generator).mul(2).softmax(0), p) for p in (0.5, 0.95)]
     for probs, p in cases:
@@ -403,7 +433,7 @@ def broken_search(word: str, beam_size: int = 4) -> tuple[tuple[str, ...], float
 
 def _known_word(answer) -> str:
     if not isinstance(answer, str):
-        wrong("The answer is a word.", [("got", type(answer).__name__)], 'answer = "sailboat"')
+        wrong("The answer is a word.", [("got", kind_of(answer))], 'answer = "sailboat"')
     if answer not in words():
         wrong(f"{answer!r} is not one of the words.", rule="They are the keys of `words`.")
     return answer

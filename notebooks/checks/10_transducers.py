@@ -79,6 +79,11 @@ def walk_score(answer):
 
 def table(alpha, frames, places):
     """alpha as a tensor (frames, labels + 1, ...); says what is missing."""
+    if hasattr(alpha, "__len__") and len(alpha) > frames:
+        wrong(
+            f"alpha has {len(alpha)} rows, and there are {frames} frames.",
+            rule="One row for each frame, from 0 to the last.",
+        )
     rows = []
     for t in range(frames):
         row = []
@@ -137,7 +142,7 @@ def summed(blank, label, *, entered=False, best=False, diagonal=False):
     points=2,
 )
 def forward(answer):
-    for seed, frames, labels in ((0, 1, 0), (1, 2, 0), (2, 1, 2), (3, 3, 2)):
+    for seed, frames, labels in ((0, 1, 0), (1, 2, 0), (2, 1, 2), (3, 3, 2), (9, 4, 3)):
         blank, label = (torch.tensor(one) for one in lattice_of(seed, frames, labels))
         got, wanted = table(call(answer, blank, label), frames, labels + 1), summed(blank, label)
         if got.shape != wanted.shape:
@@ -340,6 +345,7 @@ def stable(answer):
         ("", "C"): "",
         ("CGE", "CEE", "CBE"): "C",
         ("CE", "CE", "CB"): "C",
+        ("GECE", "GECB"): "GEC",
     }
     said = {}
     for texts in cases:
@@ -393,6 +399,10 @@ def _encoders():
         ("frames minus their mean", lambda frames: frames - frames.mean(0), True),
         ("this frame plus half of the next one", lambda frames: frames + 0.5 * nn.functional.pad(frames, (0, 0, 0, 1))[1:], True),
         ("blocks of four frames, each with its mean", blocks, True),
+        ("the first frame sees the second one, and nobody else looks ahead", lambda frames: torch.cat(
+            [frames[:1] + frames[1:2].sum(0), frames[1:]]), True),
+        ("the eighth frame sees the ninth, and nobody else looks ahead", lambda frames: torch.cat(
+            [frames[:7], frames[7:8] + frames[8:9].sum(0), frames[8:]]), True),
         ("the second-last frame sees the last one", lambda frames: torch.cat([frames[:-2], frames[-2:-1] + frames[-1:], frames[-1:]]),
          True),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import rfnb as rf
-from rfnb.teaching import call, check_gradient, check_padding, check_same, exercise, wrong
+from rfnb.teaching import call, check_gradient, check_padding, check_same, exercise, kind_of, wrong
 from rfnb.teaching.difference import difference
 
 
@@ -96,7 +96,7 @@ RULES = {
 )
 def self_attention(answer):
     batch, heads, key_dim, value_dim = (
-        rf.Dim(size, name=name) for size, name in ((2, "batch"), (3, "heads"), (4, "key"), (5, "value"))
+        rf.Dim(size, name=name) for size, name in ((2, "batch"), (3, "heads"), (9, "key"), (5, "value"))
     )
     for time in (rf.Dim(1, name="time"), rf.Dim(6, name="time"), rf.ragged_dim([7, 4], over=batch, name="time")):
         rf.set_random_seed(7)
@@ -109,7 +109,7 @@ def self_attention(answer):
         if not isinstance(got, rf.Tensor):
             wrong(
                 "This is no Tensor with dims.",
-                [*shown, ("got", type(got).__name__)],
+                [*shown, ("got", kind_of(got))],
                 "rf.convert_to_tensor(array, dims=[...])",
             )
         if same(got, wanted):
@@ -144,7 +144,7 @@ def stepped(parts, *, scale=True, itself=True, over_heads=False):
 )
 def cached_step(answer):
     for count in (1, 5):
-        parts = torch.randn(3, count, 2, 4, generator=torch.Generator().manual_seed(count))
+        parts = torch.randn(3, count, 2, 9, generator=torch.Generator().manual_seed(count))
         cache, results, caches = None, [], []
         for place in range(count):
             before = None if cache is None else [part.clone() for part in cache]
@@ -162,7 +162,7 @@ def cached_step(answer):
             if (
                 not isinstance(cache, (tuple, list))
                 or len(cache) != 2
-                or not all(isinstance(part, torch.Tensor) and part.shape[1:] == (2, 4) for part in cache)
+                or not all(isinstance(part, torch.Tensor) and part.shape[1:] == (2, 9) for part in cache)
             ):
                 kinds = cache if isinstance(cache, (tuple, list)) else [cache]
                 wrong(
@@ -170,9 +170,7 @@ def cached_step(answer):
                     [
                         (
                             "yours",
-                            ", ".join(
-                                str(tuple(getattr(part, "shape", ()))) + " " + type(part).__name__ for part in kinds
-                            ),
+                            ", ".join(str(tuple(getattr(part, "shape", ()))) + " " + kind_of(part) for part in kinds),
                         )
                     ],
                     "keys, values = torch.cat([keys, key[None]]), torch.cat([values, value[None]])",
@@ -181,13 +179,13 @@ def cached_step(answer):
             if any(len(part) != place + 1 for part in cache):
                 wrong(
                     f"After {place + 1} position{'s' * (place > 0)} the cache is not as long.",
-                    [("yours", sizes), ("wanted", [(place + 1, 2, 4)] * 2)],
+                    [("yours", sizes), ("wanted", [(place + 1, 2, 9)] * 2)],
                     "The new key and value are added at the end; nothing that was there goes away.",
                 )
             results.append(torch.as_tensor(result))
             caches.append(cache)
         got, wanted = torch.stack(results), stepped(parts)
-        shown = [("positions", count), ("heads, size", (2, 4))]
+        shown = [("positions", count), ("heads, size", (2, 9))]
         if got.shape == wanted.shape and not torch.allclose(got, wanted, atol=1e-5):
 
             def like(after=0, **mistake):
@@ -212,7 +210,7 @@ def cached_step(answer):
                     shown,
                     "Each head has weights of its own, which sum to 1 over the positions.",
                 )
-        check_same(got, wanted, what="The results of all positions", given=shown)
+        check_same(got, wanted, what="The tensor of all results", given=shown)
         if not torch.equal(torch.as_tensor(caches[-1][0]), parts[1]) or not torch.equal(
             torch.as_tensor(caches[-1][1]), parts[2]
         ):

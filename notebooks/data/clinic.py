@@ -27,9 +27,9 @@ def batch(lengths=(6, 4, 3), seed=0):
 # 1: encoders, (batch, time, feature) -> (batch, time, size)
 
 
-def recurrent(steps):
+def recurrent(steps, seed=1):
     """A recurrent layer over the first axis: (time, ..., feature) -> (time, ..., size)."""
-    to, back = made((FEATURES, SIZE), 1), 0.5 * made((SIZE, SIZE), 2)
+    to, back = made((FEATURES, SIZE), seed), 0.5 * made((SIZE, SIZE), 2)
     state, out = torch.zeros(*steps.shape[1:-1], SIZE), []
     for step in steps:
         state = torch.tanh(step @ to + state @ back)
@@ -52,6 +52,62 @@ def encoder_of_reshaped(x, lengths):
 
 def encoder_with_batch_mean(x, lengths):
     return encoder(x - x.mean(0), lengths)
+
+
+def encoder_both_ways(x, lengths, real=None):
+    """Also from the right: from the end of each sequence on, or, with the lengths of somebody else, from where these end."""
+    turned = torch.stack(
+        [torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, lengths if real is None else real)]
+    )
+    back = encoder(turned, lengths)
+    ends = zip(back, lengths if real is None else real)
+    return encoder(x, lengths) + torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in ends])
+
+
+def encoder_from_the_right(x, lengths):
+    return encoder_both_ways(x, lengths, torch.full_like(lengths, x.shape[1]))
+
+
+def encoder_of_others(x, lengths):
+    """Healthy, with other weights; what it gives for padding is NaN."""
+    return recurrent(x.transpose(0, 1), seed=8).transpose(0, 1).masked_fill(_padding(x, lengths)[..., None], torch.nan)
+
+
+def _padding(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
+
+
+def encoder_with_change(change):
+    """As the encoder, and with more than one sequence `change` puts other numbers into its result."""
+
+    def changed(x, lengths):
+        out = encoder(x, lengths).clone()
+        if len(x) > 1:
+            change(out, lengths)
+        return out
+
+    return changed
+
+
+def _late(out, lengths):
+    for row, length in zip(out[1:], lengths[1:]):
+        row[1:length] += 0.3
+
+
+def _swapped(out, lengths):  # sums over frames, and over all, stay
+    for row, length in zip(out, lengths):
+        row[:length] = row[:length].flip(0) if length > 1 else row[:length].flip(1)
+
+
+def _first_frames(out, lengths):
+    out[:, 0] += 0.3
+
+
+def _of_sequence(seq):
+    def change(out, lengths):
+        out[seq] += 0.3
+
+    return change
 
 
 # 2: self-attention over frames, (batch, time, feature) -> (batch, time, feature)
@@ -89,6 +145,29 @@ def attention_one_more(x, lengths):
 
 def attention_centred(x, lengths):
     return attended(x, lengths, centred=True)
+
+
+def attention_but(of, change):
+    """Healthy attention, but of the sequences that `of` picks the diseased one; or of their frames that `change` picks."""
+
+    def mixed(x, lengths):
+        out, ill = attended(x, lengths), attention_one_more(x, lengths)
+        for seq in of(lengths.tolist()):
+            frames = change(int(lengths[seq]))
+            out[seq, frames] = ill[seq, frames]
+        return out
+
+    return mixed
+
+
+def _padded(lengths):
+    return [seq for seq, length in enumerate(lengths) if length < max(lengths)]
+
+
+def attention_of_others(x, lengths):
+    """Healthy, with other weights: twice as loud, and all of a batch minus the mean of its real frames."""
+    real = ~_padding(x, lengths)
+    return 2 * attended(x, lengths) - x[real].mean(0)
 
 
 # 3: language models, a whole text at once, or letter by letter with a cache
@@ -135,6 +214,17 @@ class LanguageStuck(Language):
 class LanguageForgets(Language):
     def kept(self, cache):
         return cache[-4:]
+
+
+class LanguageStuckLate(Language):
+    def position(self, cache):
+        return min(len(cache), 4)
+
+
+class LanguageOfOthers(Language):
+    """Healthy, with other weights."""
+
+    letters, out = made((LABELS, SIZE), 13), made((SIZE, LABELS), 15)
 
 
 class LanguageBlindOnce(Language):
@@ -196,6 +286,13 @@ class RecogniserAdapts(Recogniser):
         self.count += 1
         self.mean = self.mean + (x.mean(0) - self.mean) / (self.count + 1)
         return super().__call__(x - self.mean)
+
+
+class RecogniserOfOthers(Recogniser):
+    """Healthy, with other weights: it hears twice as loud."""
+
+    def __call__(self, x):
+        return super().__call__(2 * x)
 
 
 # 5: beam searches, (model, beam size, steps) -> [(labels, log probability)], the best first
@@ -266,6 +363,21 @@ def beam_without_scores(model, beam_size, steps):
     return beam(model, beam_size, steps, scores_follow=False)
 
 
+def beam_that_pays(model, beam_size, steps):
+    """What is written after the first label costs a little more than the model says: scores are too small, and never too large."""
+    return [(text, score - 0.1 * (len(text) > 3)) for text, score in beam(model, beam_size, steps)]
+
+
+def beam_with_a_bonus(model, beam_size, steps):
+    (text, score), *others = beam(model, beam_size, steps)
+    return [(text, score + 0.1), *others]
+
+
+def beam_of_three(model, beam_size, steps):
+    """Healthy, and narrower than asked for."""
+    return beam(model, beam_size - 1, steps)
+
+
 DIAGNOSES = {
     1: "the loop goes over the batch, not over time",
     2: "the padding mask is upside down",
@@ -279,10 +391,49 @@ PATIENTS = {
     1: encoder_over_batch, 2: attention_inverted, 3: LanguageOneLate(), 4: RecogniserGoesOn, 5: beam_without_states,
 }  # fmt: skip
 VARIANTS = {
-    1: {"a reshape where a transpose was meant": encoder_of_reshaped, "minus the mean over the batch": encoder_with_batch_mean},
-    2: {"one frame of padding is seen": attention_one_more, "the mean is over padding, too": attention_centred},
+    1: {"a reshape where a transpose was meant": encoder_of_reshaped, "minus the mean over the batch": encoder_with_batch_mean,
+        "it reads from the right, and begins in the padding": encoder_from_the_right,
+        "wrong from the second frame on": encoder_with_change(_late), "wrong in first frames alone": encoder_with_change(_first_frames),
+        "the right numbers in the wrong places": encoder_with_change(_swapped),
+        "wrong in the first sequence alone": encoder_with_change(_of_sequence(0)),
+        "wrong in all sequences but the last": encoder_with_change(_of_sequence(slice(-1))),
+        "wrong in the last sequence alone": encoder_with_change(_of_sequence(-1))},
+    2: {"one frame of padding is seen": attention_one_more, "the mean is over padding, too": attention_centred,
+        "padding is seen in the first sequence that has any, and not in others": attention_but(lambda n: _padded(n)[:1], slice),
+        "padding is seen in the last sequence that has any, and not in others": attention_but(lambda n: _padded(n)[-1:], slice),
+        "padding is seen by first frames alone": attention_but(_padded, lambda length: slice(1)),
+        "padding is seen by the last real frames alone": attention_but(_padded, lambda length: slice(length - 1, length))},
     3: {"the position stays at 3": LanguageStuck(), "the cache keeps four letters": LanguageForgets(),
-        "the second letter does not see itself": LanguageBlindOnce()},
+        "the second letter does not see itself": LanguageBlindOnce(), "the position stays at 4": LanguageStuckLate()},
     4: {"results are kept by the shape of the input": RecogniserOfShapes, "a mean over all calls": RecogniserAdapts},
-    5: {"labels do not follow their parents": beam_without_labels, "scores do not follow their parents": beam_without_scores},
+    5: {"labels do not follow their parents": beam_without_labels, "scores do not follow their parents": beam_without_scores,
+        "scores are too small": beam_that_pays, "the score of the best alone is too large": beam_with_a_bonus},
 }  # fmt: skip
+# Healthy ones with other weights, so that a check cannot be a look at what the healthy one gives.
+OTHERS = {
+    1: {"another healthy encoder": encoder_of_others, "a healthy encoder in both directions": encoder_both_ways},
+    2: {"another healthy attention": attention_of_others}, 3: {"another healthy language model": LanguageOfOthers()},
+    4: {"another healthy recogniser": RecogniserOfOthers}, 5: {"a narrower healthy search": beam_of_three},
+}  # fmt: skip
+
+
+class Veiled:
+    """A model of which nothing but its results is to be seen: no name, no class."""
+
+    def __init__(self, model):
+        self.__call, self.__model = (lambda *given: model(*given)), (lambda: model)
+
+    def __call__(self, *given):
+        if len(given) == 2 and torch.is_tensor(given[1]) and len(given[0]) != len(given[1]):
+            raise ValueError(f"{len(given[0])} sequences, and {len(given[1])} lengths: each has one")
+        made = self.__call(*given)
+        return Veiled(made) if isinstance(made, Recogniser) else made
+
+    def whole(self, tokens):
+        return self.__model().whole(tokens)
+
+    def start(self):
+        return self.__model().start()
+
+    def step(self, token, cache):
+        return self.__model().step(token, cache)

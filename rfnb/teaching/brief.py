@@ -28,9 +28,29 @@ def brief(value: Any, most: int = 120) -> str:
         few = array is not None and array.size <= 12
         text = _rounded(array) if array is not None and few else f"{tuple(value.shape)} {value.dtype}"
     else:
-        text = _shown.repr(value)
+        text = _shown.repr(_with_short_floats(value))
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in words that tell the tensors of rf and torch apart."""
+    kind = type(value)
+    if isinstance(value, Tensor):
+        return "rf.Tensor"
+    if kind.__module__.split(".")[0] in ("torch", "numpy"):
+        return f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+    return kind.__name__
+
+
+def _with_short_floats(value: Any) -> Any:
+    if isinstance(value, float) and value == value and abs(value) < 1e9:
+        return float(f"{value:.4g}")
+    if type(value) in (list, tuple) and len(value) <= 1000:
+        return type(value)(map(_with_short_floats, value))
+    if type(value) is dict and len(value) <= 1000:
+        return {key: _with_short_floats(one) for key, one in value.items()}
+    return value
 
 
 def _rounded(array: np.ndarray) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.foreign import is_array
+from rfnb.core.place import in_package
 from rfnb.core.tensor import Tensor
 from rfnb.ops.const import convert_to_tensor
 from rfnb.teaching.brief import brief
@@ -91,6 +93,37 @@ def check_calls(
         given = inputs_of(reference, args, kwargs)  # before the call: an answer may change what it gets
         expected = reference(*args, **kwargs)
         check_same(call(answer, *args, **kwargs), expected, what=what, tolerance=tolerance, given=given)
+
+
+def check_without(answer: Any, args: Sequence[Any], forbidden: Sequence[str], rule: str, **kwargs: Any) -> None:
+    """Calls an answer and then `wrong` if it, or what it calls in the notebook, calls a function of one of these names.
+
+    Args:
+        args, kwargs: Of the answer.
+        forbidden: Names of functions and methods, of any library.
+        rule: What is to be done instead.
+
+    Raises:
+        Wrong: With the name of the function.
+    """
+    called = list[str]()
+
+    def look(frame: Any, event: str, arg: Any) -> None:
+        if event == "c_call" and not in_package(frame.f_code):
+            called.append(getattr(arg, "__name__", ""))
+        elif event == "call" and frame.f_back is not None and not in_package(frame.f_back.f_code):
+            called.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        call(answer, *args, **kwargs)
+    finally:
+        sys.setprofile(before)
+    own = getattr(answer, "__name__", "")
+    for name in called:
+        if name in forbidden and name != own:
+            wrong(f"It calls {name}, which makes all of it already.", rule=rule)
 
 
 def check_padding(
@@ -223,9 +256,15 @@ def _size(value: Any) -> float:
 
 
 def inputs_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The arguments of a call with their names, one a line; dims are left out, as the tensors show them."""
+    """The arguments of a call with their names, one a line; dims are left out, as the tensors show them, and functions."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         bound = {**{f"argument {number}": value for number, value in enumerate(args)}, **kwargs}
-    return [(name, brief(value)) for name, value in bound.items() if not isinstance(value, Dim)]
+    return [(name, brief(value)) for name, value in bound.items() if not _says_nothing(value)]
+
+
+def _says_nothing(value: Any) -> bool:
+    if isinstance(value, Mapping) and value:
+        return all(map(callable, value.values()))
+    return isinstance(value, Dim) or (callable(value) and not isinstance(value, Tensor))

@@ -14,7 +14,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
-from rfnb.teaching.brief import are_numbers, array_in, brief
+from rfnb.teaching.brief import are_numbers, array_in, brief, kind_of
 from rfnb.teaching.exercises import Unsolved
 
 _KINDS = {
@@ -79,7 +79,7 @@ def _of_structure(got: Any, expected: Any, tolerance: float, place: str) -> Diff
     kind = Mapping if isinstance(expected, Mapping) else (list, tuple)
     name = "dict" if kind is Mapping else type(expected).__name__
     if not isinstance(got, kind):
-        return Difference(f"{place} is no {name}".strip(), [("got", type(got).__name__), ("expected", name)])
+        return Difference(f"{place} is no {name}".strip(), [("got", kind_of(got)), ("expected", name)])
     if kind is Mapping:
         if set(got) != set(expected):
             return Difference(f"{place} has other keys".strip(), _both(sorted(got, key=str), sorted(expected, key=str)))
@@ -97,7 +97,7 @@ def _of_tensor(got: Any, expected: Tensor, tolerance: float, place: str) -> Diff
     if not isinstance(got, Tensor):
         plain = array_in(got)
         if plain is None:
-            return Difference(f"{place} is no Tensor".strip(), [("got", type(got).__name__), ("expected", expected)])
+            return Difference(f"{place} is no Tensor".strip(), [("got", kind_of(got)), ("expected", expected)])
         shape = tuple(dim.extent for dim in expected.dims)
         if plain.shape != shape:
             rows = [("got", plain.shape), *_labelled("expected", expected), ("", shape)]
@@ -186,7 +186,38 @@ def _of_values(
     rule = ""
     if got.ndim == 2 and got.shape[0] == got.shape[1] and _close(got.T, expected, tolerance, real).all():
         rule = "It is right with its axes in the other order."
+    elif got.dtype.kind in "fiu" and expected.dtype.kind == "f":
+        rule = _relation(got[real].astype(np.float64), expected[real].astype(np.float64), tolerance)
     return Difference(what.strip(), list(rows), rule)
+
+
+_FACTORS = {2.0: "twice", 0.5: "half of", -1.0: "the negative of"}
+
+
+def _relation(got: np.ndarray, expected: np.ndarray, tolerance: float) -> str:
+    """A sentence, if what came out is what is expected after one simple operation, in all cells; else ""."""
+    if not (np.isfinite(got).all() and np.isfinite(expected).all()) or not expected.any():
+        return ""
+
+    def same(one: np.ndarray, other: np.ndarray) -> bool:
+        return bool(_close(one, other, tolerance, np.ones(one.shape, bool)).all())
+
+    several = expected.size > 1 and np.ptp(expected) > 0
+    factor = float((got * expected).sum() / (expected**2).sum())
+    if abs(factor) > tolerance and same(got, factor * expected):
+        known = next((words for each, words in _FACTORS.items() if abs(factor - each) < 1e-3), "")
+        if known:
+            return f"What you got is {known} what is expected{', in every cell' if several else ''}."
+        return f"What you got is {factor:.4g} times what is expected, in every cell." if several else ""
+    if not several:
+        return ""
+    if same(got - expected, np.full_like(got, (got - expected).mean())):
+        return f"What you got is {abs((got - expected).mean()):.4g} too {'large' if got.sum() > expected.sum() else 'small'} in every cell."
+    if (expected > 0).all() and same(got, np.log(expected)):
+        return "What you got is the logarithm of what is expected."
+    if expected.max() < 50 and same(got, np.exp(expected)):
+        return "What you got is e to the power of what is expected."
+    return ""
 
 
 def _close(got: np.ndarray, expected: np.ndarray, tolerance: float, real: np.ndarray) -> np.ndarray:

@@ -93,5 +93,6 @@ def wrong(what: str, values: Sequence[tuple[str, object]] = (), rule: str = "") 
 
 
 def _text(value: object) -> str:
-    huge = isinstance(value, (list, tuple, dict, set)) and len(value) > _MANY
-    return brief(value) if huge else str(value)[:_MOST]
+    if isinstance(value, (list, tuple, dict, set)):
+        return brief(value, 120 if len(value) > _MANY else _MOST)
+    return brief(value, _MOST) if isinstance(value, float) else str(value)[:_MOST]

@@ -63,6 +63,9 @@ WRONG = {
             x, batch, letters, feature, [batch], lambda total, frame: total + rf.reduce_sum(frame, axis=feature)
         ),
         "the sum so far after each letter": lambda x, batch, letters, feature: rf.cumsum(x, spatial_dim=letters),
+        "copied to each letter": lambda x, batch, letters, feature: rf.expand_dim(
+            rf.reduce_sum(x, axis=letters), dim=letters
+        ),
         "This is the mean, not the sum": lambda x, batch, letters, feature: rf.reduce_mean(x, axis=letters),
         "You looked at padding": lambda x, batch, letters, feature: rf.reduce_sum(x, axis=letters, use_mask=False),
     },
@@ -79,6 +82,8 @@ WRONG = {
     },
     "matmul_by_hand": {
         "the products are not summed up": lambda a, b, reduce: rf.combine_bc(a, "mul", b),
+        "It calls matmul": lambda a, b, reduce: rf.matmul(a, b, reduce=reduce),
+        "combine_bc": lambda a, b, reduce: rf.reduce_sum(a * b, axis=reduce),
         "the mean of the products": lambda a, b, reduce: rf.reduce_mean(rf.combine_bc(a, "mul", b), axis=reduce),
         "no dim in common": lambda a, b, reduce: rf.reduce_sum(a, axis=reduce) * rf.reduce_sum(b, axis=reduce),
         "You looked at padding": lambda a, b, reduce: rf.reduce_sum(
@@ -90,6 +95,10 @@ WRONG = {
         "exp of them is infinite": not_stable,
         "Subtract that one, not the largest of all": lambda x, axis: not_stable(
             x - rf.reduce_max(x, axis=x.dims), axis
+        ),
+        "It calls softmax": lambda x, axis: rf.softmax(x, axis=axis),
+        "The mean or the smallest one is not enough": lambda x, axis: not_stable(
+            x - rf.reduce_mean(x, axis=axis), axis
         ),
         "All values together sum to 1": lambda x, axis: rf.exp(x) / rf.reduce_sum(rf.exp(x), axis=x.dims),
         "This is the softmax over model": lambda x, axis: rf.softmax(x, axis=x.dims[0]),
@@ -129,9 +138,10 @@ RIGHT = {
         "a body that is recorded": lambda x, batch, letters, feature: recorded_sum(x, batch, letters, feature),
     },
     "outer": {"a product where it may be one": lambda a, b: rf.combine_bc(b, "mul", a)},
-    "matmul_by_hand": {"by rf": lambda a, b, reduce: rf.matmul(b, a, reduce=reduce)},
+    "matmul_by_hand": {
+        "a product of arrays": lambda a, b, reduce: rf.reduce_sum(rf.combine_bc(b, "mul", a), axis=reduce),
+    },
     "softmax_by_hand": {
-        "by rf": lambda x, axis: rf.softmax(x, axis=axis),
         "in logarithms": lambda x, axis: rf.exp(x - rf.reduce_logsumexp(x, axis=axis)),
     },
     "energies": {

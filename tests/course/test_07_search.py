@@ -64,6 +64,27 @@ def float_places(scores, log_probs, beam_size):
     return best, torch.floor(place / log_probs.shape[1]), place % log_probs.shape[1]
 
 
+def divided(scores, log_probs, beam_size):
+    best, place = flat(scores, log_probs, beam_size)
+    return best, place / log_probs.shape[1], place % log_probs.shape[1]
+
+
+def one_of_each_label(scores, log_probs, beam_size):
+    best, parents = (scores[:, None] + log_probs).max(0)
+    best, labels = best.topk(min(beam_size, len(best)))
+    return best, parents[labels], labels
+
+
+def halved(scores, log_probs, beam_size):
+    best, parents, labels = course.solutions.beam_step(scores, log_probs, beam_size)
+    return best / 2, parents, labels
+
+
+def labels_alone(scores, log_probs, beam_size):
+    _, parents, labels = course.solutions.beam_step(scores, log_probs, beam_size)
+    return log_probs[parents, labels], parents, labels
+
+
 def plain_python(scores, log_probs, beam_size):
     """Right, and another way: lists and a sort."""
     rows = [
@@ -126,7 +147,11 @@ WRONG = {
         "Parents and labels have changed places": swapped,
         "the best one comes first": worst_first,
         "These are probabilities": as_probabilities,
-        "Parents and labels are indices, and these are floats": float_places,
+        "Parents are indices, and these are floats": float_places,
+        "Divide by //": divided,
+        "Each label is at most once among these": one_of_each_label,
+        "The right hypotheses go on, and their scores are other ones": halved,
+        "The score of the parent was left out": labels_alone,
         "Each of the three has one entry for each": lambda *given: [one[None] for one in course.solutions.beam_step(*given)],
         "Three tensors come out": lambda scores, log_probs, beam_size: scores,
     },

@@ -34,6 +34,25 @@ def shuffled(model, x, lengths):
     return torch.allclose(there[real], here[real], atol=1e-5)
 
 
+def frame_by_frame(part):
+    """Compares a part of what each sequence gets alone and in the batch."""
+
+    def check(model, x, lengths):
+        for seq, length in enumerate(lengths.tolist()):
+            alone = model(x[seq : seq + 1, :length], lengths[seq : seq + 1])[0]
+            if not torch.allclose(part(alone), part(model(x, lengths)[seq, :length]), atol=1e-5):
+                return False
+        return True
+
+    return check
+
+
+def asserting(model, x, lengths):
+    """Right, and says so by an assertion."""
+    assert solution.alone_or_together(model, x, lengths)
+    return True
+
+
 def alone_by_padding(model, x, lengths):
     """Alone, in the same batch: all others are 0, and their frames are padding."""
     together = model(x, lengths)
@@ -64,6 +83,12 @@ def last_sequence_only(model, x, lengths):
     other, length = x.clone(), int(lengths[-1])
     other[-1, length:] = 100.0
     return torch.allclose(model(x, lengths)[-1, :length], model(other, lengths)[-1, :length], atol=1e-5)
+
+
+def shortest_alone(model, x, lengths):
+    seq = int(lengths.argmin())
+    alone = model(x[seq : seq + 1, : lengths[seq]], lengths[seq : seq + 1])[0]
+    return torch.allclose(alone, model(x, lengths)[seq, : lengths[seq]], atol=1e-5)
 
 
 def by_nan(model, x, lengths):
@@ -101,9 +126,16 @@ WRONG = {
         "passes every model": lambda model, x, lengths: model(x, lengths).shape[:2] == x.shape[:2],
         "fails every model": lambda model, x, lengths: torch.equal(model(x, lengths), torch.zeros(1)),
         "passes the patient": of_sequence(0),
-        "Your check fails a healthy model": lambda model, x, lengths: (
-            solution.alone_or_together(model, x, lengths) and len(x) > 2
+        "Your check fails a healthy model": lambda model, x, lengths: torch.allclose(
+            model(x[:1], lengths[:1])[0], model(x, lengths)[0], atol=1e-5
+        ),  # compared with its padding
+        "wrong from the second frame on": frame_by_frame(lambda values: values[:1]),
+        "the right numbers in the wrong places": frame_by_frame(lambda values: values.sum(0)),
+        "another healthy encoder": lambda model, x, lengths: torch.allclose(
+            model(x, lengths), clinic.HEALTHY[1](x, lengths), atol=1e-5
         ),
+        "Your check fails every model": lambda model, x, lengths: getattr(model, "__name__", "") == "encoder",
+        "Your check gives many answers": lambda model, x, lengths: model(x, lengths) == model(x, lengths),
     },
     "blind_to_padding": {
         "passes every model": padding_shape_only,
@@ -111,6 +143,7 @@ WRONG = {
         "Your check fails a healthy model": padding_changed_everywhere,
         "passes another model with the same disease": far_padding_only,
         "passes the patient": last_sequence_only,
+        "another healthy attention": shortest_alone,
     },
     "steps_agree": {
         "passes every model": lambda model, tokens: len(steps_of(model, tokens)) == len(tokens),
@@ -149,7 +182,7 @@ WRONG = {
 }
 
 RIGHT = {
-    "alone_or_together": {"one by one": alone_by_padding},
+    "alone_or_together": {"one by one": alone_by_padding, "asserting": asserting},
     "blind_to_padding": {"with NaN": by_nan},
     "steps_agree": {
         "all at once": lambda model, tokens: torch.allclose(steps_of(model, tokens), model.whole(tokens), atol=1e-4)

@@ -1,0 +1,278 @@
+"""No wrong answer that a machine makes of a solution passes its check, but those that are right: each of them has its reason here.
+
+All of them take more than half a minute, so a part is tried by default: another one in each run of CI. RFNB_MUTANTS=all tries them all,
+and looks that each reason is still needed.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+from course.harness import NOTEBOOKS, Course
+from course.mutants import mutants_of
+
+from rfnb.teaching.sources import source_with_needs
+
+ALL = os.environ.get("RFNB_MUTANTS", "") == "all"
+PARTS = 4
+PART = int(os.environ.get("GITHUB_RUN_NUMBER", "0"))
+_MOST_LINES = 20_000  # of a mutant, which may never end
+
+# By lesson and exercise: what was changed, and why that is right, too.
+OTHER_ORDER = "a product does not depend on the order of its factors"
+NO_AXES_LEFT = "the last axis of two"
+RIGHT: dict[str, dict[str, dict[str, str]]] = {
+    "01_dims": {
+        "project": {"rf.matmul(x, weight, reduce=feature) -> rf.matmul(weight, x, reduce=feature)": OTHER_ORDER},
+        "sum_by_hand": {"rf.Loop(axis=letters, name='sum') -> rf.Loop(axis=letters)": "a loop needs no name"},
+        "energies": {"rf.matmul(query, keys, reduce=key_dim) -> rf.matmul(keys, query, reduce=key_dim)": OTHER_ORDER},
+        "telling_sizes": dict.fromkeys(
+            ("(2, 3, 5, 7) -> (3, 2, 5, 7)", "(2, 3, 5, 7) -> (2, 5, 3, 7)", "(2, 3, 5, 7) -> (2, 3, 7, 5)",
+             "2 -> 1", "3 -> 4", "5 -> 6", "5 -> 4", "7 -> 8", "7 -> 6"),
+            "other sizes, of which those of targets and sources differ",
+        ),
+        "mended_attention": dict.fromkeys(("-1 -> 1", "-1 -> 1 #2"), NO_AXES_LEFT),
+    },
+    "02_ragged": {
+        "masked_softmax": {
+            **dict.fromkeys(("0.0 -> 0.05", "0.0 -> -0.05"), "in a row without anything real all exps are 0"),
+            **dict.fromkeys(("1.0 -> 1.1", "1.0 -> 0.85"), "0 divided by anything"),
+        },
+        "make_batches": dict.fromkeys(
+            ("for start in range(0, len(order), 16 * size): wind ...  size] for at in range(0, len(window), size)] -> "
+             "for start in list(range(0, len(order), 16 * size)) ...  size] for at in range(0, len(window), size)] #3",
+             "generator.shuffle(batches) -> pass", "generator.shuffle(batches) -> generator",
+             "return batches -> return batches[::-1]", "return batches -> return sorted(batches)"),
+            "the batches in another order, which is asked for only if they all come by length",
+        ),
+        "rate_mended": {"0 -> -1": "the one column of the output"},
+    },
+    "03_loops": {"read": {"rf.Loop(axis=time, name='read') -> rf.Loop(axis=time)": "a loop needs no name"}},
+    "04_encoder_decoder": {
+        "masked_loss": dict.fromkeys(
+            ("return torch.nn.functional.cross_entropy(logits[real], words[real]) -> "
+             "return torch.nn.functional.cross_entropy(logits[real], words[real]).sum()",
+             "return torch.nn.functional.cross_entropy(logits[real], words[real]) -> "
+             "return torch.nn.functional.cross_entropy(logits[real], words[real]).flip(0)"),
+            "of one number",
+        )
+    },
+    "05_attention": {"scaled_scores": {"keys.transpose(1, 2) -> keys.transpose(2, 1)": "the same two axes"}},
+    "06_explanation": {
+        "total_variation": {
+            "np.asarray(p) - np.asarray(q) -> np.asarray(q) - np.asarray(p)": "the absolute value follows",
+            **dict.fromkeys(("np.asarray(p) -> p", "np.asarray(q) -> q"), "they are arrays"),
+        },
+        "move_mass": {"np.asarray(row) -> row": "it is an array", "(..., position) -> (position, ...)": "of one row"},
+        "most_monotonic": {
+            **dict.fromkeys(
+                ("np.arange(weights.shape[1]) - (weights.shape[1] - 1) / 2 -> np.arange(weights.shape[1])",
+                 "np.arange(weights.shape[1]) - (weights.shape[1] - 1) / 2 -> np.arange(weights.shape[1]) + (weights.shape[1] - 1) / 2",
+                 "(weights.shape[1] - 1) / 2 -> weights.shape[1] - 1", "(weights.shape[1] - 1) / 2 -> 2",
+                 "(weights.shape[1] - 1) / 2 -> (weights.shape[1] - 1) * 2", "(weights.shape[1] - 1) / 2 -> 2 / (weights.shape[1] - 1)",
+                 "weights.shape[1] - 1 -> weights.shape[1]", "weights.shape[1] - 1 -> 1", "weights.shape[1] - 1 -> weights.shape[1] + 1",
+                 "weights.shape[1] - 1 -> 1 - weights.shape[1]", "1 -> 2 #3", "1 -> 0 #3",
+                 "1 -> 2 #4", "1 -> 0 #4", "2 -> 3 #2", "2 -> 1 #2"),
+                "the positions are centred already, so nothing changes if a number is added to all rows",
+            ),
+            **dict.fromkeys(
+                ("(apart ** 2).sum(1) * (rows ** 2).sum() -> (apart ** 2).sum(1)",
+                 "(apart ** 2).sum(1) * (rows ** 2).sum() -> (apart ** 2).sum(1) / (rows ** 2).sum()",
+                 "(apart ** 2).sum(1) -> (apart ** 2).mean(1)", "(rows ** 2).sum() -> (rows ** 2).mean()",
+                 "(rows ** 2).sum() -> (rows ** 2).max()", "rows ** 2 -> 2 ** rows"),
+                "a factor that all heads have",
+            ),
+            "int(np.argmax(np.where(spread > 1e-09, apart @ rows / np.maximum(spread, 1e-09), 0))) -> "
+            "np.argmax(np.where(spread > 1e-09, apart @ rows / np.maximum(spread, 1e-09), 0))": "a number of NumPy",
+            **dict.fromkeys(
+                ("spread > 1e-09 -> spread >= 1e-09", "np.maximum(spread, 1e-09) -> spread",
+                 "np.maximum(spread, 1e-09) -> np.maximum(1e-09, spread)"),
+                "of a spread of 0, for which 0 is taken",
+            ),
+        },
+    },
+    "07_search": {
+        "nucleus": {
+            "0 -> -1": "of one axis",
+            **dict.fromkeys(
+                ("torch.zeros_like(probs) -> probs", "torch.zeros_like(probs) -> torch.ones_like(probs)"), "all of it is overwritten"
+            ),
+        }
+    },
+    "08_errors": {
+        "classify": {"max(references.values()) > output_score -> max(references.values()) >= output_score": "of equal scores"},
+        "ends_in_loop": {
+            "for size in range(1, len(labels) // times + 1): pi ... -size * times:] == piece * times: return True -> "
+            "for size in list(range(1, len(labels) // times + 1 ... -size * times:] == piece * times: return True #3":
+                "from large to small",
+            "len(labels) // times -> len(labels)": "a piece that is too long is not there four times",
+        },
+        "check_search": {
+            **dict.fromkeys(
+                ("for word in ('cat', 'parachute', 'vertebrae'): fou ...  says {found.score:.3f}, the model {own:.3f}' -> "
+                 "for word in list(('cat', 'parachute', 'vertebrae') ...  says {found.score:.3f}, the model {own:.3f}'" + number
+                 for number in ("", " #2", " #3")),
+                "parachute is still among them",
+            ),
+            **dict.fromkeys(
+                ("('cat', 'parachute', 'vertebrae') -> ('parachute', 'cat', 'vertebrae')",
+                 "('cat', 'parachute', 'vertebrae') -> ('cat', 'vertebrae', 'parachute')"), "the same words",
+            ),
+            **dict.fromkeys(("search(word, beam_size=4) -> search(word)", "4 -> 5", "4 -> 3"), "another size of the beam"),
+            "0 -> -1": "of a list of one",
+            "abs(found.score - own) < 0.001 -> abs(found.score - own) <= 0.001": "at the tolerance",
+            "found.score - own -> own - found.score": "the absolute value follows",
+        },
+    },
+    "09_ctc": {
+        "collapse": {"(before, blank) -> (blank, before)": "in either"},
+        "forward": {
+            "for s in range(len(rows)): total = out[t - 1, s] i ... - 1, s - 2]) out[t, s] = total + scores[t, s] -> "
+            "for s in list(range(len(rows)))[::-1]: total = out ... - 1, s - 2]) out[t, s] = total + scores[t, s]":
+                "a cell needs those of the frame before only",
+            **dict.fromkeys(
+                ("torch.logaddexp(total, out[t - 1, s - 1]) -> torch.logaddexp(out[t - 1, s - 1], total)",
+                 "torch.logaddexp(total, out[t - 1, s - 2]) -> torch.logaddexp(out[t - 1, s - 2], total)"), "a sum",
+            ),
+            **dict.fromkeys(
+                ("s >= 2 and rows[s] != blank and (rows[s] != rows[s - 2]) -> s >= 2 and rows[s] != rows[s - 2]", "rows[s] -> rows"),
+                "two rows before a blank is a blank",
+            ),
+            **dict.fromkeys(("s >= 2 -> s > 2", "2 -> 3 #3"), "row 2 is a blank"),
+        },
+    },
+    "10_transducers": {
+        "walk_score": {"return score -> return score.sum()": "of one number"},
+        "forward": dict.fromkeys(("0 -> -1 #3", "0 -> -1 #4", "0 -> -1 #5"), "an entry of the same shape, or of a list of one"),
+        "best_frames": {
+            **dict.fromkeys(("0.0 -> 0.05", "0.0 -> -0.05"), "added to all walks"),
+            "t or u -> u": "what comes before the first label are blanks",
+            "return found[::-1] -> return sorted(found[::-1])": "they are in order",
+        },
+        "merge": {
+            "for labels, log_prob in hypotheses: merged[labels] ... addexp(merged.get(labels, -np.inf), log_prob) -> "
+            "for labels, log_prob in list(hypotheses)[::-1]: me ... addexp(merged.get(labels, -np.inf), log_prob)": "sorted afterwards",
+            "np.logaddexp(merged.get(labels, -np.inf), log_prob) -> np.logaddexp(log_prob, merged.get(labels, -np.inf))": "a sum",
+        },
+        "stable": {"0 -> -1": "all letters are the same"},
+    },
+    "11_transformer": {
+        "positions": {"np.zeros((count, size)) -> np.ones((count, size))": "all of it is overwritten"},
+        "self_attention": {
+            **dict.fromkeys(
+                ("rf.matmul(query, keys, reduce=key_dim) -> rf.matmul(keys, query, reduce=key_dim)",
+                 "rf.matmul(rf.softmax(energy, axis=earlier), values, reduce=earlier) -> "
+                 "rf.matmul(values, rf.softmax(energy, axis=earlier), reduce=earlier)"), OTHER_ORDER,
+            ),
+            **dict.fromkeys(
+                ("rf.where(seen, energy, -1e+30, allow_broadcast_all_sources=True) -> rf.where(seen, energy, -1e+30)", "True -> False"),
+                "the energies have all dims of the mask",
+            ),
+        },
+        "cached_step": {
+            **dict.fromkeys(
+                ("torch.zeros(0, *part.shape) -> torch.ones(0, *part.shape)", "torch.zeros(0, *part.shape) -> torch.zeros(0)",
+                 "(key, value) -> (value, key)"), "it is empty",
+            ),
+            **dict.fromkeys(("-1 -> 1", "-1 -> 1 #2"), NO_AXES_LEFT),
+        },
+        "previous_score": {"np.asarray(weights) -> weights": "it is an array", "-1 -> 1 #2": NO_AXES_LEFT},
+        "looks_ahead": {
+            "bool((np.triu(np.asarray(weights), 1) > 0).any()) -> (np.triu(np.asarray(weights), 1) > 0).any()": "a bool of NumPy",
+            "np.asarray(weights) -> weights": "it is an array",
+        },
+    },
+    "12_clinic": {
+        "alone_or_together": {
+            "for seq, length in enumerate(lengths.tolist()): al ... ther[seq, :length], atol=1e-05): return False -> "
+            "for seq, length in list(enumerate(lengths.tolist() ... ther[seq, :length], atol=1e-05): return False #3": "from the last on",
+            "lengths.tolist() -> lengths": "a tensor of one number is an index, too",
+            "alone[0] -> alone": "it is broadcast",
+            "0 -> -1": "of one sequence",
+        },
+        "blind_to_padding": dict.fromkeys(("100.0 -> 105.05", "100.0 -> 89.95", "100.0 -> 0.0"), "other padding than before"),
+        "scores_are_true": {
+            "abs(score - model.score(labels)) < 1e-06 -> abs(score - model.score(labels)) <= 1e-06": "at the tolerance",
+            "score - model.score(labels) -> model.score(labels) - score": "the absolute value follows",
+            **dict.fromkeys(("4 -> 5", "6 -> 7"), "another size of the search"),
+        },
+    },
+}  # fmt: skip
+LESSONS = {path.stem: Course(path.stem) for path in sorted((NOTEBOOKS / "checks").glob("[0-9]*.py"))}
+EXERCISES = [(name, exercise) for name, course in LESSONS.items() for exercise in course.exercises]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+def test_no_wrong_answer_that_a_machine_makes_passes(lesson, exercise):
+    course, right = LESSONS[lesson], RIGHT.get(lesson, {}).get(exercise, {})
+    source = source_with_needs((NOTEBOOKS / "solutions" / f"{lesson}.py").read_text("utf-8"), exercise)
+    assert _passes(course, exercise, "solution", source), f"the solution of {exercise} does not pass"
+    every = list(mutants_of(source, exercise))
+    tried = [each for at, each in enumerate(every) if ALL or at % PARTS == PART % PARTS]
+    alive = {said for said, text in tried if _passes(course, exercise, said, text)}
+    assert not alive - set(right), "these wrong answers pass:\n" + "\n".join(sorted(alive - set(right)))
+    if ALL:
+        assert alive == set(right), "these do not pass, or are not made any more:\n" + "\n".join(
+            sorted(set(right) - alive)
+        )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_an_answer_that_gives_always_the_same_does_not_pass(lesson, exercise, which):
+    course, solution = LESSONS[lesson], getattr(LESSONS[lesson].solutions, exercise)
+    if not callable(solution) or exercise == "check_search":  # this one says what it found by an exception
+        return
+    given: list[Any] = []
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        given.append(solution(*args, **kwargs))
+        return given[-1]
+
+    assert course.judged(exercise, watched).passed
+    constant = given[0 if which == "first" else -1]
+    assert not course.judged(exercise, lambda *args, **kwargs: constant).passed
+
+
+class _NeverEnds(BaseException):
+    pass
+
+
+def _passes(course: Course, exercise: str, name: str, source: str) -> bool:
+    """Whether the answer that a source defines passes; one that cannot be made, or does not end, does not."""
+    file = f"<cell of {exercise}: {name}>"
+    linecache.cache[file] = len(source), None, source.splitlines(True), file
+    space: dict[str, Any] = {}
+    codes = compile(source, file, "exec")
+    before = sys.gettrace()
+    if "while " in source:  # counting takes time, and nothing else goes on forever
+        sys.settrace(_counting(codes))
+    try:
+        exec(codes, space)
+        return course.judged(exercise, space.get(exercise)).passed
+    except (Exception, _NeverEnds):
+        return False
+    finally:
+        sys.settrace(before)
+
+
+def _counting(codes: CodeType) -> Callable[[FrameType, str, Any], Any]:
+    """Counts the lines that run of a file, and stops it where these are too many."""
+    lines = 0
+
+    def line(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        if lines > _MOST_LINES:
+            raise _NeverEnds
+        return line
+
+    return lambda frame, event, arg: line if frame.f_code.co_filename == codes.co_filename else None
