@@ -19,6 +19,7 @@ from rfnb.core.tensor import Tensor, VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.named import named, unnamed
+from rfnb.core.tree import register_nested
 from rfnb.ops.dims import (
     dim_match_priority_when_needed, last_frame_position_of_dim, masked_fraction_of_shape, num_elements_of_shape,
     range_over_dim, replace_dim, replace_dim_v2, sequence_mask, set_sparse_dim, use_mask_default,
@@ -341,23 +342,24 @@ __all__ = [
     "range_over_dim", "range_over_dim_strided", "range_over_merged_dims", "real_as_complex", "reciprocal", "record",
     "reduce", "reduce_all", "reduce_any", "reduce_argmax", "reduce_argmin", "reduce_logmeanexp", "reduce_logsumexp",
     "reduce_max", "reduce_mean", "reduce_min", "reduce_out", "reduce_sum", "register_backend_by_tensor_type",
-    "register_parametrization", "relative_positional_encoding", "relu", "relu_square", "remove_parametrization",
-    "repeat", "replace_dim", "replace_dim_v2", "reset_step_random_state", "reshape", "reverse_sequence", "round",
-    "rsqrt", "run", "safe_log", "save_html", "save_params", "scaled_gradient", "scaled_gradient_ext", "scan", "scatter",
-    "scatter_argmax", "scatter_count", "scatter_logmeanexp", "scatter_logsumexp", "scatter_mean", "search_sorted",
-    "select_backend", "select_backend_jax", "select_backend_numpy", "select_backend_returnn_layers_tf",
-    "select_backend_tf", "select_backend_torch", "selu", "sequence_mask", "sequential", "set_amp_policy",
-    "set_amp_policy_ctx", "set_default_device", "set_default_device_ctx", "set_default_float_dtype",
-    "set_default_float_dtype_ctx", "set_parameter_copy_behavior_ctx", "set_params", "set_random_seed",
-    "set_random_state", "set_requires_gradient", "set_sparse_dim", "setup_post_hook_on_method", "shift_left",
-    "shift_right", "show", "sigmoid", "silu", "sin", "single_step_dim", "sinusoidal_encoding",
-    "sinusoidal_positional_encoding", "slice", "smooth_one_hot", "softmax", "sort", "sparse_to_dense", "specaugment",
-    "split", "split_batch_beam", "split_dims", "sqrt", "square", "squared_difference", "squeeze", "stack", "stft",
-    "stop_gradient", "stop_gradient_scope", "sub", "swish", "tanh", "tensor", "to_xarray", "top_k", "top_k_mask",
-    "top_p_mask", "transducer_beam_search", "transducer_forced_align", "transducer_greedy_decode", "transducer_lattice",
-    "transducer_output", "transposed_conv", "true_divide", "unmask", "unmask_initial_state", "unnamed", "unstack",
-    "use_mask_default", "viz", "walk_tensor_consumers", "watch", "weight_dropout", "weight_noise", "where",
-    "where_nested", "while_loop", "window", "word_errors", "zeros", "zeros_like",
+    "register_nested", "register_parametrization", "relative_positional_encoding", "relu", "relu_square",
+    "remove_parametrization", "repeat", "replace_dim", "replace_dim_v2", "reset_step_random_state", "reshape",
+    "reverse_sequence", "round", "rsqrt", "run", "safe_log", "save_html", "save_params", "scaled_gradient",
+    "scaled_gradient_ext", "scan", "scatter", "scatter_argmax", "scatter_count", "scatter_logmeanexp",
+    "scatter_logsumexp", "scatter_mean", "search_sorted", "select_backend", "select_backend_jax",
+    "select_backend_numpy", "select_backend_returnn_layers_tf", "select_backend_tf", "select_backend_torch", "selu",
+    "sequence_mask", "sequential", "set_amp_policy", "set_amp_policy_ctx", "set_default_device",
+    "set_default_device_ctx", "set_default_float_dtype", "set_default_float_dtype_ctx",
+    "set_parameter_copy_behavior_ctx", "set_params", "set_random_seed", "set_random_state", "set_requires_gradient",
+    "set_sparse_dim", "setup_post_hook_on_method", "shift_left", "shift_right", "show", "sigmoid", "silu", "sin",
+    "single_step_dim", "sinusoidal_encoding", "sinusoidal_positional_encoding", "slice", "smooth_one_hot", "softmax",
+    "sort", "sparse_to_dense", "specaugment", "split", "split_batch_beam", "split_dims", "sqrt", "square",
+    "squared_difference", "squeeze", "stack", "stft", "stop_gradient", "stop_gradient_scope", "sub", "swish", "tanh",
+    "tensor", "to_xarray", "top_k", "top_k_mask", "top_p_mask", "transducer_beam_search", "transducer_forced_align",
+    "transducer_greedy_decode", "transducer_lattice", "transducer_output", "transposed_conv", "true_divide", "unmask",
+    "unmask_initial_state", "unnamed", "unstack", "use_mask_default", "viz", "walk_tensor_consumers", "watch",
+    "weight_dropout", "weight_noise", "where", "where_nested", "while_loop", "window", "word_errors", "zeros",
+    "zeros_like",
 ]
 # fmt: on
 

@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.tree import map_plain
 
 _FEW = 4  # values or places that are named one by one
 
@@ -71,11 +72,12 @@ def _few(array: np.ndarray) -> str:
 
 def as_given(value: Any) -> Any:
     """The value as it is now. A change is made again in later steps and in branches, and who gave it may go on changing it."""
+    return map_plain(_copied, value)
+
+
+def _copied(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, (list, tuple)):
-        items = map(as_given, value)
-        return list(items) if isinstance(value, list) else tuple(items)
     if hasattr(value, "detach") and not isinstance(value, Tensor):  # of torch
         return value.detach().clone()
     return value

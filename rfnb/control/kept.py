@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.control.asked_there import any_different, is_there
 from rfnb.control.of_run import OfRun
 from rfnb.core.tensor import Tensor
-from rfnb.rec.nested import leaves
+from rfnb.core.tree import leaves
 from rfnb.trace.event import EVENT_COST, bytes_of, keep, same_numbers
 
 LIMIT = 64 << 20

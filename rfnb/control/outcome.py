@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.rec.nested import leaves
+from rfnb.core.tree import leaves
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import keep
 from rfnb.trace.outcome import Outcome, best_of, best_so_far

@@ -13,8 +13,8 @@ from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import missing_key_error, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.tree import leaves, map_nested
 from rfnb.rec.decisions import Decided
-from rfnb.rec.nested import leaves, map_nested
 from rfnb.trace.match import is_end_of
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rfnb.backends import registry
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.rec.nested import values_in
+from rfnb.core.tree import values_in
 from rfnb.rec.outside import Contents, Slot, contents_of, reached
 
 _SHOWN = 4  # changes in a message

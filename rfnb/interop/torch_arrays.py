@@ -19,8 +19,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
+from rfnb.core.tree import map_nested, values_in
 from rfnb.nn.module.module import Module
-from rfnb.rec.nested import map_nested, values_in
 
 Axis = Dim | str
 """A Dim of a fixed size, or what stands for one that each call makes: a name, or a Dim without a size."""

@@ -22,10 +22,10 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tree import values_in
 from rfnb.interop.torch_module import PTModuleAsRFModule, as_rf
 from rfnb.nn.module.module import Module
 from rfnb.nn.run.run_ctx import get_run_ctx
-from rfnb.rec.nested import values_in
 from rfnb.rec.state import State
 
 Axes = Sequence[Any]  # of Dims, names and `...`

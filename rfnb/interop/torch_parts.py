@@ -18,10 +18,10 @@ from rfnb.core.block import block
 from rfnb.core.errors import runtime_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
+from rfnb.core.tree import leaves, map_nested
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.module.through import Make, through
 from rfnb.nn.run.run_ctx import get_run_ctx
-from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.step_tensor import StepTensor
 
 if TYPE_CHECKING:

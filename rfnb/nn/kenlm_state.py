@@ -13,6 +13,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tree import map_nested
 from rfnb.lm.ngram import NGramLM, flat_on_host, labels_dim, needs_state, open_table, tensor_of
 from rfnb.lm.ngram_table import LN10
 from rfnb.lm.subword import Subwords
@@ -21,7 +22,6 @@ from rfnb.ops.const import zeros
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.math import compare
 from rfnb.ops.where import where
-from rfnb.rec.nested import map_nested
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 

@@ -26,10 +26,10 @@ from rfnb.core.memo import make_room
 from rfnb.core.place import in_package, warn_at
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.tree import values_in
 from rfnb.rec.body_again import BodyAgain
 from rfnb.rec.body_names import BodyNames, names_in, names_of_for
 from rfnb.rec.modes import modes_now
-from rfnb.rec.nested import values_in
 from rfnb.rec.outside import DEEP, MISSING, PLAIN, SHORT, WIDE, Contents, Slot, is_plain, names_of, reached, same_plain
 from rfnb.rec.quiet import NotKnown
 from rfnb.rec.recording import Recording

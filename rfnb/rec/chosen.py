@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rfnb.core.generations import are_steps_apart
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, with_raw
+from rfnb.core.tree import map_nested
 from rfnb.rec.ends import EndsByCondition
 from rfnb.rec.first_step import without_kept
 from rfnb.rec.lowering import NotLowered
-from rfnb.rec.nested import map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.segment import Segment

@@ -14,9 +14,9 @@ from rfnb.backends import registry
 from rfnb.backends.raw_calls import MADE, RawCall
 from rfnb.core.memo import is_kept
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import leaves, map_nested
 from rfnb.rec.ends import Ends, EndsOfAxis
 from rfnb.rec.lowering import NotLowered
-from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.program import Program
 from rfnb.rec.recorder import Node
 from rfnb.rec.recording import Recording

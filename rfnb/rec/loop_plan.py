@@ -15,11 +15,11 @@ from rfnb.core.memo import make_room
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.structure import structure_of
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.rec.loop_plan_text import graph, state_names, text
 from rfnb.rec.modes import modes_again
-from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.program import Listing
 from rfnb.rec.recorder import Node
 from rfnb.rec.step_tensor import StepTensor

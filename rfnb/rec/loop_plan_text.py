@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.place import place_text
 from rfnb.core.tensor_text import dims_text
-from rfnb.rec.nested import leaves
+from rfnb.core.tree import leaves
 from rfnb.rec.recorder import Node
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.rec.nested import values_in
+from rfnb.core.tree import values_in
 from rfnb.rec.states import States
 
 

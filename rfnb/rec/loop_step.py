@@ -23,11 +23,11 @@ from rfnb.core.dim import Dim
 from rfnb.core.intercept import is_intercepted
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import map_nested
 from rfnb.ops.frames import Frames, frames, no_frame
 from rfnb.ops.operands import as_tensor
 from rfnb.rec.decisions import Decided
 from rfnb.rec.ends import Ends
-from rfnb.rec.nested import map_nested
 from rfnb.rec.outputs import Outputs
 from rfnb.rec.states import States
 

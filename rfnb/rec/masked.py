@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.tensor import Tensor, with_raw
-from rfnb.rec.nested import map_nested
+from rfnb.core.tree import map_nested
 
 
 class Masked:

@@ -1,8 +1,7 @@
-"""Nested structures (dicts, lists, tuples, States) of tensors: walking, mapping, picking hypotheses."""
+"""Nested structures of Tensors and Dims: picking hypotheses, masking, their text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
@@ -11,6 +10,7 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.tree import agree, is_container, items_of, leaves, map_nested, same_structure, values_in
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
@@ -18,107 +18,18 @@ from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.ended import kept
 
-_CONTAINERS = (dict, list, tuple)
-
-
-def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """(dotted path, leaf) of everything inside, in order."""
-    if not isinstance(value, _CONTAINERS):
-        return [(path, value)]
-    out: list[tuple[str, Any]] = []
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        here = f"{path}.{key}" if path else str(key)
-        if isinstance(item, _CONTAINERS):
-            out += leaves(item, here)
-        else:
-            out.append((here, item))
-    return out
-
-
-def values_in(value: Any) -> list[Any]:
-    """The leaves of everything inside, in order."""
-    if not isinstance(value, _CONTAINERS):
-        return [value]
-    out: list[Any] = []
-    for item in value.values() if isinstance(value, dict) else value:
-        if isinstance(item, _CONTAINERS):
-            out += values_in(item)
-        else:
-            out.append(item)
-    return out
-
-
-def in_order_of(like: Any, value: Any) -> Any:
-    """`value` with the items of its dicts in the order that they have in `like`, a structure with the same paths."""
-    if not isinstance(value, _CONTAINERS) or not isinstance(like, _CONTAINERS) or len(like) != len(value):
-        return value
-    kind = type(value)
-    if isinstance(value, dict):
-        same = isinstance(like, dict) and like.keys() == value.keys()
-        return kind({key: in_order_of(like[key], value[key]) for key in like}) if same else value
-    parts = list(map(in_order_of, like, value))
-    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
-
-
-def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
-    """Whether two values have leaves at the same paths (the order of dict items does not matter), and all pairs are the `same`."""
-    if not isinstance(a, _CONTAINERS):
-        return not isinstance(b, _CONTAINERS) and same(a, b)
-    if isinstance(a, dict):
-        if not isinstance(b, dict) or a.keys() != b.keys():
-            return False
-        pairs = [(item, b[key]) for key, item in a.items()]
-    elif isinstance(b, (list, tuple)) and len(a) == len(b):
-        pairs = list(zip(a, b))
-    else:
-        return False
-    for item, other in pairs:
-        if item.__class__ is Tensor or not isinstance(item, _CONTAINERS):
-            if isinstance(other, _CONTAINERS) or not same(item, other):
-                return False
-        elif not agree(same, item, other):
-            return False
-    return True
-
-
-def same_structure(a: Any, b: Any) -> bool:
-    """Whether two values have leaves at the same paths (the order of dict items does not matter)."""
-    return agree(lambda *leaves: True, a, b)
-
 
 def structure_text(value: Any) -> str:
     """A nested structure for messages: containers by their names, Tensors by their dims."""
-    if isinstance(value, dict):
-        return f"{type(value).__name__}({', '.join(f'{key}={structure_text(item)}' for key, item in value.items())})"
+    kind = type(value).__name__
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(structure_text, value))
-        kind = type(value).__name__
         return f"[{inner}]" if kind == "list" else f"({inner})" if kind == "tuple" else f"{kind}({inner})"
+    if is_container(value):
+        return f"{kind}({', '.join(f'{key}={structure_text(item)}' for key, item in items_of(value))})"
     if isinstance(value, Tensor):
         return f"Tensor {shape_of(value)}"
     return value.short_repr() if isinstance(value, Dim) else "None" if value is None else type(value).__name__
-
-
-def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
-    if not isinstance(value, _CONTAINERS):
-        return fn(value, *others)
-    kind = type(value)
-    if isinstance(value, dict):
-        if others:
-            items = {key: map_nested(fn, item, *[other[key] for other in others]) for key, item in value.items()}
-        else:
-            items = {
-                key: map_nested(fn, item) if isinstance(item, _CONTAINERS) else fn(item) for key, item in value.items()
-            }
-        return items if kind is dict else kind(items)
-    if others:
-        mapped = [map_nested(fn, item, *[other[i] for other in others]) for i, item in enumerate(value)]
-    else:
-        mapped = [map_nested(fn, item) if isinstance(item, _CONTAINERS) else fn(item) for item in value]
-    if kind is list:
-        return mapped
-    return kind(*mapped) if hasattr(kind, "_fields") else kind(mapped)
 
 
 def gather_nested(

@@ -9,12 +9,12 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import leaves, map_nested, same_structure, values_in
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.masked import masked_scatter, masked_select
 from rfnb.ops.where import where
-from rfnb.rec.nested import leaves, map_nested, same_structure, values_in
 
 
 def masked_select_nested(

@@ -30,8 +30,8 @@ from rfnb.backends import registry
 from rfnb.core.memo import kept_by_id
 from rfnb.core.place import in_package
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import values_in
 from rfnb.rec.draws import is_shared
-from rfnb.rec.nested import values_in
 from rfnb.rec.position import has_position, position_of
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import in_order_of, is_container, values_in
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.carried import CarriedByWith
 from rfnb.rec.ends import Ends, EndsByCondition, EndsOfAxis
 from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_step import PlainStep, Step, StepAround
-from rfnb.rec.nested import in_order_of, values_in
 from rfnb.rec.recorder import copied
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
@@ -156,7 +156,7 @@ class RecordedStep(StepAround):
         if name not in states.now:
             raise states.missing(name)
         value = (self.recording.next_states if name in states.next else self.recording.states)[name]
-        if isinstance(value, (dict, list, tuple)):  # a copy, which the body must not change
+        if is_container(value):  # a copy, which the body must not change
             value = self.recording.lend(name, copied(value), value)
         nodes = self.recording.recorder.nodes
         count = len(nodes)
@@ -174,7 +174,7 @@ class RecordedStep(StepAround):
         after = in_order_of(recording.states.get(name), copied(value))
         self.inner.write(name, recorder.unwrapped(after))
         recording.next_states[name] = after
-        if isinstance(value, (dict, list, tuple)):
+        if is_container(value):
             recording.lend(name, value, copied(value))
 
     def frame(self, source: Tensor) -> Tensor:

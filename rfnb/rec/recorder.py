@@ -19,11 +19,11 @@ from rfnb.core.op import Op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import is_container, map_nested, values_in
 from rfnb.rec.draws import Watch, library_files
 from rfnb.rec.hold import holding
 from rfnb.rec.masked import Masked
 from rfnb.rec.modes import Values, modes_now
-from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.step_tensor import Owner, RecordingError, StepTensor, begin_growing, recording_error
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
@@ -366,6 +366,6 @@ def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
     """The leaves of the arguments of a call; whether they are in containers."""
     given = [*args, *kwargs.values()]
     for leaf in given:
-        if isinstance(leaf, (dict, list, tuple)):
+        if is_container(leaf):
             return values_in(given), True
     return given, False

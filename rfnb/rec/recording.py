@@ -7,7 +7,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.rec.nested import leaves, map_nested
+from rfnb.core.tree import leaves, map_nested
 from rfnb.rec.quiet import Quiet
 from rfnb.rec.recorder import Recorder
 from rfnb.rec.step_tensor import StepTensor, recording_error

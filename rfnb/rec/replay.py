@@ -10,6 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_math import substituted
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import is_container, items_of, made_of, map_nested, values_in
 from rfnb.ops.frames import frames
 from rfnb.ops.stack import stack
 from rfnb.rec.chosen import Body, ChosenSteps
@@ -18,7 +19,6 @@ from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
 from rfnb.rec.masked import Masked
 from rfnb.rec.modes import modes_again
-from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder, dims_of_leaf
 from rfnb.rec.segment import Alone, Segment, segments
@@ -286,16 +286,14 @@ def _filler(value: Any, owns: Callable[[Any], bool]) -> Filler:
         return lambda registers, dims: registers[register]
     if isinstance(value, Dim):
         return lambda registers, dims: current(value, dims) if dims else value
-    if not isinstance(value, (dict, list, tuple)):
+    if not is_container(value):
         return lambda registers, dims: value
     kind = type(value)
     if isinstance(value, dict):
         items = [(key, _filler(item, owns)) for key, item in value.items()]
         return lambda registers, dims: kind({key: fill(registers, dims) for key, fill in items})
-    parts = [_filler(item, owns) for item in value]
-    if hasattr(kind, "_fields"):
-        return lambda registers, dims: kind(*[fill(registers, dims) for fill in parts])
-    return lambda registers, dims: kind([fill(registers, dims) for fill in parts])
+    parts = [_filler(item, owns) for _, item in items_of(value)]
+    return lambda registers, dims: made_of(kind, [fill(registers, dims) for fill in parts])
 
 
 def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
@@ -309,7 +307,7 @@ def _runner(node: Node, recorder: Recorder, masked: Masked) -> Run:
     fn, result = node.fn, node.result
     args, kwargs = masked(fn, node.args, node.kwargs)
     single, places = result.register if recorder.owns(result) else None, _places(result)
-    flat = not any(isinstance(arg, (dict, list, tuple)) for arg in (*args, *kwargs.values()))
+    flat = not any(map(is_container, (*args, *kwargs.values())))
 
     returned = {leaf for leaf in values_in(result) if isinstance(leaf, Dim)} if node.new_dims else ()
     hidden = [dim for dim in node.new_dims if dim not in returned and dim not in node.sized]

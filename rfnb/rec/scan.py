@@ -14,11 +14,12 @@ from rfnb.core.errors import type_error, value_error
 from rfnb.core.finite import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.tree import agree, map_nested, values_in
 from rfnb.ops.frames import frames
 from rfnb.rec.before import Before
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.hold import holding
-from rfnb.rec.nested import agree, map_nested, structure_text, values_in, where_nested
+from rfnb.rec.nested import structure_text, where_nested
 from rfnb.rec.running import check_frames
 from rfnb.rec.selection import align_host
 from rfnb.rec.tensor_array import TensorArray, check_like

@@ -22,11 +22,11 @@ from rfnb.core.intercept import Intercepted, outside
 from rfnb.core.op import Op
 from rfnb.core.place import in_package, place_of_user, place_text
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import map_nested, values_in
 from rfnb.rec import running
 from rfnb.rec.draws import Watch
 from rfnb.rec.loop_step import StepAround
 from rfnb.rec.modes import modes_now
-from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.quiet import NotKnown
 from rfnb.rec.recorder import Node
 from rfnb.rec.step_tensor import StepTensor

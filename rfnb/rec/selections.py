@@ -11,8 +11,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import map_nested
 from rfnb.rec.backtrack import Paths, backtrack
-from rfnb.rec.nested import map_nested
 from rfnb.rec.selection import Selection
 from rfnb.rec.wanted import Wanted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.tensor import Tensor
-from rfnb.rec.nested import values_in
+from rfnb.core.tree import values_in
 
 
 class State(dict):

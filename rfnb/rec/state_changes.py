@@ -9,8 +9,9 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
+from rfnb.core.tree import leaves
 from rfnb.core.two_devices import of_devices, rows_of, target_of
-from rfnb.rec.nested import leaves, structure_text
+from rfnb.rec.nested import structure_text
 
 
 def changed_structure(what: str, name: str, before: Any, value: Any) -> ValueError:

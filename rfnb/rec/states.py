@@ -8,9 +8,9 @@ from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
+from rfnb.core.tree import agree, leaves, map_nested, same_structure
 from rfnb.core.two_devices import is_of_devices
 from rfnb.rec.ended import kept
-from rfnb.rec.nested import agree, leaves, map_nested, same_structure
 from rfnb.rec.selections import Selections
 from rfnb.rec.state_changes import changed_leaf, changed_structure, other_device
 

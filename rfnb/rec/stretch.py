@@ -15,10 +15,10 @@ from rfnb.core.dim import Dim
 from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor, with_raw
+from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.first_step import FEWEST, FirstStep, are_together
 from rfnb.rec.lowering import NotLowered
-from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.shared_code import program_of

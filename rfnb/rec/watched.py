@@ -15,11 +15,11 @@ from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.intercept import is_intercepted
 from rfnb.core.place import place_text
 from rfnb.core.tensor import Tensor, with_raw
+from rfnb.core.tree import map_nested
 from rfnb.rec.compiled import compiled_how
 from rfnb.rec.hold import holding
 from rfnb.rec.lowering import TAKEN, Lowering, NotLowered
 from rfnb.rec.modes import modes_now
-from rfnb.rec.nested import map_nested
 from rfnb.rec.recorder import Node
 from rfnb.trace.probe import Offer, held_back, listeners, offer_again, offer_here
 

@@ -11,9 +11,10 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.fill import kind_of_dtype
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.tree import agree, leaves, same_structure
 from rfnb.rec.cond import truth
 from rfnb.rec.hold import holding
-from rfnb.rec.nested import agree, leaves, same_structure, structure_text
+from rfnb.rec.nested import structure_text
 from rfnb.rec.tensor_array import index_space
 
 

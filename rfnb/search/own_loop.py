@@ -22,13 +22,14 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tree import map_nested
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.operands import check_dtypes, need_tensors
 from rfnb.ops.where import where
-from rfnb.rec.nested import gather_nested, map_nested
+from rfnb.rec.nested import gather_nested
 from rfnb.rec.selection import renamed_dim
 from rfnb.search import rank
 from rfnb.search.operand_checks import no_labels_dim

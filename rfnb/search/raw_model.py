@@ -11,7 +11,7 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.rec.nested import map_nested
+from rfnb.core.tree import map_nested
 
 
 class RawModel:

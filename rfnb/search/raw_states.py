@@ -10,8 +10,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.tree import leaves, map_nested, same_structure
 from rfnb.rec.loop import Loop
-from rfnb.rec.nested import leaves, map_nested, same_structure
 from rfnb.rec.state_changes import changed_structure
 from rfnb.search.raw_model import RawModel
 

@@ -23,6 +23,7 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
@@ -32,7 +33,6 @@ from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths, volume
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
-from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.selection import pick
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM

@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import is_container
 from rfnb.trace.event import Event, named_tensors
 from rfnb.trace.probe import Later
 from rfnb.trace.stack import loop_dim_of
@@ -88,7 +89,7 @@ def values_of(event: Event) -> dict[str, Any]:
     for name, value in values.items():
         if name in _NOT_COMPARED:
             continue
-        if isinstance(value, (dict, list, tuple)):
+        if is_container(value):
             tensors = named_tensors([(name, value)])
             found.update(tensors)
             if not tensors:

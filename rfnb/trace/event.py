@@ -10,6 +10,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import leaves, map_plain, values_in
 from rfnb.trace.probe import Later
 
 EVENT_COST = 1024
@@ -57,21 +58,22 @@ def named_tensors(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
     """The Tensors among named values, also those in lists, tuples and dicts, with dotted names."""
     found: list[tuple[str, Tensor]] = []
     for name, value in items:
-        if isinstance(value, Tensor):
-            found.append((name, value))
-        elif isinstance(value, dict):
-            found += named_tensors([(f"{name}.{key}" if name else str(key), item) for key, item in value.items()])
-        elif isinstance(value, (list, tuple)):
-            found += named_tensors([(f"{name}.{i}" if name else str(i), item) for i, item in enumerate(value)])
+        for path, leaf in [(name, value)] if isinstance(value, Tensor) else leaves(value, name):
+            if isinstance(leaf, Tensor):
+                found.append((path, leaf))
     return found
 
 
 def keep(value: Any) -> Any:
-    """The part of a value that a trace keeps.
+    """The part of a value that a trace keeps: plain containers of what it keeps of each leaf.
 
     A Tensor is detached, without copy: outputs of rfnb are never changed in place. A parameter is, so it is copied; also
     a view of one. Containers and plain NumPy arrays, which the caller may go on changing, are copied.
     """
+    return map_plain(_kept, value)
+
+
+def _kept(value: Any) -> Any:
     if isinstance(value, Tensor):
         raw = value.raw_tensor
         if raw is None:
@@ -81,16 +83,7 @@ def keep(value: Any) -> Any:
         return value._like(kept, value.dims)
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Later):
-        return value
-    if isinstance(value, dict):
-        return {key: keep(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [keep(item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 class Templates:
@@ -137,14 +130,7 @@ def _look_of(values: Mapping[str, Any]) -> tuple[Any, ...] | None:
 
 def keep_template(value: Any) -> Any:
     """The same value with Tensors reduced to dims and dtype."""
-    if isinstance(value, Tensor):
-        return value.copy_template()
-    if isinstance(value, dict):
-        return {key: keep_template(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [keep_template(item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    return keep(value)
+    return map_plain(lambda leaf: leaf.copy_template() if isinstance(leaf, Tensor) else _kept(leaf), value)
 
 
 def same_numbers(one: Tensor, other: Tensor) -> bool:
@@ -157,14 +143,12 @@ def same_numbers(one: Tensor, other: Tensor) -> bool:
 
 def bytes_of(value: Any) -> int:
     """bytes of the arrays in a value."""
-    if isinstance(value, Tensor):
-        return 0 if value._raw is None else value.backend.num_bytes_raw(value._raw)
-    if isinstance(value, (str, Dim, int, float)) or value is None:
-        return 0
-    if isinstance(value, dict):
-        return sum(map(bytes_of, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(bytes_of, value))
-    if isinstance(value, Later):
-        return value.num_bytes
-    return int(value.nbytes) if isinstance(value, np.ndarray) else 0
+    total = 0
+    for leaf in values_in(value):
+        if isinstance(leaf, Tensor):
+            total += 0 if leaf._raw is None else leaf.backend.num_bytes_raw(leaf._raw)
+        elif type(leaf) is Later:
+            total += leaf.num_bytes
+        elif isinstance(leaf, np.ndarray):
+            total += int(leaf.nbytes)
+    return total

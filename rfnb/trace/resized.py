@@ -7,6 +7,7 @@ their own with that size, the same one for all values of that batch.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.resizes import resizes
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import map_nested, values_in
 from rfnb.trace.event import Event
 from rfnb.trace.probe import Later
 
-_PLAIN = (str, int, float, type(None))
 Sizes = tuple[np.ndarray, tuple[Dim, ...]]
 
 
@@ -45,18 +46,19 @@ class RecordedSizes:
 
     def _note(self, value: Any) -> bool:
         """Whether nothing of the value is left to be noted, before some size changes."""
-        if isinstance(value, Tensor):
-            done = value.dims in self._noted or all([self._note_dim(dim) for dim in value.dims])
-            if done:
-                self._noted.add(value.dims)
-            return (value.sparse_dim is None or self._note_dim(value.sparse_dim)) and done
-        if isinstance(value, Dim):
-            return self._note_dim(value)
-        if isinstance(value, dict) or (not isinstance(value, (*_PLAIN, Later)) and isinstance(value, Mapping)):
-            value = list(value.values())
-        if isinstance(value, (list, tuple)):
-            return all([self._note(item) for item in value if not isinstance(item, _PLAIN)])
-        return True
+        done = True
+        for leaf in values_in(value):
+            if isinstance(leaf, Tensor):
+                dims = leaf.dims
+                if dims not in self._noted:
+                    if all([self._note_dim(dim) for dim in dims]):
+                        self._noted.add(dims)
+                    else:
+                        done = False
+                leaf = leaf.sparse_dim
+            if isinstance(leaf, Dim):
+                done = self._note_dim(leaf) and done
+        return done
 
     def _note_dim(self, dim: Dim) -> bool:
         """Whether nothing of the dim is left to be noted, before some size changes."""
@@ -84,7 +86,7 @@ class RecordedSizes:
         for dim in changed:
             self._kept(dim, changed, made)
         for event in self._events:
-            event.values = _with_dims(event.values, made)
+            event.values = map_nested(partial(_with_dims, made=made), event.values)
             event.loop_dim = made.get(event.loop_dim, event.loop_dim) if event.loop_dim is not None else None
         self._sizes = {dim: sizes for dim, sizes in self._sizes.items() if dim not in changed}
         self._noted.clear()
@@ -111,6 +113,7 @@ class RecordedSizes:
 
 
 def _with_dims(value: Any, made: Mapping[Dim, Dim]) -> Any:
+    """A leaf with the dims that were made for others."""
     if isinstance(value, Tensor):
         if made.keys().isdisjoint((*value.dims, value.sparse_dim)):
             return value
@@ -122,16 +125,11 @@ def _with_dims(value: Any, made: Mapping[Dim, Dim]) -> Any:
         if value.feature_dim is not None:
             out.feature_dim = made.get(value.feature_dim, value.feature_dim)
         return out
-    if isinstance(value, Dim):
-        return made.get(value, value)
     if isinstance(value, Later):
-        return Later(lambda: _with_dims(dict(value.made()), made), value.num_bytes, value.host)
-    if isinstance(value, Mapping):
-        return {key: _with_dims(item, made) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_with_dims(item, made) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    return value
+        return Later(
+            lambda: map_nested(partial(_with_dims, made=made), dict(value.made())), value.num_bytes, value.host
+        )
+    return made.get(value, value) if isinstance(value, Dim) else value
 
 
 def _array(dim: Dim) -> np.ndarray | None:

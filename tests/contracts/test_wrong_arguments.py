@@ -20,7 +20,9 @@ RAW = {
             "rf.where_nested "
         ).split()
     ),
-    "core knows no doors": {"rf.ragged_dim", "rf.named", "rf.get_current_control_flow_ctx"},
+    "core knows no doors": {
+        "rf.ragged_dim", "rf.named", "rf.get_current_control_flow_ctx", "rf.register_nested"
+    },
     "keywords go on to others": {"rf.build_from_dict", "rf.build_dict", "rf.probe", "rf.beams_of", "rf.viz.diff"},
     "a class or function of the user fails": {
         *(f"rf.{name}" for name in (

@@ -7,7 +7,7 @@ import torch
 
 import rfnb as rf
 from rfnb import Dim, State
-from rfnb.rec.nested import leaves, map_nested, values_in
+from rfnb.core.tree import leaves, map_nested, values_in
 
 FEAT = Dim(3, name="feat")
 FIRST = {
@@ -102,7 +102,7 @@ def test_leaves_are_the_same_with_and_without_paths():
     Pair = namedtuple("Pair", "a b")
     value = State(x=[1, (2, {"y": 3})], pair=Pair(4, [5]), none=None)
     assert leaves(value) == [
-        ("x.0", 1), ("x.1.0", 2), ("x.1.1.y", 3), ("pair.0", 4), ("pair.1.0", 5), ("none", None)
+        ("x.0", 1), ("x.1.0", 2), ("x.1.1.y", 3), ("pair.a", 4), ("pair.b.0", 5), ("none", None)
     ]  # fmt: skip
     assert values_in(value) == [leaf for _, leaf in leaves(value)]
     assert values_in(7) == [7] and leaves(7) == [("", 7)]

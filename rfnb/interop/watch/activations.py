@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import values_in
 from rfnb.interop.watch.forward import Forward, in_backward
 from rfnb.interop.watch.parts import inner, seen_modules
 from rfnb.nn.module.module import Module
@@ -98,19 +99,15 @@ class Activations:
 
 def floats_of(value: Any) -> Iterator[torch.Tensor]:
     """The tensors of real numbers in what a module takes or returns."""
-    if isinstance(value, torch.nn.utils.rnn.PackedSequence):
-        yield value.data
-    elif isinstance(value, torch.Tensor):
-        if value.is_floating_point() and value.layout == torch.strided and not value.is_nested:
-            yield value
-    elif isinstance(value, Tensor):
-        yield from floats_of(value.raw_tensor)
-    elif isinstance(value, dict) or hasattr(value, "items"):
-        for each in value.values():
-            yield from floats_of(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from floats_of(each)
+    for leaf in values_in(value):
+        raw = leaf.raw_tensor if isinstance(leaf, Tensor) else leaf
+        if (
+            isinstance(raw, torch.Tensor)
+            and raw.is_floating_point()
+            and raw.layout == torch.strided
+            and not raw.is_nested
+        ):
+            yield raw
 
 
 def numbers_of(module: torch.nn.Module | None, x: torch.Tensor) -> torch.Tensor:

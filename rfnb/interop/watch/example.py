@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import map_nested
 from rfnb.interop.watch.parts import inner, parameters_of
 from rfnb.interop.watch.untouched import settle, untouched
 from rfnb.trace.record import record
@@ -35,7 +37,8 @@ class ExampleRun:
             self.call = example
             return
         device = parameters_of(model)[0].tensor.device
-        given = _copied(example, device)
+        example = dict(example) if isinstance(example, Mapping) or hasattr(example, "keys") else example
+        given = map_nested(partial(_copied, device=device), example)
         if isinstance(given, dict):
             self.call = lambda: root(**given)
         elif isinstance(given, (tuple, list)) and not hasattr(given, "_fields"):
@@ -71,11 +74,4 @@ def fewer(examples: list[Example]) -> list[Example]:
 
 
 def _copied(value: Any, device: torch.device) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone().to(device)
-    if isinstance(value, Mapping) or hasattr(value, "keys"):
-        return {key: _copied(value[key], device) for key in value.keys()}
-    if isinstance(value, (list, tuple)):
-        items = [_copied(item, device) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return value
+    return value.detach().clone().to(device) if isinstance(value, torch.Tensor) else value

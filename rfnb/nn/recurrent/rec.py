@@ -12,6 +12,7 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.tree import map_nested
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.initial_state import InitialState
@@ -20,7 +21,6 @@ from rfnb.nn.recurrent.native_lstm import NativeLstm
 from rfnb.nn.recurrent.unit import RecUnit, check_direction
 from rfnb.nn.recurrent.unit_names import make_unit
 from rfnb.ops.gradient import stop_gradient
-from rfnb.rec.nested import map_nested
 from rfnb.rec.state import State
 
 
