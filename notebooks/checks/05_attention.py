@@ -15,7 +15,7 @@ def _random(*shape, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-_QUERY, _KEYS, _VALUES, _V = _random(2, 4, 16), _random(2, 5, 16, seed=2), _random(2, 5, 6, seed=3), _random(16, seed=4)
+_QUERY, _KEYS, _VALUES, _V = _random(2, 4, 36), _random(2, 5, 36, seed=2), _random(2, 5, 7, seed=3), _random(36, seed=4)
 _OTHERS = _random(3, 2, 9, seed=6), _random(3, 4, 9, seed=7), _random(3, 4, 7, seed=8), _random(9, seed=9)
 
 
@@ -57,7 +57,7 @@ def _need_torch(got):
 def scaled_scores(answer):
     got = call(answer, _QUERY.clone(), _KEYS.clone())
     plain = _QUERY @ _KEYS.transpose(1, 2)
-    expected = plain / 4
+    expected = plain / 6
     _need_torch(got)
     if got.shape == (2, 5, 4):
         wrong(
@@ -67,14 +67,15 @@ def scaled_scores(answer):
         )
     for mistake, what, rule in (
         (plain, "These are the dot products, without the scale.", "Divide by the square root of the size of a key."),
-        (plain / 16, "It is divided by the size of a key.", "By its square root: that is how the spread of a dot product grows."),
-        (plain * 4, "It is multiplied by the square root of the size.", "Divide by it."),
+        (plain / 16, "It is divided by 16, which is right for one size of a key alone: 256.", "keys.shape[-1] ** 0.5 fits all."),
+        (plain / 36, "It is divided by the size of a key.", "By its square root: that is how the spread of a dot product grows."),
+        (plain * 6, "It is multiplied by the square root of the size.", "Divide by it."),
         (plain / 5**0.5, "It is divided by the root of the number of source positions.",
             "By that of the size of a key, the dim that is summed over."),
         (expected.softmax(-1), "These are weights already.", "The softmax comes later, after the mask."),
     ):  # fmt: skip
         if _same(got, mistake):
-            wrong(what, [("size of a key", 16)], rule)
+            wrong(what, [("size of a key", 36)], rule)
     check_same(got, expected, what="The result")
     other = call(answer, _QUERY[..., :4], _KEYS[..., :4])
     check_same(other, _QUERY[..., :4] @ _KEYS[..., :4].transpose(1, 2) / 2, what="With keys of size 4, the result")
@@ -116,7 +117,19 @@ def masked_scores(answer):
                     "There is NaN in the result.",
                     rule="0 times infinity is NaN. Choose by the mask instead of multiplying by it.",
                 )
-            if bool((got[padding] < -1e4).all()):
+            if bool((got[padding] == torch.inf).any()):
+                wrong(
+                    "The scores of the padding are plus infinity: all of the weight would be on them.",
+                    given,
+                    "Minus infinity.",
+                )
+            if bool((got[padding] == got[padding][0]).all()) and -1e4 < float(got[padding][0]) < -10:
+                wrong(
+                    f"The padding has the score {float(got[padding][0]):g}, which is small, and not small enough for every row of scores.",
+                    given,
+                    "e to the power of -100 is a weight above 0 in float32. Take -torch.inf.",
+                )
+            if bool((got[padding] <= -1e4).all()):
                 got = got.masked_fill(padding, -torch.inf)  # a large negative number gets weight 0 in float32 too
         check_same(got, expected, what="The result", given=given)
 
@@ -156,7 +169,7 @@ def additive_attention(answer):
     scores, pairs = scores_of(_QUERY, _KEYS, _V), _QUERY[:, :, None] + _KEYS[:, None]
     mistakes = [
         (pairs @ _V, "The tanh is missing.", "It stands between the sum of query and key, and the product with v."),
-        (scores / 4, "The scores are scaled.", "Additive attention has no scale: tanh keeps its numbers small."),
+        (scores / 6, "The scores are scaled.", "Additive attention has no scale: tanh keeps its numbers small."),
         (torch.tanh(pairs @ _V), "The tanh comes after the product with v.", "v · tanh(q + k)"),
     ]
     _check_attention(answer, scores_of, 4, mistakes)
@@ -196,6 +209,11 @@ def _check_attention(answer, scores_of, count, mistakes):
         dirty[index][~_REAL[:, 0]] = 777.0
     again, _ = _pair(call(answer, *dirty, _LENGTHS.clone()))
     if difference(again, context) is not None:
+        if not bool(torch.isfinite(again).all()):
+            wrong(
+                "Where keys are large, so are scores: exp of them is infinite, in the padding already.",
+                rule="torch.softmax subtracts the largest score first. Mask the scores with -inf, then take the softmax.",
+            )
         wrong(
             "The context changes with what is in the padding.",
             rule="Its weights are exactly 0, and its scores take no part in the softmax: mask before it.",

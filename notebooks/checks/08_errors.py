@@ -1,12 +1,12 @@
 """Checks of 08_errors: when decoding goes wrong."""
 
 import math
-import runpy
 from functools import cache
 from pathlib import Path
 
 from rfnb.models import load_g2p
 from rfnb.teaching import call, exercise, wrong
+from rfnb.teaching.course import load
 from rfnb.teaching.exercises import Unsolved
 
 KINDS = ("right", "search error", "model error")
@@ -19,7 +19,7 @@ def model():
 
 @cache
 def _searches():
-    return runpy.run_path(str(Path(__file__).parents[1] / "data/three_searches.py"))
+    return vars(load(Path(__file__).parents[1] / "data/three_searches.py"))
 
 
 # -- Whose fault --------------------------------------------------------------------------------------------------------

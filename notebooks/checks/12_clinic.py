@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 
 import torch
 
 from rfnb.teaching import call as call_of
 from rfnb.teaching import exercise, kind_of, wrong
+from rfnb.teaching.course import load
 
-clinic = runpy.run_path(str(Path(__file__).parents[1] / "data/clinic.py"))
+clinic = vars(load(Path(__file__).parents[1] / "data/clinic.py"))
 
 
 def tried(number, cases, ask):

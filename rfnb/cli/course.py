@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import rfnb.cli
+from rfnb.teaching.course import SEALED, seal
 
 CONTENTS = "notebooks/README.md"
 _PACKAGE = Path(rfnb.cli.__file__).parents[1]
@@ -55,8 +56,11 @@ class Copied:
     kept: list[Path]
 
 
-def copy(folder: Path) -> Copied:
+def copy(folder: Path, *, teacher: bool = False) -> Copied:
     """Put the course into a folder. No file that is there is changed.
+
+    Args:
+        teacher: With the pages for teachers, and with checks and solutions that can be read. Without it these are sealed.
 
     Raises:
         OSError: The folder cannot be written, or is a file.
@@ -66,14 +70,30 @@ def copy(folder: Path) -> Copied:
     for name, source in found.items():
         for file in _files(source, _PATTERNS[name]):
             path = Path(name) / file.relative_to(source)
+            data = file.read_bytes()
+            if not teacher and _is_for_teachers(path):
+                continue
+            if not teacher and _has_answers(path):
+                if (folder / path).is_file():  # of an older copy, or of a teacher's
+                    (done.same if (folder / path).read_bytes() == data else done.kept).append(path)
+                    continue
+                path, data = path.with_suffix(SEALED), seal(data.decode("utf-8"))
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            data = file.read_bytes()
             if _write_new(target, data):
                 done.new.append(path)
             else:
                 (done.same if target.is_file() and target.read_bytes() == data else done.kept).append(path)
     return done
+
+
+def _is_for_teachers(path: Path) -> bool:
+    return path.parts[:2] == ("docs", "teaching") or path == Path("docs/teaching.md")
+
+
+def _has_answers(path: Path) -> bool:
+    """Whether a file of the course is Python that a lesson runs, and nobody is to read before: checks, solutions, patients."""
+    return path.parts[0] == "notebooks" and path.suffix == ".py" and not path.name.startswith("make_")
 
 
 def _files(source: Path, pattern: str) -> list[Path]:

@@ -10,20 +10,24 @@ from pathlib import Path
 
 from rfnb.cli import course
 from rfnb.cli.failed import Failed
+from rfnb.teaching.threads import VARIABLES, for_a_kernel
 
 NAME = "lab"
 HELP = "open the course in JupyterLab"
 ABOUT = """
 Open the course in JupyterLab: the tour first, then the lessons, each with exercises that check themselves.
 
-You work on a copy. Files that are in the folder already are never changed, so your answers stay when you run this again, and
-after an update of rfnb. In a checkout of rfnb without FOLDER, the notebooks of the checkout are opened, without a copy.
+You work on a copy, in which checks and solutions are sealed: lessons use them, and nobody reads an answer by chance. With --teacher
+they are as they are, with the pages for teachers. Files that are in the folder already are never changed, so your answers stay when
+you run this again, and after an update of rfnb. In a checkout of rfnb without FOLDER, the notebooks of the checkout are opened,
+without a copy.
 """
 EXAMPLES = """
 examples:
   rfnb lab                        copy the course into ./rfnb-course, or find it there, and open it
   rfnb lab ~/seq2seq              the same in a folder of your own
   rfnb lab ~/seq2seq --copy       copy, and open nothing
+  rfnb lab --teacher teaching     the same for who teaches: with solutions and docs/teaching/
   rfnb lab --no-browser           for a machine without a screen: open the address that is printed
   rfnb lab -- --port 9999         what stands behind -- goes to JupyterLab as it is
 
@@ -37,6 +41,9 @@ SETTINGS = Path(__file__).parent / "jupyter"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words behind `rfnb lab`."""
     parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, help=f"where you work (default ./{FOLDER})")
+    parser.add_argument(
+        "--teacher", action="store_true", help="with solutions to read, and with the pages for teachers"
+    )
     parser.add_argument("--copy", action="store_true", help="only copy the course, open nothing")
     parser.add_argument("--no-browser", action="store_true", help="start JupyterLab, open no page")
 
@@ -46,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     folder: Path = options.folder or FOLDER
     root = course.checkout()
     if root is None or options.folder or options.copy:
-        print(_said(folder, course.copy(folder)), flush=True)
+        print(_said(folder, course.copy(folder, teacher=options.teacher)), flush=True)
         root = folder
     if options.copy:
         return 0
@@ -71,7 +78,8 @@ def command(root: Path, further: list[str]) -> list[str]:
 def surroundings() -> dict[str, str]:
     """The environment of that JupyterLab: as this one, with our settings below those of its user."""
     paths = [os.environ.get("JUPYTER_CONFIG_PATH", ""), str(SETTINGS)]
-    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(path for path in paths if path)}
+    threads = {} if any(name in os.environ for name in VARIABLES) else {"OMP_NUM_THREADS": str(for_a_kernel())}
+    return {**os.environ, **threads, "JUPYTER_CONFIG_PATH": os.pathsep.join(path for path in paths if path)}
 
 
 def _become_lab(root: Path, further: list[str]) -> int:

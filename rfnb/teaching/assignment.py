@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,12 +48,37 @@ def assignment(lesson: str, folder: Path) -> Path:
     notebook = json.loads((found.folder / f"{lesson}.ipynb").read_text("utf-8"))
     notebook["cells"] = _with_marks(notebook["cells"], found)
     (target / f"{lesson}.ipynb").write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    shutil.copy(found.folder / "checks" / f"{lesson}.py", target / "checks")
-    if (found.folder / "data").is_dir():
-        shutil.copytree(found.folder / "data", target / "data", dirs_exist_ok=True)
+    checks = found.folder / "checks" / f"{lesson}.py"
+    (target / "checks" / checks.with_suffix(course.SEALED).name).write_bytes(
+        course.seal(course.source_of(checks) or "")
+    )
+    for name in _data_of(found):
+        _copy_data(found.folder / name, target / name)
     if not (folder / "nbgrader_config.py").exists():
         (folder / "nbgrader_config.py").write_text(_CONFIG, "utf-8")
     return target
+
+
+def _data_of(lesson: Lesson) -> set[str]:
+    """The files of data that a lesson reads, by its notebook and its checks, and what these read."""
+    left = [lesson.folder / f"{lesson.name}.ipynb", lesson.folder / "checks" / f"{lesson.name}.py"]
+    found = set[str]()
+    while left:
+        path = left.pop()
+        names = set(re.findall(r"data/[\w.-]*\w", course.source_of(path) or "")) - found
+        names = {name for name in names if (lesson.folder / name).is_file()}
+        found |= names
+        left += [lesson.folder / name for name in names if name.endswith(".py")]
+    return found
+
+
+def _copy_data(path: Path, target: Path) -> None:
+    """Data as they are, modules sealed: they hold what is to be found out."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".py":
+        target.with_suffix(course.SEALED).write_bytes(course.seal(path.read_text("utf-8")))
+    else:
+        shutil.copy(path, target)
 
 
 def _with_marks(cells: Sequence[dict[str, Any]], lesson: Lesson) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ def brief(value: Any, most: int = 120) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words that tell the tensors of rf and torch apart."""
+    """The kind of a value, in words that tell the tensors of rf and torch apart."""
     kind = type(value)
     if isinstance(value, Tensor):
         return "rf.Tensor"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import base64
 import os
 import sys
+import zlib
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ from rfnb.core.errors import file_not_found_error
 _PACKAGE = Path(__file__).parents[1]
 # A wheel has the course inside of the package, a checkout beside it.
 INSTALLED = (_PACKAGE / "course", _PACKAGE.parent / "notebooks")
+MISSING = "A command brings back what is missing, and changes nothing else: rfnb lab FOLDER --copy"
 
 
 def folders() -> list[Path]:
@@ -21,9 +23,34 @@ def folders() -> list[Path]:
     return [each for each in (here, here / "notebooks", *INSTALLED) if (each / "checks").is_dir()]
 
 
+SEALED = ".sealed"  # the ending of a file of Python that a copy for students has in the place of .py
+_MARK = "Sealed by rfnb, so that nobody reads an answer by chance. Nothing in it is secret to who wants to break it.\n"
+
+
+def seal(source: str) -> bytes:
+    """The source of a module as a file that is no text to be read."""
+    return (_MARK + base64.b85encode(zlib.compress(source.encode(), 9)).decode() + "\n").encode()
+
+
+def source_of(path: Path) -> str | None:
+    """The source of a file of the course, sealed or not; None if it is not there."""
+    if path.is_file():
+        return path.read_text("utf-8")
+    sealed = path.with_suffix(SEALED)
+    if not sealed.is_file():
+        return None
+    return zlib.decompress(base64.b85decode(sealed.read_text("utf-8").removeprefix(_MARK).strip())).decode()
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file of the course is there as one that is not to be read."""
+    return not path.is_file() and path.with_suffix(SEALED).is_file()
+
+
 def lessons() -> list[str]:
     """The names of all lessons that have checks."""
-    return sorted({path.stem for folder in folders() for path in (folder / "checks").glob("[0-9]*.py")})
+    found = {path for folder in folders() for path in (folder / "checks").glob("[0-9]*") if path.is_file()}
+    return sorted({path.stem for path in found if path.suffix in (".py", SEALED)})
 
 
 def folder_of(lesson: str) -> Path:
@@ -33,7 +60,8 @@ def folder_of(lesson: str) -> Path:
         FileNotFoundError: If there is none.
     """
     for folder in folders():
-        if (folder / "checks" / f"{lesson}.py").is_file():
+        path = folder / "checks" / f"{lesson}.py"
+        if path.is_file() or is_sealed(path):
             return folder
     raise file_not_found_error(
         f'lesson: there is no lesson "{lesson}".',
@@ -44,13 +72,18 @@ def folder_of(lesson: str) -> Path:
 
 
 def load(path: Path) -> ModuleType:
-    """The module of a file of the course, made anew."""
-    name = f"rfnb_course_{path.parent.name}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses ask for it
-    spec.loader.exec_module(module)
+    """The module of a file of the course, made anew.
+
+    Raises:
+        FileNotFoundError: If it is not there, neither as it is nor sealed.
+    """
+    source = source_of(path)
+    if source is None:
+        raise FileNotFoundError(f"{path.name} is not in {path.parent}. {MISSING}")
+    module = ModuleType(f"rfnb_course_{path.parent.name}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses ask for it
+    exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     return module
 
 

@@ -26,7 +26,9 @@ from rfnb.teaching.predict import Explanation, Number, Options, Words
 from rfnb.teaching.result import Result
 from rfnb.teaching.said import Said
 from rfnb.teaching.sources import source_in
+from rfnb.teaching.threads import limit_threads
 from rfnb.viz import display
+from rfnb.viz.show import show
 
 
 class Lesson:
@@ -44,6 +46,11 @@ class Lesson:
         # From before the kernel was started, so that running the notebook again loses none. Now: the page clears them soon.
         path = notebook_file(name) if display.shell() is not None else None
         self._stored_answers = answers_in(path, name) if path else {}
+
+    def take_over(self, before: Lesson | None) -> None:
+        """Go on with the answers of a lesson that was there before."""
+        if before is not None:
+            self._hinted, self._answers = before._hinted, before._answers
 
     @cached_property
     def exercises(self) -> dict[str, Exercise]:
@@ -117,7 +124,10 @@ class Lesson:
         """
         self._exercise(name)
         path = self._solutions_file
-        source = source_in(path.read_text("utf-8"), name) if path.is_file() else ""
+        if course.is_sealed(path):
+            said = "The solutions are sealed in this copy. Ask who gave it to you; lesson.use goes on with them all the same."
+            return self._said("solution", name, f"{name}: the solution is not shown here.", said)
+        source = source_in(course.source_of(path) or "", name)
         if not source:
             return self._said("solution", name, f"{name}: the solution is not here.", "Ask who gave you this notebook.")
         return self._said("solution", name, f"Solution: {name}", "\n".join("  " + line for line in source.splitlines()))
@@ -275,8 +285,44 @@ class Lesson:
         """
         path = self.folder / name
         if not path.exists():
-            raise FileNotFoundError(f'lesson "{self.name}": {name} is not in {self.folder}')
+            raise FileNotFoundError(f'lesson "{self.name}": {name} is not in {self.folder}. {course.MISSING}')
         return path
+
+    def module(self, name: str) -> ModuleType:
+        """What a file of Python beside the notebook defines, as "data/clinic.py".
+
+        Raises:
+            FileNotFoundError: If it is not there.
+        """
+        return course.load(self.folder / name)
+
+    def after(self, name: str, *what: Any) -> Said | None:
+        """Shows what tells the answer of a question, as a view of it; before there is an answer, only that there will be something.
+
+        Args:
+            name: Of the question.
+            what: Texts, and what `rf.show` draws.
+
+        Raises:
+            KeyError: If the question was not asked yet.
+        """
+        if name not in self._answers:
+            raise missing_key_error(
+                f'Lesson "{self.name}": the question "{name}" was not asked yet.',
+                [("asked", ", ".join(self._answers) or "none")],
+                "Its cell is above: run that first.",
+            )
+        if self._answers[name].answer is None and not course.reveals_all():
+            question = self._answers[name].question
+            return self._said(
+                "after", name, "○ To be seen after an answer", f"{question}\nAnswer it above; then run this cell again."
+            )
+        for part in what:
+            if isinstance(part, str):
+                print(part)
+            else:
+                show(part)
+        return None
 
     def _exercise(self, name: str) -> Exercise:
         found = self.exercises.get(name)
@@ -295,7 +341,7 @@ class Lesson:
 
     @cached_property
     def _solutions(self) -> ModuleType | None:
-        return course.load(self._solutions_file) if self._solutions_file.is_file() else None
+        return course.load(self._solutions_file) if course.source_of(self._solutions_file) is not None else None
 
     def _said(self, kind: str, name: str, headline: str, body: str, number: int | None = None) -> Said:
         data = {"kind": kind, "lesson": self.name, "exercise": name} | ({"number": number} if number else {})
@@ -320,7 +366,13 @@ def lesson(name: str) -> Lesson:
         FileNotFoundError: If there is no such lesson.
     """
     found = Lesson(name, course.folder_of(name))
+    shell = display.shell()
+    if shell is not None:  # the first cell, run again: what was answered and revealed stays so
+        lessons = vars(shell).setdefault("_rfnb_lessons", {})
+        found.take_over(lessons.get(name))
+        lessons[name] = found
     order.install(name)
+    limit_threads()
     return found
 
 

@@ -15,13 +15,14 @@ from cli.command import ROOT, rfnb
 from cli.serving import get, serving
 
 from rfnb.cli import course, lab
+from rfnb.teaching import threads
 
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
     """A folder in which the course was copied, and what was said."""
     folder = tmp_path_factory.mktemp("work")
-    run = rfnb("lab", "seq2seq", "--copy", cwd=folder)
+    run = rfnb("lab", "seq2seq", "--teacher", "--copy", cwd=folder)
     assert (run.returncode, run.stderr) == (0, "")
     return folder, run.stdout
 
@@ -156,3 +157,21 @@ def test_jupyterlab_serves_the_contents_of_the_copy_with_our_settings(copied, tm
         assert settings["schema"]["properties"]["defaultViewers"]["default"] == {"markdown": "Markdown Preview"}
         assert f"{address}/lab/tree/notebooks/README.md" in log.read_text()
         assert "Starting JupyterLab on seq2seq/notebooks/README.md." in log.read_text()
+
+
+def test_a_student_gets_nothing_to_read_that_answers(tmp_path):
+    assert rfnb("lab", "mine", "--copy", cwd=tmp_path).returncode == 0
+    there = files(tmp_path / "mine")
+    assert "notebooks/checks/07_search.sealed" in there and "notebooks/solutions/07_search.sealed" in there
+    assert not [name for name in there if name.startswith("docs/teaching")]
+    assert not [name for name in there if name.endswith(".py") and "/make_" not in name]
+    again = rfnb("lab", "mine", "--copy", cwd=tmp_path)
+    assert again.stdout == "The course is in mine already.\n"
+
+
+def test_kernels_have_as_many_threads_as_there_is_room_for(monkeypatch):
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert lab.surroundings()["OMP_NUM_THREADS"] == str(threads.for_a_kernel())
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert lab.surroundings()["OMP_NUM_THREADS"] == "7"

@@ -79,7 +79,9 @@ WRONG = {
         "It is turned": lambda query, keys: keys @ query.transpose(1, 2) / keys.shape[-1] ** 0.5,
         "the number of source positions": lambda query, keys: query @ keys.transpose(1, 2) / keys.shape[1] ** 0.5,
         "These are weights already": lambda query, keys: scores_of(query, keys).softmax(-1),
-        "With keys of size 4": lambda query, keys: query @ keys.transpose(1, 2) / 4,
+        "With keys of size 4": lambda query, keys: query @ keys.transpose(1, 2) / 6,
+        "right for one size of a key alone": lambda query, keys: query @ keys.transpose(1, 2) / 16,
+        "What you got is half of what is expected, in every cell": lambda query, keys: scores_of(query, keys) / 2,
         "no torch tensor": lambda query, keys: scores_of(query, keys).numpy(),
         "scaled_scores raises": lambda query, keys: query @ keys,
     },
@@ -89,6 +91,8 @@ WRONG = {
         "the wrong way round": lambda scores, lengths: scores.masked_fill(~padding_of(scores, lengths), -torch.inf),
         "One position of padding is left": lambda scores, lengths: masked(scores, lengths + 1),
         "no torch tensor": lambda scores, lengths: masked(scores, lengths).tolist(),
+        "not small enough": lambda scores, lengths: scores.masked_fill(padding_of(scores, lengths), -100.0),
+        "plus infinity": lambda scores, lengths: scores.masked_fill(padding_of(scores, lengths), torch.inf),
         "There is NaN": lambda scores, lengths: scores + padding_of(scores, lengths) * -torch.inf,
     },
     "dot_attention": {
@@ -97,13 +101,13 @@ WRONG = {
         "The softmax is over the target": over_the_target,
         "the columns sum to 1, not the rows": undefined_columns,
         "With other sizes": lambda query, keys, values, lengths: attend(
-            query @ keys.transpose(1, 2) / 4, values, lengths
+            query @ keys.transpose(1, 2) / 6, values, lengths
         ),
         "The scores of the padding are 0": zero_scores,
         "The scale is missing": lambda query, keys, values, lengths: attend(
             query @ keys.transpose(1, 2), values, lengths
         ),
-        "The context changes with what is in the padding": renormalized,
+        "exp of them is infinite, in the padding already": renormalized,
         "It returns one thing": lambda *given: by_einsum(*given)[0].sum(),
         "in the wrong order": lambda *given: by_einsum(*given)[::-1],
         "No gradient comes back": lambda *given: tuple(one.detach() for one in by_einsum(*given)),
@@ -141,6 +145,7 @@ RIGHT = {
     "masked_scores": {
         "in place": lambda scores, lengths: scores.masked_fill_(padding_of(scores, lengths), -torch.inf),
         "in float64": lambda scores, lengths: masked(scores.double(), lengths),
+        "-1e4": lambda scores, lengths: scores.masked_fill(padding_of(scores, lengths), -1e4),
         "a large number": lambda scores, lengths: scores.masked_fill(padding_of(scores, lengths), -1e9),
         "added": lambda scores, lengths: scores + torch.where(padding_of(scores, lengths), -torch.inf, 0.0),
     },

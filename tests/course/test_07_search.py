@@ -240,7 +240,7 @@ def test_the_beam_by_hand_has_the_survivors_of_the_search(ran):
 
 @pytest.mark.notebook
 def test_the_search_of_the_exercise_is_that_of_the_model(ran):
-    own, models = ran.shown("my_view = ")[0], ran.shown("whiplash_view = ")[0]
+    own, models = ran.shown("my_view = ")[0], ran.shown("07-whiplash-view")[0]
     lines = re.compile(r"^\d +(-\d\.\d+) +(?:winner +)?((?:[A-Z]+ ?)+)$", re.M)
     assert lines.findall(own) == lines.findall(models) and len(lines.findall(own)) == 3
     assert [text for _, text in lines.findall(own)][:2] == ["W IH P L AE SH", "HH W IH P L AE SH"]

@@ -251,3 +251,15 @@ def test_check_is_displayed_once_in_a_notebook(kernel):
     assert "There is a larger one." in output["data"]["text/html"]
     assert len(kernel.run('lesson.hint("add")')) == 1
     assert len(kernel.run("winner")) == 1
+
+
+@pytest.mark.notebook
+def test_the_first_cell_run_again_opens_nothing_that_was_revealed(kernel):
+    kernel.run(BEGIN)
+    kernel.run('again = lesson.predict("again", "Which one wins?", options=["A", "B"])\nagain.answer = "B"')
+    kernel.run('again.reveal("A")')
+    kernel.run(BEGIN)
+    kernel.run('again = lesson.predict("again", "Which one wins?", options=["A", "B"])')
+    kernel.run('try:\n    again.answer = "A"\nexcept RuntimeError as error:\n    print(str(error).splitlines()[0])')
+    (said,) = kernel.outputs(-1)
+    assert "is answered: its truth was revealed" in said["text"]

@@ -36,7 +36,8 @@ def test_each_exercise_gets_its_solution_and_a_locked_cell(folder):
         True,
         True,
     )
-    assert (target / "checks/99_small.py").is_file() and not (target / "solutions").exists()
+    assert (target / "checks/99_small.sealed").is_file() and not (target / "solutions").exists()
+    assert not (target / "checks/99_small.py").exists()
     assert "ClearSolutions.code_stub" in (folder / "course/nbgrader_config.py").read_text()
 
 

@@ -276,3 +276,31 @@ def test_an_exercise_needs_texts_and_points():
 def test_what_a_student_writes_is_shown_and_not_run_by_the_page(lesson):
     html = lesson.check("prime", "<script>alert(1)</script>")._repr_mimebundle_()["text/html"]
     assert "<script" not in html and "&lt;script&gt;" in html
+
+
+def test_what_tells_an_answer_is_shown_after_there_is_one(lesson, capsys):
+    lesson.predict("winner", "Which one wins?", options=["A", "B"])
+    said = lesson.after("winner", "It is A, by far.")
+    assert "Answer it above" in repr(said) and "by far" not in capsys.readouterr().out
+    lesson._answers["winner"].answer = "B"
+    assert lesson.after("winner", "It is A, by far.") is None
+    assert "by far" in capsys.readouterr().out
+    with pytest.raises(KeyError, match='the question "loser" was not asked yet'):
+        lesson.after("loser", "x")
+
+
+def test_a_file_that_is_missing_is_told_with_the_command_that_brings_it(lesson):
+    with pytest.raises(FileNotFoundError, match="rfnb lab FOLDER --copy"):
+        lesson.file("data/gone.json")
+    with pytest.raises(FileNotFoundError, match="rfnb lab FOLDER --copy"):
+        lesson.module("data/gone.py")
+
+
+def test_a_function_of_the_same_work_is_named(lesson):
+    from rfnb.teaching import check_without
+    from rfnb.teaching.exercises import Wrong
+
+    check_without(lambda x: x.exp() / x.exp().sum(), (torch.ones(2),), ("softmax",), "By hand.")
+    for forbidden in (lambda x: x.softmax(0), lambda x: torch.softmax(x, 0)):
+        with pytest.raises(Wrong, match="It calls softmax"):
+            check_without(forbidden, (torch.ones(2),), ("softmax",), "By hand.")

@@ -1,0 +1,150 @@
+"""Nothing that students get has an answer before it is given: the copy of the course, the notebooks, what is shown below a question."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from course.harness import NOTEBOOKS, Course
+
+from rfnb.cli import course as course_files
+from rfnb.teaching.assignment import assignment
+from rfnb.teaching.course import SEALED, source_of
+
+LESSONS = sorted(path.stem for path in (NOTEBOOKS / "checks").glob("[0-9]*.py"))
+GIVEN = {"01-planted", "02-trap-model"}  # code with a mistake, which is to be found; its other lines are right
+LEAST = 32  # letters of a line that is nobody's by chance
+
+
+@cache
+def answers(lesson: str) -> set[str]:
+    """Lines of the solutions of exercises that nobody writes by chance, without spaces."""
+    text = (NOTEBOOKS / "solutions" / f"{lesson}.py").read_text("utf-8")
+    functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    lines = [line for node in functions for statement in node.body for line in ast.unparse(statement).splitlines()]
+    given = [cell.source for cell in Course(lesson).stored.cells if "lesson.check(" in cell.source]
+    asked = {plain(line) for text in given for line in text.splitlines()}
+    return {plain(line) for line in lines if len(plain(line)) >= LEAST} - asked
+
+
+def plain(line: str) -> str:
+    """A line as the same line written by somebody else."""
+    return re.sub(r"\s|^return|[\"']", "", line.strip())
+
+
+def found_in(text: str, lesson: str) -> list[str]:
+    """The lines of solutions that a text has."""
+    return sorted({plain(line) for line in text.splitlines()} & answers(lesson))
+
+
+def truths(lesson: str) -> dict[str, str]:
+    """The answers of questions that are words."""
+    return {name: answer for name, answer in Course(lesson).solutions.PREDICTIONS.items() if isinstance(answer, str)}
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """The copy that `rfnb lab` gives to a student."""
+    folder = tmp_path_factory.mktemp("student")
+    course_files.copy(folder)
+    return folder
+
+
+def test_the_copy_of_a_student_has_no_solution_to_read(copied):
+    files = [path for path in copied.rglob("*") if path.is_file()]
+    assert len(files) > 50
+    assert not (copied / "docs/teaching").exists() and not (copied / "docs/teaching.md").exists()
+    for path in files:
+        text = path.read_text("utf-8")
+        for lesson in LESSONS:
+            if path.suffix != ".ipynb" and "docs" not in path.relative_to(copied).parts:
+                assert not found_in(text, lesson), path
+            assert "PREDICTIONS" not in text and "DIAGNOSES = " not in text and "FAULTS = " not in text, path
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_lesson_of_a_student_checks_and_goes_on_with_what_is_sealed(copied, lesson):
+    sealed = Course(lesson, copied / "notebooks")
+    assert list(sealed.exercises) == list(Course(lesson).exercises)
+    assert source_of(copied / "notebooks/solutions" / f"{lesson}.py") == source_of(
+        NOTEBOOKS / "solutions" / f"{lesson}.py"
+    )
+    name = sealed.exercises[0]
+    assert sealed.judged(name, sealed.lesson.use(name, ...)).passed
+    assert "sealed" in sealed.lesson.solution(name).body
+
+
+def test_a_teacher_gets_everything_by_a_switch(tmp_path):
+    course_files.copy(tmp_path, teacher=True)
+    assert (tmp_path / "docs/teaching/07_search.md").is_file()
+    assert (tmp_path / "notebooks/solutions/07_search.py").is_file() and not list(tmp_path.rglob(f"*{SEALED}"))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_open_code_of_a_notebook_has_no_line_of_a_solution(lesson):
+    for cell in Course(lesson).stored.cells:
+        if not cell.metadata.get("jupyter", {}).get("source_hidden") and cell.id not in GIVEN:
+            assert not found_in(cell.source, lesson), cell.id
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_line_that_a_folded_cell_shows_has_no_answer(lesson):
+    for cell in Course(lesson).stored.cells:
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            first = cell.source.splitlines()[0]
+            assert not found_in(first, lesson), cell.id
+            told = [truth for truth in truths(lesson).values() if re.search(rf"[\"']{re.escape(truth)}[\"']", first)]
+            assert len(set(told)) != 1, cell.id  # several: the code that decides between them
+            if re.search(r"lesson\.(draw_mask|place_alignment)\(", cell.source):
+                assert first.startswith("#"), cell.id
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_no_title_file_name_or_stored_output_has_an_answer(lesson):
+    stored = Course(lesson).stored
+    assert not [cell.id for cell in stored.cells if cell.get("outputs")]
+    for cell in stored.cells:
+        for name in truths(lesson):
+            assert f"{name}_is_" not in cell.id
+        if cell.cell_type == "code" and ".predict(" not in cell.source:
+            for title in re.findall(r"title=f?\"([^\"]*)\"", cell.source):
+                assert title not in truths(lesson).values(), cell.id
+
+
+def test_options_of_questions_that_are_asked_again_stand_in_another_order_than_their_answers():
+    """The clinic asks the same of each patient: the k-th option is not that of patient k."""
+    clinic = Course("12_clinic")
+    names = dict(clinic.lesson.module("data/clinic.py").DIAGNOSES)
+    (cell,) = [cell for cell in clinic.stored.cells if "DISEASES = " in cell.source]
+    line = next(line for line in cell.source.splitlines() if line.startswith("DISEASES = "))
+    options = eval(line.removeprefix("DISEASES = "), {"clinic": clinic.lesson.module("data/clinic.py")})
+    assert set(names.values()) < set(options)
+    assert [options[number - 1] for number in names] != list(names.values())
+    assert sum(options[number - 1] == name for number, name in names.items()) <= 1
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_an_assignment_has_its_own_data_alone_and_no_check_to_read(lesson, tmp_path, monkeypatch):
+    monkeypatch.chdir(NOTEBOOKS)
+    target = assignment(lesson, tmp_path)
+    assert [path.name for path in (target / "checks").iterdir()] == [f"{lesson}{SEALED}"]
+    read = (NOTEBOOKS / f"{lesson}.ipynb").read_text("utf-8") + (NOTEBOOKS / "checks" / f"{lesson}.py").read_text(
+        "utf-8"
+    )
+    data = sorted(path.name for path in target.glob("data/*"))
+    assert all(Path(name).stem in read for name in data), data
+    assert ("clinic" + SEALED in data) == (lesson == "12_clinic")
+    assert ("three_searches" + SEALED in data) == (lesson == "08_errors")
+    assert list(Course(lesson, target).exercises) == list(Course(lesson).exercises)
+
+
+@pytest.mark.parametrize("lesson", [lesson for lesson in LESSONS if lesson >= "04"])
+def test_no_view_of_what_was_asked_is_drawn_in_a_cell_that_reveals_or_right_after_it(lesson):
+    """It would be there after Run All, before anybody has answered: `reveal(why=view)` and `lesson.after(question, view)` wait."""
+    cells = Course(lesson).stored.cells
+    for before, cell in zip(cells, cells[1:]):
+        if ".reveal(" in before.source and "lesson." not in cell.source:
+            assert ".show(" not in cell.source and "rf.show(" not in cell.source, cell.id
