@@ -289,7 +289,7 @@ class Lesson:
         return path
 
     def module(self, name: str) -> ModuleType:
-        """What a file of Python beside the notebook defines, as "data/clinic.py".
+        """The module that a file of Python beside the notebook makes, as "data/clinic.py".
 
         Raises:
             FileNotFoundError: If it is not there.

@@ -15,7 +15,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def cores(cgroup: Path = _CGROUP) -> int:
-    """How many cores this process may use: by its affinity, the quota of its container, and what a hub says (CPU_LIMIT)."""
+    """The number of cores that this process may use, by its affinity, the quota of its container, and what a hub says (CPU_LIMIT)."""
     known = [float(os.cpu_count() or 1)]
     if hasattr(os, "sched_getaffinity"):
         known.append(len(os.sched_getaffinity(0)))
