@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.elementwise import BINARY, UNARY, functions_of
 from rfnb.backends.numpy_dtypes import as_float, in_float32, same_dtype
 
 
@@ -26,14 +27,14 @@ def binary_fn(kind: str) -> Callable[[Any, Any], Any]:
 
 def unary_fn(kind: str) -> Callable[[Any], Any]:
     """See `Backend.unary_fn`."""
-    fn, of_floats = (_UNARY_OF_FLOATS[kind], True) if kind in _UNARY_OF_FLOATS else (_UNARY[kind], False)
+    fn, gives = _UNARY[kind], UNARY[kind].gives
 
     def unary(raw: Any) -> Any:
         _check(kind, raw)
-        raw = as_float(raw) if of_floats else raw
+        raw = as_float(raw) if gives == "float" else raw
         with np.errstate(all="ignore"):
             out = fn(raw)
-        return out if kind in _TO_BOOL or raw.dtype.kind in "cb" else out.astype(raw.dtype)
+        return out if gives == "bool" or raw.dtype.kind in "cb" else out.astype(raw.dtype)
 
     return unary
 
@@ -105,36 +106,33 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 _erf = np.vectorize(math.erf, otypes=[np.float64])
-_UNARY_OF_FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    **{kind: getattr(np, kind) for kind in ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "sin", "cos")},
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sigmoid": sigmoid,
-    "log_sigmoid": lambda x: -np.logaddexp(0, -x),
-    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
-    "selu": lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(x)),
-    "silu": lambda x: x * sigmoid(x),
-    "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
-    "reciprocal": lambda x: 1 / x,
-}
-_UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    **{kind: getattr(np, kind) for kind in ("abs", "ceil", "floor", "logical_not")},
-    "square": lambda x: np.square(x.astype(np.int64) if x.dtype == bool else x),
-    "neg": np.negative,
-    "round": np.rint,
-    "relu": lambda x: np.maximum(x, 0),
-    "is_finite": np.isfinite,
-    "is_infinite": np.isinf,
-    "is_neg_infinite": np.isneginf,
-}
+_UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = functions_of(
+    np,
+    UNARY,
+    {
+        "square": lambda x: np.square(x.astype(np.int64) if x.dtype == bool else x),
+        "neg": np.negative,
+        "round": np.rint,
+        "relu": lambda x: np.maximum(x, 0),
+        "is_finite": np.isfinite,
+        "is_infinite": np.isinf,
+        "is_neg_infinite": np.isneginf,
+        "rsqrt": lambda x: 1 / np.sqrt(x),
+        "sigmoid": sigmoid,
+        "log_sigmoid": lambda x: -np.logaddexp(0, -x),
+        "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+        "selu": lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(x)),
+        "silu": lambda x: x * sigmoid(x),
+        "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
+        "reciprocal": lambda x: 1 / x,
+    },
+)
 # Kinds of NumPy's dtypes for which torch has no kernel: b bool, i and u integers, c complex.
 _REFUSED = {
-    **dict.fromkeys("neg sub squared_difference abs pow".split(), "b"),
-    **dict.fromkeys("ceil floor round relu floordiv mod argmax argmin".split(), "bc"),
-    **dict.fromkeys("elu selu gelu log_sigmoid log_add_exp".split(), "biuc"),
-    **dict.fromkeys("maximum minimum less less_equal greater greater_equal max min is_neg_infinite".split(), "c"),
-    "silu": "biu",
+    **{kind: row.refuses for kind, row in (UNARY | BINARY).items()},
+    **dict.fromkeys(("argmax", "argmin"), "bc"),
+    **dict.fromkeys(("max", "min"), "c"),
 }
-_TO_BOOL = ("logical_not", "is_finite", "is_infinite", "is_neg_infinite")
 
 
 def _log_sum_exp(raw: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

@@ -11,18 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.elementwise import BINARY, COMPARISONS, UNARY
 from rfnb.backends.missing import written_by_backend
 from rfnb.backends.protocol_gradients import Gradients
 from rfnb.backends.protocol_kernels import Kernels
 
-BINARY_KINDS = (
-    "add sub mul truediv floordiv mod pow maximum minimum squared_difference logical_and logical_or log_add_exp"
-).split()
-COMPARE_KINDS = "equal not_equal less less_equal greater greater_equal".split()
-UNARY_KINDS = (
-    "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid log_sigmoid sin cos ceil floor round relu elu selu silu gelu"
-    " reciprocal logical_not is_finite is_infinite is_neg_infinite"
-).split()
+BINARY_KINDS = [kind for kind in BINARY if kind not in COMPARISONS]
+COMPARE_KINDS = list(COMPARISONS)
+UNARY_KINDS = list(UNARY)
 REDUCE_KINDS = "sum max min mean logsumexp any all argmax argmin".split()
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from rfnb.backends import elementwise
+from rfnb.backends.elementwise import functions_of
+
 
 def _with_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Let a tensor function take a Python number on either side."""
@@ -66,20 +69,19 @@ BINARY_TENSORS: dict[str, Callable[[Any, Any], Any]] = {
     "greater": torch.gt,
     "greater_equal": torch.ge,
 }
-UNARY: dict[str, Callable[[Any], Any]] = {
-    **{
-        kind: getattr(torch, kind)
-        for kind in "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid sin cos".split()
+UNARY: dict[str, Callable[[Any], Any]] = functions_of(
+    torch,
+    elementwise.UNARY,
+    {
+        "elu": F.elu,
+        "silu": F.silu,
+        "gelu": F.gelu,
+        "log_sigmoid": F.logsigmoid,
+        "is_finite": torch.isfinite,
+        "is_infinite": torch.isinf,
+        "is_neg_infinite": torch.isneginf,
     },
-    **{kind: getattr(torch, kind) for kind in "ceil floor round relu selu reciprocal logical_not".split()},
-    "elu": F.elu,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "log_sigmoid": F.logsigmoid,
-    "is_finite": torch.isfinite,
-    "is_infinite": torch.isinf,
-    "is_neg_infinite": torch.isneginf,
-}
+)
 
 
 def _to_bool(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.backends.elementwise import BINARY, UNARY
 from rfnb.core.finite import finite_raw
 from rfnb.core.tensor import Tensor
 
+_KINDS = {**UNARY, **BINARY}
 # Finite operands give finite results, so what is known about their padding is known about that of the result.
-KEEP_FINITE = set(
-    "add sub mul maximum minimum squared_difference log_add_exp neg square abs tanh sigmoid log_sigmoid sin cos ceil floor round"
-    " relu elu selu silu gelu".split()
-)
+KEEP_FINITE = {kind for kind, row in _KINDS.items() if row.finite}
 # The derivative is computed from the operands. While gradients are tracked, padding that may be NaN there is set before, see
 # `core/finite.py`. The others pass 0 on as 0, whatever the operands are.
-FROM_OPERANDS = set(
-    "mul truediv mod pow squared_difference log_add_exp abs square tanh sigmoid log_sigmoid sin cos elu selu silu gelu exp expm1"
-    " log log1p sqrt rsqrt reciprocal".split()
-)
+FROM_OPERANDS = {kind for kind, row in _KINDS.items() if row.derivative == "operand"}
 # Even finite operands can give an infinite one: what padding is set to, on the left and on the right.
 SAFE: dict[str, tuple[float | None, float | None]] = {
-    "truediv": (None, 1), "mod": (None, 1), "pow": (1, 1), "exp": (0, None), "expm1": (0, None), "log": (1, None),
-    "log1p": (0, None), "sqrt": (1, None), "rsqrt": (1, None), "reciprocal": (1, None),
-}  # fmt: skip
-LINEAR_IN_LEFT = ("mul", "truediv", "mod")
+    **{kind: (row.safe, None) for kind, row in UNARY.items() if row.safe is not None},
+    **{kind: row.safe for kind, row in BINARY.items() if row.safe is not None},
+}
+LINEAR_IN_LEFT = {kind for kind, row in BINARY.items() if row.linear}
 
 
 def safe_operands(kind: str, a: Tensor, b: Tensor) -> tuple[Any, Any, bool]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Never
 
 from rfnb.backends import protocol
+from rfnb.backends.elementwise import BINARY, UNARY
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
@@ -46,14 +47,11 @@ _SYMBOLS = {
     ">=": "greater_equal", "eq": "equal", "dot": "mul", "max": "maximum", "min": "minimum",
     "logaddexp": "log_add_exp",
 }  # fmt: skip
-_GIVE_BOOLS = {
-    *protocol.COMPARE_KINDS,
-    *"logical_and logical_or logical_not is_finite is_infinite is_neg_infinite".split(),
-}
+_GIVE_BOOLS = {kind for kind, row in (UNARY | BINARY).items() if row.gives == "bool"}
 _BOUNDS = (float, int, type(None))
 
 
-def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
+def _binary(kind: str) -> Callable[[Any, Any], Any]:
     """A binary op as function of two operands; what it knows about dims is a plan."""
     plans = PlanCache()
     number_fns: dict[type, Any] = {}
@@ -118,7 +116,7 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
         return out
 
     binary.__name__ = binary.__qualname__ = kind
-    binary.__doc__ = doc
+    binary.__doc__ = BINARY[kind].doc
     return binary
 
 
@@ -227,25 +225,25 @@ def _not_bool(kind: str, *tensors: Tensor) -> TypeError:
     return type_error(f"{kind}: not bool.", rows, "Logic is about bools. Say when a value counts as True:", "a != 0")
 
 
-add = _binary("add", "a + b, elementwise over the union of the dims.")
-sub = _binary("sub", "a - b, elementwise over the union of the dims.")
-mul = _binary("mul", "a * b, elementwise over the union of the dims.")
-true_divide = _binary("truediv", "a / b, elementwise over the union of the dims.")
-floor_divide = _binary("floordiv", "a // b, rounded down, elementwise over the union of the dims.")
-mod = _binary("mod", "Remainder with the sign of b, elementwise over the union of the dims.")
-pow = _binary("pow", "a ** b, elementwise over the union of the dims.")
-squared_difference = _binary("squared_difference", "(a - b)², elementwise over the union of the dims.")
-logical_and = _binary("logical_and", "a and b; both bool.")
-logical_or = _binary("logical_or", "a or b; both bool.")
-log_add_exp = _binary("log_add_exp", "log(exp(a) + exp(b)), stable.")
-equal = _binary("equal", "a == b, bool.")
-not_equal = _binary("not_equal", "a != b, bool.")
-less = _binary("less", "a < b, bool.")
-less_equal = _binary("less_equal", "a <= b, bool.")
-greater = _binary("greater", "a > b, bool.")
-greater_equal = _binary("greater_equal", "a >= b, bool.")
-_maximum = _binary("maximum", "The larger of a and b.")
-_minimum = _binary("minimum", "The smaller of a and b.")
+add = _binary("add")
+sub = _binary("sub")
+mul = _binary("mul")
+true_divide = _binary("truediv")
+floor_divide = _binary("floordiv")
+mod = _binary("mod")
+pow = _binary("pow")
+squared_difference = _binary("squared_difference")
+logical_and = _binary("logical_and")
+logical_or = _binary("logical_or")
+log_add_exp = _binary("log_add_exp")
+equal = _binary("equal")
+not_equal = _binary("not_equal")
+less = _binary("less")
+less_equal = _binary("less_equal")
+greater = _binary("greater")
+greater_equal = _binary("greater_equal")
+_maximum = _binary("maximum")
+_minimum = _binary("minimum")
 _BY_KIND = {
     "add": add, "sub": sub, "mul": mul, "truediv": true_divide, "floordiv": floor_divide, "mod": mod, "pow": pow,
     "squared_difference": squared_difference, "logical_and": logical_and, "logical_or": logical_or, "log_add_exp": log_add_exp,
@@ -375,7 +373,7 @@ def _fold(of_numbers: Any, of_tensors: Any, values: tuple[Any, ...]) -> Any:
     return result
 
 
-def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
+def _unary(kind: str) -> Callable[[Tensor], Tensor]:
     fns: dict[type, Any] = {}
     keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
 
@@ -410,38 +408,38 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
         return out
 
     unary.__name__ = unary.__qualname__ = kind
-    unary.__doc__ = doc + " Keeps the dims."
+    unary.__doc__ = f"{UNARY[kind].doc} Keeps the dims."
     return unary
 
 
-neg = _unary("neg", "-a.")
-exp = _unary("exp", "e to the a.")
-expm1 = _unary("expm1", "exp(a) - 1, accurate near 0.")
-log = _unary("log", "Natural logarithm.")
-log1p = _unary("log1p", "log(1 + a), accurate near 0.")
-sqrt = _unary("sqrt", "Square root.")
-rsqrt = _unary("rsqrt", "1 / sqrt(a).")
-square = _unary("square", "a².")
-abs = _unary("abs", "Absolute value.")
-tanh = _unary("tanh", "Hyperbolic tangent.")
-sigmoid = _unary("sigmoid", "1 / (1 + exp(-a)).")
-log_sigmoid = _unary("log_sigmoid", "log(sigmoid(a)), stable.")
-sin = _unary("sin", "Sine of radians.")
-cos = _unary("cos", "Cosine of radians.")
-ceil = _unary("ceil", "Rounded up; stays float.")
-floor = _unary("floor", "Rounded down; stays float.")
-round = _unary("round", "Rounded, half to even; stays float.")
-relu = _unary("relu", "max(a, 0).")
-elu = _unary("elu", "a above 0, exp(a) - 1 below.")
-selu = _unary("selu", "Scaled elu (Klambauer et al. 2017).")
-silu = _unary("silu", "a * sigmoid(a).")
+neg = _unary("neg")
+exp = _unary("exp")
+expm1 = _unary("expm1")
+log = _unary("log")
+log1p = _unary("log1p")
+sqrt = _unary("sqrt")
+rsqrt = _unary("rsqrt")
+square = _unary("square")
+abs = _unary("abs")
+tanh = _unary("tanh")
+sigmoid = _unary("sigmoid")
+log_sigmoid = _unary("log_sigmoid")
+sin = _unary("sin")
+cos = _unary("cos")
+ceil = _unary("ceil")
+floor = _unary("floor")
+round = _unary("round")
+relu = _unary("relu")
+elu = _unary("elu")
+selu = _unary("selu")
+silu = _unary("silu")
 swish = silu
-gelu = _unary("gelu", "a * Phi(a), exact (Hendrycks and Gimpel 2016).")
-reciprocal = _unary("reciprocal", "1 / a.")
-logical_not = _unary("logical_not", "not a; bool.")
-is_finite = _unary("is_finite", "Neither infinite nor NaN; bool.")
-is_infinite = _unary("is_infinite", "Infinite, of either sign; bool.")
-is_neg_infinite = _unary("is_neg_infinite", "-inf; bool.")
+gelu = _unary("gelu")
+reciprocal = _unary("reciprocal")
+logical_not = _unary("logical_not")
+is_finite = _unary("is_finite")
+is_infinite = _unary("is_infinite")
+is_neg_infinite = _unary("is_neg_infinite")
 
 
 @op

@@ -152,7 +152,7 @@ def _runs_of_outputs(events: Sequence[Any]) -> list[list[Any]]:
 
 
 def _or_fault(title: str, make: Callable[[], Any], live: bool) -> Any:
-    """What a part is made as, or a sentence: what cannot be made of one event leaves the others as they are."""
+    """Make a part, or a sentence where that fails: what cannot be made of one event leaves the others as they are."""
     try:
         return make()
     except Exception as error:  # of values that cannot be made any more, or of a probe of the user's own

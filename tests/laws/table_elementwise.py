@@ -9,15 +9,11 @@ from world import World
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.backends.elementwise import UNARY
 
-_DOMAIN = {
-    "log": (0.1, 3), "log1p": (-0.9, 3), "sqrt": (0.1, 3), "rsqrt": (0.1, 3), "reciprocal": (0.1, 3), "safe_log": (-1, 3),
-}  # fmt: skip
-for _name in (
-    "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid log_sigmoid sin cos ceil floor round relu elu selu silu swish gelu"
-    " reciprocal is_finite is_infinite is_neg_infinite identity relu_square safe_log copy stop_gradient zeros_like ones_like"
-    " copy_to_device"
-).split():
+_MORE = "swish identity relu_square safe_log copy stop_gradient zeros_like ones_like copy_to_device".split()
+_DOMAIN = {name: row.domain for name, row in UNARY.items() if name != "logical_not"} | {"safe_log": (-1, 3)}
+for _name in (*(name for name in UNARY if name != "logical_not"), *_MORE):
 
     @case(_name)
     def _unary(w: World, name: str = _name) -> Any:
