@@ -10,6 +10,7 @@ thread that was started with a copy of the context (`contextvars.copy_context().
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
@@ -138,8 +139,22 @@ def _raw_value(kind: str, name: str, value: Any) -> TypeError:
     return type_error(f'probe "{kind}": {name} is not a Tensor.', [(name, got)], rule, fix)
 
 
+class _Offers(threading.local):
+    """The offers of a thread.
+
+    Attributes:
+        count: How many attentions.
+    """
+
+    count = 0
+
+
+offers_here = _Offers()
+
+
 def _offer(kind: str, values: Mapping[str, Any]) -> None:
     place = _here()
+    offers_here.count += kind == "attention"
     for listener, _, _ in _listeners.get():
         listener(kind, place, values)
 

@@ -84,7 +84,7 @@ def record(
     options = Options(wants_kind, dims or {}, labels, values, ops)
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
-        if trace.closed or not (kinds is None or wants_kind(kind) or kind == "op"):
+        if trace.closed or not (kinds is None or wants_kind(kind) or kind in ("op", "unseen")):
             return
         if path is not None and not wants_path(place.path, place.module):
             return

@@ -70,7 +70,7 @@ def _ran(trace: Any, names: Sequence[str]) -> str:
     elif len(calls) > 1:
         what = _count(len(calls), "call")
     else:
-        kinds = [kind for kind in trace.kinds if kind not in ("tokens", "module")]
+        kinds = [kind for kind in trace.kinds if kind not in ("tokens", "module", "unseen")]
         what = " and ".join(filter(None, [", ".join(kinds[:-1]), *kinds[-1:]])) or _count(len(calls), "call")
     return f"{what}, {_of(names, len(names))}" if names else what
 

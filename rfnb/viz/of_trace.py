@@ -118,6 +118,14 @@ def spec(
         few = f'the first {_MOST_PARTS} of {len(parts)} views; others: rf.show(trace, path="...")'
         title = f"{title} — {few}" if title else few
     parts = parts[:_MOST_PARTS]
+    said = [
+        f"{event.values.get('module')}: {event.values.get('reason')}."
+        for each, events in (trace.by_path("unseen") if _about_attention(kinds) else {}).items()
+        for event in events
+        if there(each)
+    ]
+    if said:
+        parts.append(_said("Not seen", " ".join(said), running))
     batches = [str(part.head["batch"]) for part in parts if "batch" in part.head]
     batch = max(batches, key=batches.count, default="")
     return group.spec(parts, title=title, live=running, link=f"trace {id(trace)}", batch=batch)
@@ -161,7 +169,17 @@ def _or_fault(title: str, make: Callable[[], Any], live: bool) -> Any:
 
 def _fault(title: str, error: Exception, live: bool) -> Spec:
     text = str(error) if isinstance(error, (RuntimeError, DimError)) else f"{type(error).__name__}: {error}"
+    return _said(title, text, live)
+
+
+def _said(title: str, text: str, live: bool) -> Spec:
+    """A part that is a sentence."""
     return Spec("attention", {"title": title, "live": live, "maps": [], "seqs": [], "fault": text})
+
+
+def _about_attention(kinds: Any) -> bool:
+    """Whether a choice of kinds has what is said of attentions that could not be seen."""
+    return kinds is None or any(map(kind_filter(kinds), ("attention", "unseen")))
 
 
 def _mask_of(run: _Run) -> Any:

@@ -29,6 +29,7 @@ from rfnb.interop.seen.outputs import output_modules
 from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.said import Said
+from rfnb.interop.seen.silent import begin, end
 from rfnb.trace.attach import Options
 from rfnb.trace.probe import listening, trace_context
 
@@ -103,10 +104,12 @@ def _before(call: Call) -> None:
     say_inputs(call)
     announce(call)
     enter(call)
+    begin(call)
 
 
 def _after(call: Call, result: Any) -> None:
     tell_call(call, leave(call, result))
+    end(call)
 
 
 _in_backward: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)

@@ -19,7 +19,7 @@ from rfnb.interop.seen.names import Names
 from rfnb.trace.probe import Later, Place
 
 _IDS = ("decoder_input_ids", "input_ids", "decoder_inputs_embeds", "inputs_embeds")
-_AS_IT_IS = ("beams", "module", "op")
+_AS_IT_IS = ("beams", "module", "op", "unseen")
 _SPARSE = {"tokens": "vocab", "cand_tokens": "vocab", "next_tokens": "vocab", "parents": "beam", "cand_parents": "beam"}
 
 

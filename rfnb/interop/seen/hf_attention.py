@@ -39,7 +39,6 @@ from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
 
 _EAGER = re.compile(r"(^|_)eager_attention_forward$")
-_OFFERED = "attention"  # in `Call.seen`: how many attentions were offered in it
 _MOST_CELLS = 1 << 22
 _replaced = Replaced()
 _checked: weakref.WeakKeyDictionary[Names, set[Any]] = weakref.WeakKeyDictionary()
@@ -86,7 +85,8 @@ def _seeing(function: Any) -> Any:
         with unheard():
             result = function(module, query, key, value, attention_mask, *args, **kwargs)
         try:
-            _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
+            with unheard():  # of a few rows it makes weights
+                _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
         except Exception as error:
             unseen(call, error)
         return result
@@ -185,7 +185,6 @@ def offer(
         return values | ({"remark": " ".join(remarks)} if remarks else {})
 
     count = own.numel() * own.element_size() if own is not None else scored.num_bytes
-    call.seen[_OFFERED] = call.seen.get(_OFFERED, 0) + 1
     probe_later("attention", Later(make, count))
 
 

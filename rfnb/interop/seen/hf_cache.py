@@ -117,7 +117,7 @@ def places_of(call: Call, key: Any, columns: int, queries: int) -> Places | None
     if is_cross(call):
         return _of_encoder(call, key, columns)
     noted = _keys.get(key) if isinstance(key, torch.Tensor) else None
-    noted = noted or call.seen.get(_KEYS) or _of_module(call, columns, queries)
+    noted = noted or _of_update(call, columns) or _of_module(call, columns, queries)
     past = past_around(call)
     if noted is None:
         if past is None or columns == queries:
@@ -130,6 +130,12 @@ def places_of(call: Call, key: Any, columns: int, queries: int) -> Places | None
         return Places(0, columns, None)
     count = min(columns, end - first)
     return Places(first, count, end) if first + count == end else Places(0, columns, None)
+
+
+def _of_update(call: Call, columns: int) -> tuple[int, int] | None:
+    """The same of the last update in a call; not known if the model has put others beside these keys."""
+    noted: tuple[int, int] | None = call.seen.get(_KEYS)
+    return noted if noted is None or call.seen[_UPDATED][2].shape[-2] == columns else _UNKNOWN
 
 
 def _of_encoder(call: Call, key: Any, columns: int) -> Places | None:
@@ -222,9 +228,7 @@ def _updating(original: Any) -> Any:
     @functools.wraps(original)
     def seen(self: Any, key: Any, value: Any, layer: Any, *args: Any, **kwargs: Any) -> Any:
         call = current()
-        if call is None or not listening("attention"):
-            return original(self, key, value, layer, *args, **kwargs)
-        if is_cross(call):
+        if call is None or not listening("attention") or is_cross(call):
             return original(self, key, value, layer, *args, **kwargs)
         noted = _before_update(call, self, key, layer)
         result = original(self, key, value, layer, *args, **kwargs)

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.hf_attention import _OFFERED, is_twinless
-from rfnb.interop.seen.hf_cache import UNPLACED, cached_dims, places_of
+from rfnb.interop.seen.hf_attention import is_twinless
+from rfnb.interop.seen.hf_cache import UNPLACED, cached_dims, past_around, places_of
 from rfnb.interop.seen.hf_inputs import MODEL
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.readers import reads
-from rfnb.interop.seen.sides import heads_in
+from rfnb.interop.seen.sides import heads_in, says_attention
 from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 
+ODD = "odd softmax"
+"""In `Call.seen`: why a softmax in an attention was not taken for its weights, in case that nothing else is."""
 
-@sees(F, "softmax")
-def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Offer the result as weights, if it has the axes of such: (batch, head, target, source), the first two maybe as one."""
-    home = None if "multi_head" in call.seen else attention_around(call)  # that is seen as a whole
-    if home is None or not listening("attention") or not isinstance(result, torch.Tensor) or result.ndim not in (3, 4):
-        return
-    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    if axis not in (-1, result.ndim - 1):
-        return
+
+def offer(home: Call, result: torch.Tensor, axis: int) -> None:
+    """Offer the result of a softmax as weights, if it has the axes of such: (batch, head, target, source), the first two maybe as one."""
     raw, stream = result.detach(), stream_of(home)
+    odd, heads = f"its softmax is over {list(raw.shape)}", heads_in(home.module)
+    if axis not in (-1, raw.ndim - 1) or raw.ndim not in (3, 4):
+        home.seen[ODD] = f"{odd}, which are no (batch, head, target, source)"
+        return
     if raw.ndim == 3:
-        batch = stream.batch.extent if stream is not None else 0
-        if not batch or raw.shape[0] % batch:
-            return
-        raw = raw.unflatten(0, (batch, -1))
-    _check_axes(home, raw)
+        batch = stream.batch.extent if stream is not None else raw.shape[0] // heads if heads else 0
+        raw = raw.unflatten(0, (batch, -1)) if batch and raw.shape[0] % batch == 0 else raw[:, None]
+    wanted = _wanted_axes(home, raw)
+    if wanted is not None:
+        home.seen[ODD] = (
+            f"{odd}, and weights of these inputs are over {wanted}; attention in blocks or windows has other axes"
+        )
+        return
     places = places_of(home, None, raw.shape[3], raw.shape[2])
     whole, raw = raw, raw if places is None else places.filled(raw)
     if places is None:
@@ -66,7 +68,6 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             remarks.append("These are no weights of the model any more: it has changed them in place since.")
         return values | ({"remark": " ".join(remarks)} if remarks else {})
 
-    home.seen[_OFFERED] = home.seen.get(_OFFERED, 0) + 1
     probe_later("attention", Later(make, raw.numel() * raw.element_size()))
 
 
@@ -85,22 +86,29 @@ def masks(raw: torch.Tensor, dims: Sequence[Dim], real: torch.Tensor | None) -> 
     return {"causal": False, "mask": Tensor("mask", [dims[0], dims[2], dims[3]], raw_tensor=mask)}
 
 
-def _check_axes(home: Call, raw: torch.Tensor) -> None:
-    """Refuse scores of blocks, windows or hashes, whose axes are no (batch, head, target, source) of the whole sequence.
-
-    Raises:
-        ValueError: With the sizes.
-    """
-    hidden = next((x for _, x in home.tensors() if x.is_floating_point() and x.ndim == 3), None)
-    heads = heads_in(home.module)
+def _wanted_axes(home: Call, raw: torch.Tensor) -> str | None:
+    """The axes that weights of these inputs have; None if these are such. Others are those of blocks, windows, hashes, gates."""
+    inputs = [each for _, each in home.tensors() if each.ndim > 1]
+    hidden = next((each for each in inputs if each.is_floating_point() and each.ndim > 2), None)
     if hidden is None:
-        return
-    batch, targets = hidden.shape[:2]
-    if (raw.shape[0], raw.shape[2]) != (batch, targets) or (heads is not None and raw.shape[1] != heads):
-        raise ValueError(
-            f"its softmax is over {list(raw.shape)}, and weights of these inputs are over (batch={batch}, "
-            f"head{'' if heads is None else f'={heads}'}, target={targets}, source); attention in blocks or windows has other axes"
-        )
+        return "what nobody knows"
+    heads, stream, batch = heads_in(home.module), stream_of(home), int(hidden.shape[0])
+    targets = {math.prod(hidden.shape[1:-1])}
+    if hidden.ndim > 3:  # pictures, with their features in front or behind
+        targets.add(math.prod(hidden.shape[2:]))
+    elif (
+        stream is not None
+        and stream.time is not None
+        and {stream.batch.extent, stream.time.extent} <= set(hidden.shape)
+    ):
+        batch, targets = stream.batch.extent, {stream.time.extent}  # {time, batch, feature}, {batch, feature, time}
+    fits = raw.shape[0] == batch and raw.shape[2] in targets and heads in (None, raw.shape[1])
+    # As many targets as heads: then windows may look like that.
+    sizes = {*targets, *(int(size) for each in inputs for size in each.shape)}
+    known = raw.shape[1] != raw.shape[2] or raw.shape[3] in sizes or past_around(home) is not None or is_cross(home)
+    if fits and known:
+        return None
+    return f"(batch={batch}, head{'' if heads is None else f'={heads}'}, target={max(targets)}, source)"
 
 
 def _padding(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> torch.Tensor | None:
@@ -146,5 +154,9 @@ def without(call: Call, result: Any) -> None:
 
 def is_attention(module: torch.nn.Module) -> bool:
     """Whether a module is called attention, and comes from transformers or from a model that was written for it."""
-    kind = type(module)
-    return "attention" in kind.__name__.lower() and kind.__module__.startswith("transformers")
+    return is_of_transformers(module) and says_attention(type(module).__name__)
+
+
+def is_of_transformers(module: torch.nn.Module) -> bool:
+    """Whether the class of a module comes from transformers, or from a model that was written for it."""
+    return type(module).__module__.startswith("transformers")

@@ -18,6 +18,7 @@ from typing import Any
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
 from rfnb.interop.seen.calls import Call
+from rfnb.trace.probe import offers_here, probe, trace_context
 
 Reader = Callable[[Call, Any], Any]
 _readers: dict[str, list[Reader]] = {}
@@ -81,16 +82,30 @@ def tell(call: Call, result: Any) -> None:
 
 def unseen(call: Call, error: Exception) -> None:
     """Warn that something of a call could not be seen: once for all modules of a class, for each kind of error."""
-    said, key = call.names.said, f"{type(call.module).__name__}: {type(error).__name__}"
-    if key not in said:
-        said.add(key)
-        warn_user(message(
-                "record: a call of this module could not be seen into; the run goes on.",
-                [("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"),
-                 ("reason", f"{type(error).__name__}: {error}")],
-                "What its code knows it can offer by itself:",
-                'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
-            ))  # fmt: skip
+    say_unseen(call, (type(call.module).__name__,), f"{type(error).__name__}: {error}", type(error).__name__)
+
+
+def say_unseen(call: Call, kinds: tuple[str, ...], reason: str, key: str = "") -> None:
+    """Say what of a call could not be seen, in a warning and as an event for the views: once for all modules of a class.
+
+    Args:
+        kinds: The class of the module, and those of the modules around it that the sentence is about, too.
+        key: Of which there is one sentence each.
+    """
+    said, key = call.names.said, f"{kinds[0]}: {key}"
+    offers_here.count += 1  # nobody else has to say it
+    if key in said:
+        return
+    said.add(key)
+    module = f"{call.path or 'the model'}, a {' in a '.join(kinds)}"
+    with trace_context.module(call.path):
+        probe("unseen", module=module, reason=reason)
+    warn_user(message(
+            "record: a call of this module could not be seen into; the run goes on.",
+            [("module", module), ("reason", reason)],
+            "What its code knows it can offer by itself:",
+            'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
+        ))  # fmt: skip
 
 
 def _name(kind: type) -> str:

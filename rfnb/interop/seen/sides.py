@@ -22,6 +22,15 @@ _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "hea
 _heads: weakref.WeakKeyDictionary[torch.nn.Module, dict[int, Dim]] = weakref.WeakKeyDictionary()
 
 
+# "Attention", "attn", "self_att", "AttDecoder"; not "attribute", "pattern".
+_WORD = re.compile(r"attention|attn|(?:^|[^a-z])att(?![a-z])", re.IGNORECASE)
+
+
+def says_attention(name: str) -> bool:
+    """Whether a name of a class or a path says attention."""
+    return bool(_WORD.search(name)) or "Att" in re.findall("[A-Z][a-z]+", name)
+
+
 def weights_dims(call: Call, shape: Sequence[int]) -> tuple[list[Dim], list[int]]:
     """The dims of weights [..., target, source], and the shape that their array then has (heads beside the batch, not in it)."""
     *front, targets, sources = map(int, shape)

@@ -10,22 +10,18 @@ unless an input has a position for each.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
 
 from rfnb.core.tensor import Tensor
+from rfnb.interop.seen import hf_softmax
 from rfnb.interop.seen.attention import described, softmax_inside, unchanged
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.hf_softmax import attention_around
 from rfnb.interop.seen.kept import Kept
-from rfnb.interop.seen.sides import around, heads_in, inputs_of, sides, weights_dims
+from rfnb.interop.seen.sides import around, heads_in, inputs_of, says_attention, sides, weights_dims
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
-
-# "Attention", "attn", "self_att", "AttDecoder"; not "attribute", "pattern".
-_WORD = re.compile(r"attention|attn|(?:^|[^a-z])att(?![a-z])", re.IGNORECASE)
 
 
 @sees(torch, "softmax")
@@ -34,20 +30,23 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
     """Offer the result as weights, if it is attention."""
     if not listening("attention") or not isinstance(result, torch.Tensor) or result.is_nested or not result.ndim:
         return
-    if softmax_inside(call, result) or attention_around(call) is not None:  # of transformers: `hf_softmax.py`
+    if softmax_inside(call, result):
         return
     place = call.outer if isinstance(call.module, torch.nn.Softmax) and call.outer is not None else call
-    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    if not isinstance(axis, int) or not is_attention(place, result.shape[axis]):
+    axis, home = kwargs.get("dim", args[1] if len(args) > 1 else None), hf_softmax.attention_around(call)
+    if home is not None and "multi_head" not in call.seen and isinstance(axis, int):
+        with trace_context.module(home.path):
+            return hf_softmax.offer(home, result, axis)
+    # The models of transformers name their attentions so, and have gates and mixtures beside these.
+    if (
+        hf_softmax.is_of_transformers(place.module)
+        or not isinstance(axis, int)
+        or not is_attention(place, result.shape[axis])
+    ):
         return
     raw = result.detach().movedim(axis, -1)
     with trace_context.module(place.path):
         _offer(place, raw)
-
-
-def says_attention(name: str) -> bool:
-    """Whether a name of a class or a path says attention."""
-    return bool(_WORD.search(name)) or "Att" in re.findall("[A-Z][a-z]+", name)
 
 
 def is_attention(call: Call, sources: int) -> bool:

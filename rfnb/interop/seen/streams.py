@@ -145,9 +145,19 @@ def _all(call: Call | None, size: int) -> Dim | None:
 def _found(call: Call) -> Stream | None:
     outer = stream_of(call.outer)
     for _, raw in call.tensors():
+        if raw.is_floating_point() and raw.ndim == 3 and outer is not None and _is_turned(outer, raw):
+            return outer
         if (raw.is_floating_point() and raw.ndim == 3) or (not raw.is_floating_point() and raw.ndim == 2):
             return dims_of(raw, call, outer)
     return outer
+
+
+def _is_turned(stream: Stream, raw: torch.Tensor) -> bool:
+    """Whether a tensor {time, batch, feature} or {batch, feature, time} is over a stream, and would not be as {batch, time, feature}."""
+    if stream.time is None:
+        return False
+    batch, time, (first, second, third) = stream.batch.extent, stream.time.extent, raw.shape
+    return (first, second) != (batch, time) and ((second, first) == (batch, time) or (first, third) == (batch, time))
 
 
 def _new(call: Call, size: int, role: str) -> Dim:

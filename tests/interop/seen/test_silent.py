@@ -1,0 +1,88 @@
+"""An attention that ran and of which nothing was offered is one sentence: a warning, an event and a line of the view."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import rfnb as rf
+from rfnb.viz.show import view_of
+
+
+class LinearAttention(nn.Module):
+    """Has no map: keys and values are summed up first."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.width, self.qkv = width, nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).relu().chunk(3, -1)
+        return q @ (k.transpose(-2, -1) @ v)
+
+
+class OfferedAttention(LinearAttention):
+    def forward(self, x):
+        q, k, _ = self.qkv(x).chunk(3, -1)
+        weights = q @ k.transpose(-2, -1)
+        rf.probe("attention", weights=weights, dims="batch target source", axis="source", target="target")
+        return super().forward(x)
+
+
+class AttentionBlock(nn.Module):
+    """Calls attentions, and is one by its name."""
+
+    def __init__(self, *attentions):
+        super().__init__()
+        self.attentions = nn.ModuleList(attentions)
+
+    def forward(self, x):
+        for attention in self.attentions:
+            out = attention(x, x, x) if isinstance(attention, nn.MultiheadAttention) else attention(x)
+            x = out[0] if isinstance(out, tuple) else out
+        return x
+
+
+def recorded(model, **options):
+    with warnings.catch_warnings(record=True) as caught, rf.record(model=model, **options) as trace:
+        warnings.simplefilter("always")
+        model(torch.randn(2, 5, 8))
+    return trace, [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize("options", [{}, {"kinds": "attention"}, {"path": "0*"}])
+def test_attention_without_a_map_is_one_sentence(options, tmp_path):
+    trace, said = recorded(nn.Sequential(LinearAttention(), LinearAttention()), **options)
+    (sentence,) = said
+    assert "0, a LinearAttention" in sentence and "calls no softmax" in sentence and "rf.probe(" in sentence
+    assert [event.path for event in trace.select(kind="unseen")] == ["0"] and not trace.attention
+    trace.save(tmp_path / "run.rfnb")
+    for one in (trace, rf.load_trace(tmp_path / "run.rfnb")):
+        assert "Not seen: 0, a LinearAttention: it calls no softmax" in view_of(one).text().replace("\n", " ")
+    assert "Not seen" not in view_of(trace, kinds="states").text()
+
+
+def test_the_attentions_around_it_are_named_with_it():
+    _, (sentence,) = recorded(AttentionBlock(LinearAttention()))
+    assert "attentions.0, a LinearAttention in a AttentionBlock" in sentence
+
+
+def test_beside_an_attention_that_is_seen_it_is_named_all_the_same():
+    trace, (sentence,) = recorded(AttentionBlock(nn.MultiheadAttention(8, 2, batch_first=True), LinearAttention()))
+    assert "attentions.1, a LinearAttention\n" in sentence and list(trace.attention) == ["attentions.0"]
+
+
+@pytest.mark.parametrize(
+    "attention", [OfferedAttention(), AttentionBlock(nn.MultiheadAttention(8, 2, batch_first=True))]
+)
+def test_what_offers_is_not_named(attention):
+    trace, said = recorded(attention)
+    assert not said and len(trace.attention) == 1
+
+
+def test_who_does_not_record_attention_hears_nothing_of_it():
+    trace, said = recorded(LinearAttention(), kinds="states")
+    assert not said and not trace.select(kind="unseen")
