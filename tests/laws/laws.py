@@ -1,4 +1,4 @@
-"""The three laws as functions: each computes an op twice and compares. the files `tests/laws/table_*.py` have the ops.
+"""The three laws as functions: each computes an op once more and compares. The files `tests/laws/table_*.py` have the ops.
 
 A case is a function that takes a World and returns (call, inputs): `call(*inputs)` computes the op.
 """
@@ -16,27 +16,31 @@ from rfnb import Tensor
 Case = Callable[[World], tuple[Callable[..., Any], list[Tensor]]]
 
 
-def check_order(case: Case, world: World) -> None:
+class Run:
+    """A case in a world: `call(*inputs)` computes the op, `clean` is its result, computed once for all laws."""
+
+    def __init__(self, case: Case, world: World):
+        self.call, self.inputs = case(world)
+        self.clean = self.call(*self.inputs)
+
+
+def check_order(run: Run, world: World) -> None:
     """Permuting the dims of the inputs changes nothing but the order of the result."""
-    call, inputs = case(world)
-    assert_same(call(*(reordered(x, world.shuffled(x.dims)) for x in inputs)), call(*inputs))
+    assert_same(run.call(*(reordered(x, world.shuffled(x.dims)) for x in run.inputs)), run.clean)
 
 
-def check_padding(case: Case, world: World) -> None:
+def check_padding(run: Run, world: World) -> None:
     """NaN in the padding of the inputs (garbage in that of integers) changes nothing in the real frames."""
-    call, inputs = case(world)
-    assert_same(call(*map(with_nan_padding, inputs)), call(*inputs))
+    assert_same(run.call(*map(with_nan_padding, run.inputs)), run.clean)
 
 
-def check_backend(case: Case, world: World) -> None:
+def check_backend(run: Run, world: World) -> None:
     """torch agrees with NumPy: values, dtypes, dims and marks."""
-    call, inputs = case(world)
-    result = call(*inputs)
     with using_backend("numpy"):
-        expected = call(*map(on_selected_backend, inputs))
+        expected = run.call(*map(on_selected_backend, run.inputs))
         _assert_backend(expected, "numpy")
-    _assert_backend(result, "torch")
-    assert_same(result, expected, tolerance=2e-5)
+    _assert_backend(run.clean, "torch")
+    assert_same(run.clean, expected, tolerance=2e-5)
 
 
 def _assert_backend(result: Any, name: str) -> None:

@@ -2,30 +2,28 @@
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from laws import LAWS
+from laws import LAWS, Run
 from table import CASES, EXEMPT, read_entries
-from world import hard_worlds, worlds
+from world import EXAMPLES, hard_worlds, worlds
 
 import rfnb as rf
 
 read_entries()
 _settings = settings(
-    max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
-CASES_AND_LAWS = [pytest.param(name, law, id=f"{name}: {law}") for name in CASES for law in LAWS]
 
 
-@pytest.mark.parametrize(("name", "law"), CASES_AND_LAWS)
-def test_law(name, law):
+@pytest.mark.parametrize("name", CASES)
+def test_laws(name):
+    def check(world):
+        run = Run(CASES[name], world)
+        for law in LAWS:
+            LAWS[law](run, world)
+
     for world in hard_worlds():
-        LAWS[law](CASES[name], world)
-
-    @_settings
-    @given(world=worlds)
-    def holds(world):
-        LAWS[law](CASES[name], world)
-
-    holds()
+        check(world)
+    _settings(given(world=worlds)(check))()
 
 
 def names_without_case(public):

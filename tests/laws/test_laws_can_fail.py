@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from asserting import using_backend
-from laws import LAWS
+from laws import LAWS, Run
 from table import CASES, read_entries
 from world import hard_worlds
 
@@ -118,7 +118,7 @@ def fails(law, case, times=8):
         world = hard_worlds()[WORLD]
         world.rng, world.values = np.random.default_rng(seed), np.random.default_rng(seed)
         try:
-            LAWS[law](case, world)
+            LAWS[law](Run(case, world), world)
         except AssertionError:
             return True
     return False

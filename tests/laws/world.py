@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class World:
         return world
 
 
+EXAMPLES = int(os.environ.get("RFNB_WORLDS", "6"))  # random worlds for each op, beside the hard ones
 _lengths = st.lists(st.integers(0, 4), min_size=1, max_size=3)
 worlds = st.builds(
     World,
