@@ -13,13 +13,17 @@ HELP = "read the results of submitted notebooks"
 ABOUT = """
 Read what submitted notebooks of the course say of themselves: exercises passed, predictions, explanations. Nothing is run.
 
-A file named as a lesson belongs to the student whose folder it is in, another one to whom its name says. What a notebook says can be
-edited; docs/teaching.md tells how nbgrader runs the checks anew.
+What a notebook says can be edited. With --check the answers are checked anew: the cells of exercises alone, each in a process of its
+own with limits of time and memory. That is no sandbox: answers run with your rights. Answers of two students that are alike are shown.
+
+A file named as a lesson belongs to the student whose folder it is in, another one to whom its name says.
 """
 EXAMPLES = """
 examples:
   rfnb grades submitted/*/07_search.ipynb          a table, one line for each notebook
   rfnb grades --csv submitted/*/07_search.ipynb    one line for each answer
+  rfnb grades --check submitted                    all notebooks in a folder, checked anew, with reasons
+  rfnb grades --check --csv submitted > grades.csv
 
 exit status: 0 if all were read, 1 if one is not there or holds no lesson, 2 for wrong usage.
 """
@@ -27,18 +31,26 @@ exit status: 0 if all were read, 1 if one is not there or holds no lesson, 2 for
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words behind `rfnb grades`."""
-    parser.add_argument("notebook", metavar="NOTEBOOK", nargs="+", type=Path, help="a notebook that was handed in")
+    parser.add_argument(
+        "notebook", metavar="NOTEBOOK", nargs="+", type=Path, help="a notebook that was handed in, or a folder of them"
+    )
+    parser.add_argument("--check", action="store_true", help="run the checks anew, each answer in a process of its own")
+    parser.add_argument("--seconds", type=float, default=30.0, help="limit of one answer (default 30)")
+    parser.add_argument("--memory", type=float, default=2.0, help="limit of one answer in GiB (default 2)")
     parser.add_argument("--csv", action="store_true", help="one line for each answer, for spreadsheets")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the results."""
-    lacking = [str(path) for path in options.notebook if not path.is_file()]
+    lacking = [str(path) for path in options.notebook if not path.exists()]
     if lacking:
         raise Failed(f"there is no notebook {', '.join(lacking)}.")
     from rfnb.teaching.grades import read_grades
+    from rfnb.teaching.regrade import Limits, checked, notebooks_in
 
-    grades = read_grades(options.notebook)
+    paths = notebooks_in(options.notebook)
+    limits = Limits(options.seconds, int(options.memory * 2**30))
+    grades = checked(paths, limits=limits) if options.check else read_grades(paths)
     print(grades.csv() if options.csv else grades, end="" if options.csv else "\n")
     without = [str(grade.path) for grade in grades.grades if not grade.lesson]
     for path in without:

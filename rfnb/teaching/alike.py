@@ -1,0 +1,61 @@
+"""Answers of students that are alike: the same code but for names, comments and space. It is shown, and nothing is judged by it.
+
+Short answers are alike by themselves: only those of some length count.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_LEAST = 40  # nodes of an answer that two people hardly write alike
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Students whose answers to an exercise are alike."""
+
+    exercise: str
+    students: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.exercise}: {', '.join(self.students)}"
+
+
+def alike(answers: Sequence[tuple[str, dict[str, str]]]) -> list[Alike]:
+    """The answers of at least two students that are alike, by exercise.
+
+    Args:
+        answers: Of each student the source of each exercise.
+    """
+    students: dict[tuple[str, str], list[str]] = {}
+    for student, given in answers:
+        for name, source in given.items():
+            shape = shape_of(source)
+            if shape:
+                students.setdefault((name, shape), []).append(student)
+    return [Alike(name, some) for (name, _), some in students.items() if len(some) > 1]
+
+
+def shape_of(source: str) -> str:
+    """A text that is the same for code which differs by names, comments and space only; "" of what is short, or no code."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ""
+    own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    order: dict[str, str] = {}
+    count = 0
+    for node in ast.walk(tree):
+        count += 1
+        if isinstance(node, ast.Name) and node.id in own:
+            node.id = order.setdefault(node.id, f"name{len(order)}")
+        elif isinstance(node, ast.arg):
+            node.arg = order.setdefault(node.arg, f"name{len(order)}")
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            node.name = ""
+            if node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+                node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree) if count >= _LEAST else ""

@@ -1,0 +1,355 @@
+"""The checks of a lesson, run anew on what students have handed in: each answer in a process of its own, with limits.
+
+grades = checked(sorted(Path("submitted").rglob("*.ipynb")))
+print(grades)                # a table, then the reasons, then answers that are alike
+grades.csv()                 # one line an answer
+
+Of a notebook only the cells of exercises run, with imports, and with functions of other cells that they use; what its outputs say of
+checks does not count. Limits keep a loop without end from stopping the others. They are no sandbox: an answer runs with the rights of
+who grades, so answers that reach for more than an exercise needs are named.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import linecache
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, replace
+from io import StringIO
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from rfnb.teaching import course
+from rfnb.teaching.alike import Alike, alike
+from rfnb.teaching.grades import Entry, Grade, Grades, read_grades
+from rfnb.teaching.judge import judge
+from rfnb.teaching.lesson import Lesson
+from rfnb.teaching.notebook import cells_of
+from rfnb.teaching.threads import cores
+
+SECONDS, MEMORY = 30.0, 2 << 30  # of one answer; bytes above what a process has that has done nothing yet
+# What no exercise needs: the rest of the machine, and the checks.
+_SUSPECT = {"os", "sys", "subprocess", "socket", "inspect", "gc", "ctypes", "importlib", "shutil", "pathlib", "__import__",
+            "open", "exec", "eval", "globals", "rfnb.teaching"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one answer: seconds, and bytes of memory."""
+
+    seconds: float = SECONDS
+    memory: int = MEMORY
+
+
+class CheckedGrades(Grades):
+    """Grades by checks that were run anew; `print` shows reasons and answers that are alike, too."""
+
+    def __init__(self, grades: Iterable[Grade], found: Sequence[Alike] = ()):
+        super().__init__(grades)
+        self.alike = list(found)
+
+    def __str__(self) -> str:
+        parts = [super().__str__()]
+        reasons = [
+            f"{grade.student}: {entry.exercise} {entry.status}: {_first_lines(entry.message)}"
+            for grade in self.grades
+            for entry in grade.entries
+            if entry.kind == "check"
+            and entry.message
+            and (entry.status in ("wrong", "error") or "Look at it" in entry.message)
+        ]
+        parts += ["Reasons:\n" + "\n".join(reasons)] if reasons else []
+        parts += ["Answers that are alike:\n" + "\n".join(map(str, self.alike))] if self.alike else []
+        return "\n\n".join(parts)
+
+
+def notebooks_in(paths: Iterable[Path]) -> list[Path]:
+    """The notebooks among these paths and in these folders."""
+    found = list[Path]()
+    for path in paths:
+        found += sorted(path.rglob("*.ipynb")) if path.is_dir() else [path]
+    return [path for path in found if ".ipynb_checkpoints" not in path.parts]
+
+
+def checked(paths: Iterable[str | os.PathLike[str]], *, limits: Limits = Limits()) -> CheckedGrades:
+    """The grades of notebooks by checks that run now; predictions and explanations are those that a notebook holds.
+
+    Args:
+        paths: Of notebooks, as of `read_grades`.
+        limits: Of each answer.
+    """
+    held = [(grade, _Submitted.of(grade)) for grade in read_grades(paths).grades]
+    context = _context()
+    with ThreadPoolExecutor(max_workers=max(1, min(4, cores()))) as pool:
+        made = list(pool.map(lambda each: _graded(each[0], each[1], limits, context), held))
+    pairs = alike([(grade.student, given.answers) for grade, given in held if given])
+    return CheckedGrades([_with_others(grade, pairs) for grade in made], pairs)
+
+
+def _with_others(grade: Grade, found: Sequence[Alike]) -> Grade:
+    """The grade with a word at each answer that others have, too, for who reads the CSV."""
+    by_name = {each.exercise: each.students for each in found if grade.student in each.students}
+
+    def told(entry: Entry) -> Entry:
+        others = (
+            [one for one in by_name.get(entry.exercise, []) if one != grade.student] if entry.kind == "check" else []
+        )
+        return replace(entry, message=f"{entry.message}\nAlike: {', '.join(others)}".lstrip()) if others else entry
+
+    return replace(grade, entries=[told(entry) for entry in grade.entries])
+
+
+@dataclass(frozen=True)
+class _Submitted:
+    """The answers that a notebook has of a lesson.
+
+    Attributes:
+        folder: With the checks of the lesson, of who grades.
+        answers: The source of each exercise's cell, by its name; "" where there is none.
+        sources: What runs for each exercise.
+    """
+
+    lesson: str
+    folder: Path
+    answers: dict[str, str]
+    sources: dict[str, str]
+
+    @classmethod
+    def of(cls, grade: Grade) -> _Submitted | None:
+        lesson = grade.lesson or _named_in(grade.path)
+        if lesson not in course.lessons():
+            return None
+        folder = course.folder_of(lesson)
+        bodies = [body for body in map(_parsed, (cell.source for cell in cells_of(grade.path))) if body is not None]
+        names = Lesson(lesson, folder).exercises
+        own = {name: next((body for body in reversed(bodies) if _checks(body, name)), None) for name in names}
+        answers = {name: _source(_answer(name, body, bodies)) for name, body in own.items()}
+        return cls(lesson, folder, answers, {name: _program(name, own, bodies) for name in names})
+
+
+def _graded(grade: Grade, given: _Submitted | None, limits: Limits, context: Any) -> Grade:
+    if given is None:
+        return grade
+    exercises = Lesson(given.lesson, given.folder).exercises
+    entries = []
+    for name, exercise in exercises.items():
+        answer = given.answers[name]
+        status, message = ("not run", "There is no cell of Python that checks it.") if not answer else (
+            _apart(given, name, limits, context)
+        )  # fmt: skip
+        reaches = _reaches(answer)
+        if reaches:
+            message = f"Look at it: it uses {', '.join(reaches)}.\n{message}".rstrip()
+        points = exercise.points if status == "passed" else 0
+        entries.append(Entry("check", name, status, points, exercise.points, answer, "", message))
+    others = [entry for entry in grade.entries if entry.kind != "check"]
+    return replace(grade, lesson=given.lesson, entries=[*entries, *others])
+
+
+def _apart(given: _Submitted, name: str, limits: Limits, context: Any) -> tuple[str, str]:
+    """The verdict on an answer, of a process of its own."""
+    ours, theirs = context.Pipe(duplex=False)
+    job = given.lesson, str(given.folder), name, given.sources[name], limits.memory
+    process = context.Process(target=_judged, args=(theirs, *job), daemon=True)
+    process.start()
+    theirs.close()
+    begin, said = time.monotonic(), None
+    try:
+        if ours.poll(limits.seconds):
+            with suppress(EOFError, OSError):
+                said = ours.recv()
+        late = said is None and time.monotonic() - begin >= limits.seconds
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+    if late:
+        return "error", f"It took more than {limits.seconds:g} seconds, and was stopped."
+    if not (isinstance(said, tuple) and len(said) == 2 and all(isinstance(part, str) for part in said)):
+        return "error", "Its process ended before the check did: too much memory, or a crash."
+    return said
+
+
+def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, memory: int) -> None:
+    """Runs in the process of an answer."""
+    with suppress(AttributeError, OSError):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit(memory)
+    of = Lesson(lesson, Path(folder))
+    exercise = of.exercises[name]
+    file = f"<cell of {name}>"
+    linecache.cache[file] = len(source), None, source.splitlines(True), file
+    space: dict[str, Any] = {"__name__": "__main__", "lesson": _NoLesson(of)}
+    with tempfile.TemporaryDirectory() as place, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        os.chdir(place)
+        try:
+            exec(compile(source, file, "exec"), space)
+        except BaseException as error:  # SystemExit, too
+            said = "error", f"Its cell raises {type(error).__name__}: {str(error)[:300]}"
+        else:
+            result = judge(lesson, exercise, space.get(name))
+            said = result.status, "" if result.passed else result.message
+        os.chdir("/")
+    out.send(said)
+    out.close()
+
+
+class _NoLesson:
+    """Stands for the lesson: of an answer only its files are needed."""
+
+    def __init__(self, lesson: Lesson):
+        self.file, self.module = lesson.file, lesson.module
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"lesson.{name}: an answer stands for itself, without the lesson")
+
+
+def _limit(memory: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    with suppress(OSError, ValueError, IndexError):
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+
+
+def _context() -> Any:
+    """Processes that have imported what answers need, and none of the grader's state, where the machine can make such ones."""
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    if "forkserver" in methods:
+        context.set_forkserver_preload(["torch", "rfnb", "rfnb.models", __name__])
+    return context
+
+
+def _answer(name: str, body: list[ast.stmt] | None, bodies: list[list[ast.stmt]]) -> list[ast.stmt]:
+    """The statements that make an answer: of the cell that checks it, and of cells above if that one has it from there."""
+    if body is None:
+        return []
+    statements = _without_calls(body)
+    if any(name in _names_of(node) for node in statements):
+        return statements
+    above = [node for each in bodies[: bodies.index(body)] for node in _without_calls(each) if name in _names_of(node)]
+    return above[-1:] + statements
+
+
+def _program(name: str, own: dict[str, list[ast.stmt] | None], bodies: list[list[ast.stmt]]) -> str:
+    """Imports of the notebook, what the answer uses of cells above, and the answer."""
+    body = own[name]
+    if body is None:
+        return ""
+    statements = _answer(name, body, bodies)
+    above = [node for each in bodies[: bodies.index(body)] for node in _without_calls(each)]
+    made = {one: node for node in above for one in _names_of(node)}
+    needed, left = list[ast.stmt](), [*statements]
+    while left:
+        for node in (made[one] for one in sorted(_globals_of(left.pop()) & set(made))):
+            if node not in needed and node not in statements:
+                needed, left = [*needed, node], [*left, node]
+    needed.sort(key=above.index)
+    imports: list[ast.stmt] = [
+        ast.Try([node], [ast.ExceptHandler(ast.Name("ImportError", ast.Load()), None, [ast.Pass()])], [], [])
+        for each in bodies
+        for node in each
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"
+    ]
+    return _source([*imports, *needed, *statements])
+
+
+def _globals_of(statement: ast.stmt) -> set[str]:
+    """The names that a statement, or a function in it, reads of the notebook."""
+    codes = [compile(ast.fix_missing_locations(ast.Module([statement], [])), "<cell>", "exec")]
+    found = set[str]()
+    while codes:
+        code = codes.pop()
+        found |= {str(one.argval) for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+    return found
+
+
+def _source(statements: list[ast.stmt]) -> str:
+    return "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in statements)
+
+
+def _names_of(node: ast.stmt) -> list[str]:
+    """The names that a statement makes."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        names = [one for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+        return [one.id for one in names if isinstance(one.ctx, ast.Store)]
+    return []
+
+
+def _without_calls(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements but those that ask the lesson for something, or only show something."""
+    return [node for node in body if not (isinstance(node, ast.Expr) or _is_use(node))]
+
+
+def _is_use(node: ast.stmt) -> bool:
+    calls = [ast.unparse(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
+    asked = [one for one in calls if one.startswith("lesson.") and one not in ("lesson.file", "lesson.module")]
+    return isinstance(node, ast.Assign) and bool(asked or "rf.lesson" in calls)
+
+
+def _parsed(source: str) -> list[ast.stmt] | None:
+    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()]
+    try:
+        return ast.parse("\n".join(lines)).body
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
+    for statement in body:
+        yield from (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _checks(body: list[ast.stmt], name: str) -> bool:
+    return any(
+        ast.unparse(call.func) == "lesson.check" and call.args and ast.unparse(call.args[0]) == repr(name)
+        for call in _calls(body)
+    )
+
+
+def _named_in(path: Path) -> str:
+    """The lesson that a notebook begins."""
+    for cell in cells_of(path):
+        for call in _calls(_parsed(cell.source) or []):
+            if (
+                ast.unparse(call.func) in ("rf.lesson", "lesson")
+                and call.args
+                and isinstance(call.args[0], ast.Constant)
+            ):
+                return str(call.args[0].value)
+    return ""
+
+
+def _reaches(source: str) -> list[str]:
+    """The names in an answer that no exercise needs."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("__"):
+            found.add("__import__") if node.attr == "__import__" else found.add("globals")
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found |= {"rfnb.teaching" if one.startswith("rfnb.teaching") else one.split(".")[0] for one in names}
+    return sorted(found & _SUSPECT)
+
+
+def _first_lines(message: str, most: int = 2) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("  ")]
+    return " ".join(lines[:most])
