@@ -5,14 +5,14 @@ As a plugin, `pytest -p first_step_checked`, it does so in every recorded loop.
 
 import numpy as np
 
-from rfnb.rec.stretch import Stretch, _carried, _Watch
+from rfnb.rec.stretch import Stretch, _carried, _WatchedStep
 
 compared = [0]
 
 
 def install(set_attribute):
     """Begin; `set_attribute(of, name, value)` sets what is set back later."""
-    begin_with, commit, run = Stretch._begin_with, _Watch.commit, _Watch.run
+    begin_with, commit, run = Stretch._begin_with, _WatchedStep.commit, _WatchedStep.run
 
     def begin_and_keep(self, first, kind, step):
         begin_with(self, first, kind, step)
@@ -43,8 +43,8 @@ def install(set_attribute):
         return made
 
     set_attribute(Stretch, "_begin_with", begin_and_keep)
-    set_attribute(_Watch, "run", run_and_keep)
-    set_attribute(_Watch, "commit", commit_and_compare)
+    set_attribute(_WatchedStep, "run", run_and_keep)
+    set_attribute(_WatchedStep, "commit", commit_and_compare)
 
 
 def pytest_configure(config):

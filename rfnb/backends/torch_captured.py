@@ -23,12 +23,12 @@ _MOST = 8  # graphs of a function: each keeps the memory of all that it computes
 _PATIENCE, _WORTH = 32, 4  # captures of a function before it has to be seen that each is repeated so often
 
 
-class _OfThread(threading.local):
+class _CapturesOfThread(threading.local):
     def __init__(self) -> None:
         self.sides: dict[Any, Any] = {}  # a stream to capture on, for each that is current
 
 
-_kept = _OfThread()
+_kept = _CapturesOfThread()
 
 
 def capture_on_gpu(fn: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
@@ -99,7 +99,7 @@ class Captured:
 
     def __init__(self, fn: Callable[..., Any], *, capture: Capture = capture_on_gpu, may: Any = may_be_captured):
         self._fn, self._capture, self._may = fn, capture, may
-        self._graphs: dict[Any, _Graph] = {}
+        self._graphs: dict[Any, _CapturedKernels] = {}
         self._failed = False
         self._captured = self._repeated = 0
 
@@ -123,7 +123,7 @@ class Captured:
 
         return call
 
-    def _new(self, key: Any, old: _Graph | None, constants: Any, inputs: Any) -> _Graph | None:
+    def _new(self, key: Any, old: _CapturedKernels | None, constants: Any, inputs: Any) -> _CapturedKernels | None:
         if self._captured >= _PATIENCE and self._repeated < _WORTH * self._captured:
             self._give_up(
                 f"{self._captured} sizes were captured, and each was repeated {self._repeated / self._captured:.1f} times"
@@ -135,7 +135,7 @@ class Captured:
         for oldest in list(self._graphs)[: max(0, len(self._graphs) - _MOST + 1)]:
             self._graphs.pop(oldest, None)
         try:
-            graph = self._graphs[key] = _Graph(self._fn, constants, inputs, copied, self._capture)
+            graph = self._graphs[key] = _CapturedKernels(self._fn, constants, inputs, copied, self._capture)
         except RuntimeError as error:
             self._give_up(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
             return None
@@ -153,7 +153,7 @@ class Captured:
         )
 
 
-class _Graph:
+class _CapturedKernels:
     """The kernels of a call.
 
     Args:

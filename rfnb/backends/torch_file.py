@@ -96,7 +96,7 @@ class _Said(_Pickle):
         if key not in self._storages:
             self._storages.add(key)
             self._left -= count
-        return _Made()
+        return _Stub()
 
     def _load_newobj(self) -> None:
         args, name = self.stack.pop(), self.stack.pop()
@@ -135,7 +135,7 @@ class _Bounded:
         return self._file.read(min(count, self._size))
 
 
-class _Made(dict[Any, Any]):
+class _Stub(dict[Any, Any]):
     """Whatever a name would have made."""
 
     def __setstate__(self, state: Any) -> None:
@@ -172,11 +172,11 @@ class _Name:
             _check_keys([pair[0] for pair in first or () if isinstance(pair, list | tuple) and pair])
 
 
-def _called(name: Any, args: Any) -> _Made:
+def _called(name: Any, args: Any) -> _Stub:
     if not isinstance(name, _Name) or not isinstance(args, tuple):
         raise ValueError("it calls what is no function")
     name.check(args)
-    return _Made()
+    return _Stub()
 
 
 def _check_keys(keys: Any) -> None:

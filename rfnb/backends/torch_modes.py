@@ -46,11 +46,11 @@ def autocast_kinds() -> tuple[str, ...]:
     return ("cpu",) if beside is None else ("cpu", beside)
 
 
-class _OfThread(threading.local):
+class _ModesOfThread(threading.local):
     inference: Any = None  # the mode lasts as long as this is there: until the thread ends
 
 
-_kept = _OfThread()
+_kept = _ModesOfThread()
 
 
 def current_modes() -> Callable[[], None]:

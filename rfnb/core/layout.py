@@ -22,13 +22,13 @@ from rfnb.core.errors import NoPlanError, dim_error, message
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
 from rfnb.core.place import warn_user
-from rfnb.core.plan_parts import CannotRebuild, Part, Shape, Template
+from rfnb.core.plan_parts import CannotRebuild, PlanPart, Shape, Template
 from rfnb.core.remade import check_remade
 from rfnb.core.resizes import on_resize
 from rfnb.core.structure import Index, structure_of
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
-from rfnb.core.watch import Watch, watched
+from rfnb.core.watch import PlanWatch, watched
 
 Dims = tuple[Dim, ...]
 _caches: list[PlanCache] = []
@@ -118,7 +118,7 @@ class PlanCache(dict):
                 return template.build(dims)
         return _NONE
 
-    def _keep_template(self, structure: tuple[Any, Index], watch: Watch, plan: Any) -> None:
+    def _keep_template(self, structure: tuple[Any, Index], watch: PlanWatch, plan: Any) -> None:
         form, index = structure
         try:
             template = Template(plan, index, watch.asked)
@@ -359,7 +359,7 @@ def _warn_of_padding(what: str, dims: Dims, dim: Dim) -> None:
     warn_user(text)
 
 
-class _Mask(Part):
+class _Mask(PlanPart):
     """The mask that `masks_for` gives; it is made once per device.
 
     Args:

@@ -22,7 +22,7 @@ from rfnb.core.axis_names import Entry, fitted, kind_of, name_of, parse, text_of
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
-from rfnb.core.named_lengths import Axis, Ragged, check_same, ragged_axes, ragged_axis
+from rfnb.core.named_lengths import Ragged, RawAxis, check_same, ragged_axes, ragged_axis
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import labels_of, shape_of
@@ -146,21 +146,21 @@ def _size(given: Any) -> int | None:
     return None if given is None else int(given)
 
 
-def _axis(item: Any, size: int, given: dict[str, Any], names: Sequence[str]) -> Axis:
+def _axis(item: Any, size: int, given: dict[str, Any], names: Sequence[str]) -> RawAxis:
     name = name_of(item)
     dim = item if isinstance(item, Dim) else given.get(name)
     if isinstance(dim, Dim):
-        return Axis(name, size, dim.kind or kind_of(name, names), dim)
+        return RawAxis(name, size, dim.kind or kind_of(name, names), dim)
     if dim is not None and int(dim) != size:
         rows = [("axis", f"{name}={size}"), (name, int(dim))]
         raise dim_error(
             f'named: "{name}" is not of the size that was said.', rows, "A size in dims is that of its axis.",
             f'dims={{"{name}": {size}}}',
         )  # fmt: skip
-    return Axis(name, size, kind_of(name, names))
+    return RawAxis(name, size, kind_of(name, names))
 
 
-def _known(array: foreign.Foreign, entries: list[Entry], axes: list[Axis]) -> list[Ragged]:
+def _known(array: foreign.Foreign, entries: list[Entry], axes: list[RawAxis]) -> list[Ragged]:
     """The lengths that an array has itself."""
     first = [sum(len(entry) for entry in entries[:at]) for at in range(len(entries))]
     whole = {at for at, entry in enumerate(entries) if len(entry) == 1}
@@ -176,7 +176,9 @@ def _known(array: foreign.Foreign, entries: list[Entry], axes: list[Axis]) -> li
     return out
 
 
-def _dim(at: int, axes: list[Axis], made: dict[int, Dim], ragged: Ragged | None, labels: dict[str, list[str]]) -> Dim:
+def _dim(
+    at: int, axes: list[RawAxis], made: dict[int, Dim], ragged: Ragged | None, labels: dict[str, list[str]]
+) -> Dim:
     """The Dim of an axis: the one that is given, the twin of one of the same name, or a new one."""
     axis = axes[at]
     before = [other for other in range(at) if axes[other].name == axis.name and other in made]
@@ -207,7 +209,7 @@ def _lengths_tensor(name: str, ragged: Ragged, made: dict[int, Dim]) -> Tensor:
     return Tensor(f"{name}:size", [made[at] for at in ragged.over], raw_tensor=raw)
 
 
-def _check_fit(axis: Axis, axes: list[Axis]) -> None:
+def _check_fit(axis: RawAxis, axes: list[RawAxis]) -> None:
     dim: Dim = axis.dim
     if not dim.is_dim_known() or dim.extent == axis.size:
         return

@@ -21,7 +21,7 @@ _TIMES = {
 }  # fmt: skip
 
 
-class Axis(NamedTuple):
+class RawAxis(NamedTuple):
     """An axis of the array: its name, size and what kind of dim that name says; the Dim, if it is given."""
 
     name: str
@@ -37,12 +37,12 @@ class Ragged(NamedTuple):
     lengths: np.ndarray
     over: tuple[int, ...]
 
-    def cut(self, axes: Sequence[Axis]) -> Ragged:
+    def cut(self, axes: Sequence[RawAxis]) -> Ragged:
         """The same, of axes that are shorter by now."""
         return self._replace(lengths=self.lengths[tuple(slice(axes[at].size) for at in self.over)])
 
 
-def ragged_axes(axes: Sequence[Axis], lengths: Any) -> list[Ragged]:
+def ragged_axes(axes: Sequence[RawAxis], lengths: Any) -> list[Ragged]:
     """The lengths that the caller gives: None, lengths or a mask, or a dict of such by name.
 
     Raises:
@@ -56,7 +56,7 @@ def ragged_axes(axes: Sequence[Axis], lengths: Any) -> list[Ragged]:
     return [ragged_axis(axes, _found(axes), lengths)]
 
 
-def ragged_axis(axes: Sequence[Axis], at: int, given: Any, over: Sequence[str] | None = None) -> Ragged:
+def ragged_axis(axes: Sequence[RawAxis], at: int, given: Any, over: Sequence[str] | None = None) -> Ragged:
     """The lengths of one axis.
 
     Args:
@@ -92,7 +92,7 @@ def ragged_axis(axes: Sequence[Axis], at: int, given: Any, over: Sequence[str] |
     return Ragged(at, array.astype(np.int32), at_over)
 
 
-def _axis_of(axes: Sequence[Axis], name: Any) -> int:
+def _axis_of(axes: Sequence[RawAxis], name: Any) -> int:
     found = [at for at, axis in enumerate(axes) if axis.name == name_of(name)]
     if not found:
         raise dim_error(
@@ -104,14 +104,14 @@ def _axis_of(axes: Sequence[Axis], name: Any) -> int:
     return found[0]
 
 
-def possible_axes(axes: Sequence[Axis]) -> list[int]:
+def possible_axes(axes: Sequence[RawAxis]) -> list[int]:
     """The axes that lengths without a name may be of: those that are called time or the like, else all but batch and features."""
     names = [axis.name for axis in axes]
     free = [at for at, axis in enumerate(axes) if axis.kind is None and names.index(axis.name) == at]
     return [at for at in free if axes[at].name in _TIMES] or free
 
 
-def _found(axes: Sequence[Axis]) -> int:
+def _found(axes: Sequence[RawAxis]) -> int:
     """The axis that lengths without a name are of."""
     choice = possible_axes(axes)
     if len(choice) == 1:
@@ -124,17 +124,17 @@ def _found(axes: Sequence[Axis]) -> int:
     )
 
 
-def _likely(axes: Sequence[Axis]) -> Axis:
+def _likely(axes: Sequence[RawAxis]) -> RawAxis:
     return next((axis for axis in reversed(axes) if axis.kind is None), axes[-1])
 
 
-def _is_mask(array: np.ndarray, axes: Sequence[Axis], at: int) -> bool:
+def _is_mask(array: np.ndarray, axes: Sequence[RawAxis], at: int) -> bool:
     if array.dtype.kind == "b":
         return True
     return array.ndim > 1 and array.shape[-1] == axes[at].size and bool(((array == 0) | (array == 1)).all())
 
 
-def _of_mask(array: np.ndarray, axes: Sequence[Axis], at: int) -> np.ndarray:
+def _of_mask(array: np.ndarray, axes: Sequence[RawAxis], at: int) -> np.ndarray:
     """The lengths that a mask shows, true for real frames, the axis itself last."""
     axis, mask = axes[at], array.astype(bool)
     rows = [("x", _text(axes)), ("mask", array.shape)]
@@ -166,7 +166,7 @@ def _of_mask(array: np.ndarray, axes: Sequence[Axis], at: int) -> np.ndarray:
     return np.asarray(lengths)
 
 
-def _over(axes: Sequence[Axis], at: int, array: np.ndarray, names: Sequence[str] | None) -> tuple[int, ...]:
+def _over(axes: Sequence[RawAxis], at: int, array: np.ndarray, names: Sequence[str] | None) -> tuple[int, ...]:
     others = [index for index in range(len(axes)) if index != at]
     if names is not None:
         found = [next((index for index in others if axes[index].name == name), None) for name in names]
@@ -191,7 +191,7 @@ def _over(axes: Sequence[Axis], at: int, array: np.ndarray, names: Sequence[str]
     )
 
 
-def _misfit(axes: Sequence[Axis], at: int, array: np.ndarray, rule: str) -> Exception:
+def _misfit(axes: Sequence[RawAxis], at: int, array: np.ndarray, rule: str) -> Exception:
     return shape_error(
         "named: the lengths do not fit the array.",
         [("x", _text(axes)), (f"lengths of {axes[at].name}", array.shape)],
@@ -200,14 +200,14 @@ def _misfit(axes: Sequence[Axis], at: int, array: np.ndarray, rule: str) -> Exce
     )
 
 
-def check_same(axis: Axis, found: Ragged, axes: Sequence[Axis]) -> None:
+def check_same(axis: RawAxis, found: Ragged, axes: Sequence[RawAxis]) -> None:
     """Raise a DimError if a Dim that is given has other lengths than those that are given too."""
     own = axis.dim.lengths
     if own is None or own.shape != found.lengths.shape or not (own == found.lengths).all():
         raise other_lengths(axis, axes)
 
 
-def other_lengths(axis: Axis, axes: Sequence[Axis]) -> DimError:
+def other_lengths(axis: RawAxis, axes: Sequence[RawAxis]) -> DimError:
     """The error for a Dim and lengths that contradict each other."""
     return dim_error(
         f'named: the Dim "{axis.name}" has other lengths.',
@@ -217,5 +217,5 @@ def other_lengths(axis: Axis, axes: Sequence[Axis]) -> DimError:
     )
 
 
-def _text(axes: Sequence[Axis]) -> str:
+def _text(axes: Sequence[RawAxis]) -> str:
     return "[" + ", ".join(f"{axis.name}={axis.size}" for axis in axes) + "]"

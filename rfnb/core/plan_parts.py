@@ -39,7 +39,7 @@ class CannotRebuild(Exception):
     """There is something in a plan of which nobody knows what it is for other dims."""
 
 
-class Part:
+class PlanPart:
     """A function of a plan as an object: it is put together in a fraction of the time of a function with a closure.
 
     Attributes:
@@ -179,7 +179,7 @@ class _Writer:
             return self._function(value)
         if kind is Memo:
             return "Memo()"
-        if isinstance(value, Part):
+        if isinstance(value, PlanPart):
             text = self.write(value.args)
             return None if text is None else f"{self.constant(kind)}{text}"
         if kind is types.MethodType and isinstance(value.__self__, type):

@@ -18,10 +18,10 @@ from rfnb.core.dim_mask import has_empty, has_padding, is_empty
 from rfnb.core.dim_math import is_clipped, parts_of
 from rfnb.core.resizes import resizes
 
-_forms: weakref.WeakValueDictionary[Any, Form] = weakref.WeakValueDictionary()
+_forms: weakref.WeakValueDictionary[Any, DimForm] = weakref.WeakValueDictionary()
 
 
-class Form:
+class DimForm:
     """The nature of a dim by itself; one object for all dims that are alike, so that it is compared by identity.
 
     Attributes:
@@ -35,13 +35,13 @@ class Form:
         self.latest: weakref.ref[Dim] | None = None
 
 
-class Place:
+class DimPlace:
     """Stands for the dim that came so-and-so-manieth."""
 
 
 IN_FORM = {has_padding, has_empty, is_empty, is_clipped}  # what is asked of a dim that its form says anyway
-PLACES = tuple(Place() for _ in range(256))
-_TUPLE = Place()  # what follows, as many as the next number says, is in a tuple
+PLACES = tuple(DimPlace() for _ in range(256))
+_TUPLE = DimPlace()  # what follows, as many as the next number says, is in a tuple
 Index = dict[Dim, int]
 
 
@@ -84,7 +84,7 @@ def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
     return True
 
 
-def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...], weakref.ref[Dim] | None]:
+def _form_of(dim: Dim) -> tuple[DimForm | None, tuple[Dim, ...], weakref.ref[Dim] | None]:
     """The form of a dim, the dims that it is made of or has its lengths over, as often and in the order as the form says, and the one
     that had the form before it."""
     lengths = None if dim.size is not None else dim._lengths or dim._known()
@@ -115,7 +115,7 @@ def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...], weakref.ref[Dim] |
         key += (None if dim.expr is None else skeleton(dim.expr, parts), dim.twin_of is None)
     form = _forms.get(key)
     if form is None:
-        form = Form(key, beam)
+        form = DimForm(key, beam)
         form = _forms.setdefault(key, form)
     before, form.latest = form.latest, weakref.ref(dim)
     return form, parts + over, before

@@ -20,7 +20,7 @@ from rfnb.core.block import block
 watching: list[None] = []
 
 
-class Watch:
+class PlanWatch:
     """The questions that were asked while one plan was made.
 
     Attributes:
@@ -33,13 +33,13 @@ class Watch:
         self.for_others = True
 
 
-_current: ContextVar[Watch | None] = ContextVar("rfnb_watch", default=None)
+_current: ContextVar[PlanWatch | None] = ContextVar("rfnb_watch", default=None)
 
 
 @block
-def watched() -> Iterator[Watch]:
+def watched() -> Iterator[PlanWatch]:
     """Around the making of a plan."""
-    watch = Watch()
+    watch = PlanWatch()
     token = _current.set(watch)
     watching.append(None)
     try:

@@ -26,7 +26,7 @@ Axis = Dim | str
 """A Dim of a fixed size, or what stands for one that each call makes: a name, or a Dim without a size."""
 
 
-class Input:
+class ArrayInput:
     """One array: the axes and, from a template, dtype and marks."""
 
     def __init__(self, module: Module, name: str, axes: Any):
@@ -59,7 +59,7 @@ class Arrays:
         parameters = list(inspect.signature(type(module).__call__).parameters.values())[1:]
         if not isinstance(inputs, Mapping):
             inputs = {parameters[0].name if parameters else "source": inputs}
-        self.inputs = [Input(module, name, axes) for name, axes in inputs.items()]
+        self.inputs = [ArrayInput(module, name, axes) for name, axes in inputs.items()]
         self.outputs = None if outputs is None else axes_of(module, outputs)
         first = [axis for axis in self.inputs[0].axes if not is_fixed(axis)]
         self.batch = first[0] if first else None

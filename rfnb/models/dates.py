@@ -22,7 +22,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.data.dates import CHARACTERS, SOURCE_WORDS, Date, encode_date_words, encode_iso, random_dates
 from rfnb.models.g2p import BiLSTM
-from rfnb.models.number_words import Attention, Encoded, device_of, padded_rows
+from rfnb.models.number_words import EncodedNumbers, NumberAttention, device_of, padded_rows
 from rfnb.nn.linear import Embedding, Linear
 from rfnb.nn.module.module import Module
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
@@ -72,21 +72,21 @@ class DateModel(Module):
         self.first = Linear(self.encoder.out_dim, units_dim)
         self.characters = Embedding(character_dim, Dim(units // 2, name="character_embedding"))
         self.lstm = LSTM(self.characters.out_dim, units_dim)
-        self.att = Attention(self.encoder.out_dim, units_dim)
+        self.att = NumberAttention(self.encoder.out_dim, units_dim)
         self.readout = Linear(units_dim + self.encoder.out_dim, Dim(units, name="readout"))
         self.output = Linear(self.readout.out_dim, character_dim)
 
-    def encode(self, words: Tensor, *, spatial_dim: Dim) -> Encoded:
+    def encode(self, words: Tensor, *, spatial_dim: Dim) -> EncodedNumbers:
         """Words {batch, spatial_dim}, sparse over word_dim, encoded."""
         states = self.encoder(self.embedding(words), spatial_dim=spatial_dim)
         h = tanh(self.first(reduce_mean(states, axis=spatial_dim)))
         h = zeros_like(h) if self.start == "zeros" else h
-        return Encoded(
+        return EncodedNumbers(
             source_dim=spatial_dim, states=states, att_keys=self.att.keys(states), start=LstmState(h=h, c=zeros_like(h))
         )
 
     def __call__(
-        self, characters: Tensor, encoded: Encoded, *, state: LstmState, spatial_dim: Dim
+        self, characters: Tensor, encoded: EncodedNumbers, *, state: LstmState, spatial_dim: Dim
     ) -> tuple[Tensor, LstmState]:
         """Logits {..., character_dim} of what follows `characters` {..., spatial_dim}, and the state after them."""
         query, state = self.lstm(self.characters(characters), state=state, spatial_dim=spatial_dim)

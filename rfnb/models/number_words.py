@@ -46,7 +46,7 @@ word_dim = Dim(len(WORDS), name="word", vocab=list(WORDS))
 MOST_WORDS = 12
 
 
-class Encoded(State):
+class EncodedNumbers(State):
     """The source as the decoder needs it: encoded.
 
     Items, also as attributes:
@@ -56,20 +56,20 @@ class Encoded(State):
     """
 
 
-class Attention(Module):
+class NumberAttention(Module):
     """The weighted mean of the encoder's states; the weights are scaled dot products of query and keys."""
 
     def __init__(self, states_dim: Dim, query_dim: Dim):
         self.query_dim = query_dim
         self.keys = Linear(states_dim, query_dim, with_bias=False)
 
-    def __call__(self, query: Tensor, encoded: Encoded) -> Tensor:
+    def __call__(self, query: Tensor, encoded: EncodedNumbers) -> Tensor:
         """{..., query_dim} -> {..., states_dim}."""
         return dot_attention(query, encoded.att_keys, encoded.states, key_dim=self.query_dim, axis=encoded.source_dim)
 
 
 @dataclass(frozen=True)
-class Batch:
+class NumberBatch:
     """Numbers with their words, as Tensors.
 
     Attributes:
@@ -84,7 +84,7 @@ class Batch:
     words: Tensor
 
 
-def batch_of(numbers: Sequence[int] | np.ndarray, *, device: str | None = None) -> Batch:
+def batch_of(numbers: Sequence[int] | np.ndarray, *, device: str | None = None) -> NumberBatch:
     """Digits and words of numbers; both dims are ragged.
 
     Args:
@@ -94,7 +94,7 @@ def batch_of(numbers: Sequence[int] | np.ndarray, *, device: str | None = None) 
     of_digits, of_words = ([encode(int(number)) for number in numbers] for encode in (encode_number, encode_words))
     digits_dim, digits = padded_rows(of_digits, batch, "digits", digit_dim, device)
     words_dim, words = padded_rows(of_words, batch, "words", word_dim, device)
-    return Batch(batch, digits_dim, words_dim, digits, words)
+    return NumberBatch(batch, digits_dim, words_dim, digits, words)
 
 
 class NumberModel(Module):
@@ -124,24 +124,24 @@ class NumberModel(Module):
         self.decoder = LSTM(self.words.out_dim, units_dim)
         if attention:
             self.both_ways = BiLSTM(self.digits.out_dim, Dim(units // 2, name="encoder"))
-            self.att = Attention(self.both_ways.out_dim, units_dim)
+            self.att = NumberAttention(self.both_ways.out_dim, units_dim)
             self.readout = Linear(units_dim + self.both_ways.out_dim, Dim(units, name="readout"))
         self.output = Linear(self.readout.out_dim if attention else units_dim, word_dim)
 
-    def encode(self, digits: Tensor, *, spatial_dim: Dim) -> Encoded:
+    def encode(self, digits: Tensor, *, spatial_dim: Dim) -> EncodedNumbers:
         """Digits {batch, spatial_dim}, encoded."""
         x = self.digits(digits)
         start = self.encoder.default_initial_state(batch_dims=digits.remaining_dims([spatial_dim]))
         _, last = self.encoder(x, state=start, spatial_dim=spatial_dim)
         if not self.attention:
-            return Encoded(start=last)
+            return EncodedNumbers(start=last)
         states = self.both_ways(x, spatial_dim=spatial_dim)
         if self.start == "zeros":
             last = LstmState(h=zeros_like(last.h), c=zeros_like(last.c))
-        return Encoded(start=last, source_dim=spatial_dim, states=states, att_keys=self.att.keys(states))
+        return EncodedNumbers(start=last, source_dim=spatial_dim, states=states, att_keys=self.att.keys(states))
 
     def __call__(
-        self, words: Tensor, encoded: Encoded, *, state: LstmState, spatial_dim: Dim
+        self, words: Tensor, encoded: EncodedNumbers, *, state: LstmState, spatial_dim: Dim
     ) -> tuple[Tensor, LstmState]:
         """Logits {..., word_dim} of what follows `words` {..., spatial_dim}, and the state after them."""
         h, state = self.decoder(self.words(words), state=state, spatial_dim=spatial_dim)
@@ -162,13 +162,15 @@ class NumberTransformer(Module):
             model_dim, word_dim, model_dim, num_layers=layers, num_heads=heads, dropout=0.0, att_dropout=0.0
         )
 
-    def encode(self, digits: Tensor, *, spatial_dim: Dim) -> Encoded:
+    def encode(self, digits: Tensor, *, spatial_dim: Dim) -> EncodedNumbers:
         """Digits {batch, spatial_dim}, encoded."""
         states = self.encoder(digits, spatial_dim=spatial_dim)
         start = self.decoder.default_initial_state(batch_dims=digits.remaining_dims([spatial_dim]))
-        return Encoded(start=start, source=self.decoder.transform_encoder(states, axis=spatial_dim))
+        return EncodedNumbers(start=start, source=self.decoder.transform_encoder(states, axis=spatial_dim))
 
-    def __call__(self, words: Tensor, encoded: Encoded, *, state: State, spatial_dim: Dim) -> tuple[Tensor, State]:
+    def __call__(
+        self, words: Tensor, encoded: EncodedNumbers, *, state: State, spatial_dim: Dim
+    ) -> tuple[Tensor, State]:
         """Logits {..., word_dim} of what follows `words` {..., spatial_dim}, and the state after them."""
         return self.decoder(words, spatial_dim=spatial_dim, encoder=encoded.source, state=state)
 
@@ -205,7 +207,7 @@ def train(
         yield mean.raw_tensor.item()
 
 
-def loss(model: NumberModel | NumberTransformer, part: Batch, *, ratio: float = 1.0) -> Tensor:
+def loss(model: NumberModel | NumberTransformer, part: NumberBatch, *, ratio: float = 1.0) -> Tensor:
     """The cross-entropy of the words, a scalar: nats per word. With a ratio of 1 given the reference words before them."""
     encoded = model.encode(part.digits, spatial_dim=part.digits_dim)
     if ratio == 1.0:
@@ -300,7 +302,7 @@ def device_of(model: Module) -> str | None:
     return next(iter(model.parameters())).device
 
 
-def _begin(part: Batch) -> Tensor:
+def _begin(part: NumberBatch) -> Tensor:
     """The label before the first one."""
     return zeros([part.batch], dtype="int64", device=part.digits.device, sparse_dim=word_dim)
 
@@ -316,7 +318,7 @@ def padded_rows(
     return time, convert_to_tensor(array, dims=[batch, time], sparse_dim=sparse_dim, device=device)
 
 
-def _prefix(begin: Sequence[str], part: Batch) -> Tensor | None:
+def _prefix(begin: Sequence[str], part: NumberBatch) -> Tensor | None:
     unknown = [word for word in begin if word not in WORDS]
     if unknown or len(begin) >= MOST_WORDS:
         raise value_error(

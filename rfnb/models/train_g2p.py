@@ -65,7 +65,7 @@ def _main(options: argparse.Namespace, processes: Processes) -> int:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """The state of a training beside its trainer: seconds so far, the running mean of the loss, and the lines of the log."""
 
     seconds: float = 0.0
@@ -89,13 +89,13 @@ def run(options: argparse.Namespace, split: Split, processes: Processes) -> None
     # Made on the CPU, so that it begins with the same numbers everywhere.
     model.to(device=device_of_process(options.device))
     trainer = Trainer(model, examples_of(split.train, max_letters=recipe.max_letters), recipe)
-    progress = Progress()
+    progress = TrainingProgress()
     first = processes.rank == 0
     for name in ("state.pt", "log.jsonl", *RESULTS) if first else ():
         remove_parts(options.out / name)
     processes.wait()
     if (options.out / "state.pt").exists():
-        progress = Progress(**trainer.load(options.out / "state.pt"))
+        progress = TrainingProgress(**trainer.load(options.out / "state.pt"))
         if first:
             _write_log(progress, options)
             _say(f"going on at step {trainer.steps_done} of {trainer.total_steps}")
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace, split: Split, processes: Processes) -> None
         _write_results(trainer, split, options, progress)
 
 
-def _write_results(trainer: Trainer, split: Split, options: argparse.Namespace, progress: Progress) -> None:
+def _write_results(trainer: Trainer, split: Split, options: argparse.Namespace, progress: TrainingProgress) -> None:
     model, count = trainer.model, trainer.processes.count
     result = test(model, split)
     notes = {
@@ -144,7 +144,7 @@ def inflected(word: str, train: Mapping[str, Pronunciations]) -> bool:
     return word.endswith("s") and (word[:-1] in train or word.removesuffix("'s") in train)
 
 
-def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress: Progress) -> None:
+def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress: TrainingProgress) -> None:
     start, first = time.monotonic() - progress.seconds, trainer.processes.rank == 0
     bar = tqdm(
         disable=not first,
@@ -181,7 +181,7 @@ def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress
     bar.close()
 
 
-def _write_log(progress: Progress, options: argparse.Namespace) -> None:
+def _write_log(progress: TrainingProgress, options: argparse.Namespace) -> None:
     write_whole(options.out / "log.jsonl", "".join(json.dumps(line) + "\n" for line in progress.log).encode())
 
 

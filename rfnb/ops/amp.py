@@ -48,12 +48,12 @@ class AmpPolicy:
             )
 
 
-class _OfThread(threading.local):
+class _PolicyOfThread(threading.local):
     policy: AmpPolicy | None = None
     scope: Any = None  # what the backend made, open as long as the policy is set
 
 
-_state = _OfThread()
+_state = _PolicyOfThread()
 
 
 def get_amp_policy(*extra: Never, **unknown: Never) -> AmpPolicy | None:

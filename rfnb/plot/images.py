@@ -11,7 +11,7 @@ from rfnb.core.place import warn_user
 from rfnb.plot.axes import axes_or_current, size_in_points
 from rfnb.plot.choice import check, choice
 from rfnb.viz.attention.masks import hidden_of
-from rfnb.viz.attention.panels import Panel, scale_of
+from rfnb.viz.attention.panels import MapPanel, scale_of
 from rfnb.viz.attention.text import problem as attention_problem
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import color_map, hatch
@@ -39,7 +39,7 @@ def attention(
     entry = spec.head["maps"][choice("attention", "map", names, map)]
     seqs = [spec.head["seqs"][index] for index in entry["seqs"]]
     index = choice("attention", "sequence", [str(seq["label"]) for seq in seqs], sequence)
-    panel = Panel(entry, index, seqs[index], spec.blocks[entry["block"]][index])
+    panel = MapPanel(entry, index, seqs[index], spec.blocks[entry["block"]][index])
     (rows, cols), (row_len, col_len) = panel.shape, panel.real()
     ax, paper = axes_or_current(ax), theme_of(theme)
     scale, values = scale_of(spec, [panel]), np.array(panel.values, np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from rfnb.plot.axes import axes_or_current
 from rfnb.plot.choice import check, choice
 from rfnb.viz.curves.drawing import look
-from rfnb.viz.curves.text import Curve, curves_of, problem, since_nan
+from rfnb.viz.curves.text import DrawnCurve, curves_of, problem, since_nan
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import MARKERS
 from rfnb.viz.drawing.theme import Theme
@@ -41,7 +41,7 @@ def curves(series: Any, *, ax: Any, label: int | str | None, theme: str, **optio
     return ax
 
 
-def _line(ax: Any, curve: Curve, paper: Theme) -> None:
+def _line(ax: Any, curve: DrawnCurve, paper: Theme) -> None:
     color, dash, mark = look(None if curve.run is None else curve.style)
     tint = paper.hex(color)
     few = len(curve.x) <= _FEW

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rfnb.rec.lowering import Line
+from rfnb.rec.lowering import LoweredCall
 
 FEWEST = 8  # steps for which it is done
 
@@ -45,8 +45,8 @@ class Product(NamedTuple):
 
 
 def ahead(
-    lines: Sequence[Line], bound: Mapping[str, Any], inputs: Sequence[str], over: Sequence[str], backend: Any
-) -> tuple[list[Line], list[Product]]:
+    lines: Sequence[LoweredCall], bound: Mapping[str, Any], inputs: Sequence[str], over: Sequence[str], backend: Any
+) -> tuple[list[LoweredCall], list[Product]]:
     """The lines of a step without those parts of products that are known for all steps, and these parts.
 
     Args:
@@ -58,7 +58,7 @@ def ahead(
         return [], []
     taken = {*bound, *inputs, *over, *(name for line in lines for name in line.targets)}
     makes = {name: line for line in lines for name in line.targets}
-    out: list[Line] = []
+    out: list[LoweredCall] = []
     found: list[Product] = []
     for line in lines:
         places = backend.products_raw.get(line.fn)
@@ -79,7 +79,7 @@ def ahead(
         if len(rest) > 1:
             now = _free("joined", taken)
             call = makes[source].text.partition("(")[0]
-            out.append(Line((now,), f"{call}([{', '.join(rest)}], 1)", frozenset(rest), True, False, line.place))
+            out.append(LoweredCall((now,), f"{call}([{', '.join(rest)}], 1)", frozenset(rest), True, False, line.place))
         texts = dict(zip(places, (now, of_rest, name), strict=True))
         args = [texts.get(place, text) for place, text in enumerate(line.args)]
         uses = (line.uses - {source}) | {now, name}
@@ -87,7 +87,7 @@ def ahead(
     return out, found
 
 
-def _joined(line: Line | None, backend: Any) -> tuple[str, ...]:
+def _joined(line: LoweredCall | None, backend: Any) -> tuple[str, ...]:
     """The names of the matrices that a line puts side by side; none if it does anything else."""
     if line is None or line.fn is not backend.join_raw or len(line.args) != 2 or line.args[1] != "1":
         return ()

@@ -21,7 +21,7 @@ from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.segment import Segment
 from rfnb.rec.shared_code import program_of
-from rfnb.rec.watched import Circumstances, Registers, Seen, attributes, guard, input_names, own_array
+from rfnb.rec.watched import Circumstances, Registers, SeenOps, attributes, guard, input_names, own_array
 
 if TYPE_CHECKING:
     from rfnb.rec.loop_step import PlainStep
@@ -61,7 +61,7 @@ class ChosenSteps(NotPicklable):
 
     def __init__(self, body: Body):
         self._body = body
-        self._steps: _Steps | None = None
+        self._steps: _ChosenSteps | None = None
         self._tries, self._failed, self._not_before = 0, 0, 0
         self._choices: list[Listing] = []
         self._guards: tuple[Any, Any] = ({}, {})  # of the states and of the next values, for these programs
@@ -132,7 +132,7 @@ class ChosenSteps(NotPicklable):
         inputs, results = {id(raw): names[key] for key, raw in given.items()}, [leaf._raw for leaf in after.values()]
         try:
             program = program_of(
-                Seen([], []), inputs, results, lambda place: _FOLLOW, [*names.values()], end=without_kept(calls),
+                SeenOps([], []), inputs, results, lambda place: _FOLLOW, [*names.values()], end=without_kept(calls),
                 backend=backend,
             )  # fmt: skip
         except NotLowered:
@@ -161,7 +161,7 @@ class _Follow(NamedTuple):
     registers: list[int]
 
 
-class _Steps:
+class _ChosenSteps:
     """The work of a step over raw arrays, and what that holds for.
 
     Args:
@@ -290,7 +290,7 @@ def _guards(values: dict[Any, Tensor]) -> dict[Any, Any]:
 
 def _steps_like(
     of: ChosenSteps, body: Body, now: Circumstances, guards: Any, registers: Registers, chosen: Any
-) -> _Steps | None:
+) -> _ChosenSteps | None:
     """The steps that follow one whose registers are these; None, if not all of its ops are parts of programs."""
     if registers[body.labels] is not chosen.tokens or any(type(registers[each]) is not Tensor for each in body.states):
         return None
@@ -306,4 +306,4 @@ def _steps_like(
             known += found[2]
     like = {register: attributes(registers[register]) for register in known}
     wanted = {body.scores, body.end[0], *(register for _, register in body.outputs if register is not None)}
-    return _Steps(of, body, now.key, guards, calls, like, chosen.again) if wanted <= like.keys() else None
+    return _ChosenSteps(of, body, now.key, guards, calls, like, chosen.again) if wanted <= like.keys() else None

@@ -18,7 +18,7 @@ import numpy as np
 from rfnb.core.block import Setting
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error, value_error
-from rfnb.rec.lowering import Line
+from rfnb.rec.lowering import LoweredCall
 
 WAYS = "inductor", "aot_eager", "cuda_graph"
 _current: ContextVar[str | None] = ContextVar("rfnb_compile_loops", default=None)
@@ -71,7 +71,7 @@ def compiled_how() -> str | None:
 def compiled_step(
     backend: Any,
     bound: Mapping[str, Any],
-    lines: Sequence[Line],
+    lines: Sequence[LoweredCall],
     code: Sequence[str],
     inputs: Sequence[str],
     results: str,

@@ -27,7 +27,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.intercept import one_of
 
-_watches: list[Watch] = []  # of all threads
+_watches: list[DrawWatch] = []  # of all threads
 _STILL = {"get_state", "get_bit_generator"}  # do not draw
 _TORCH = ("torch", "torch.random")
 # Devices have generators of their own.
@@ -47,7 +47,7 @@ _WORDS_OF_PYTHON = id(_generator) + object.__basicsize__
 _NAMES = frozenset({*_PYTHON, *_NUMPY, "_watches"})  # in code that draws, or tells those who watched when it began
 
 
-class Watch:
+class DrawWatch:
     """A watch over what draws, from `start` to `stop`.
 
     Args:

@@ -23,7 +23,7 @@ from rfnb.rec.recording import Recording
 from rfnb.rec.shared_code import program_of
 from rfnb.rec.states import States
 from rfnb.rec.step_tensor import StepTensor
-from rfnb.rec.watched import Circumstances, Seen, guard, input_names, own_array
+from rfnb.rec.watched import Circumstances, SeenOps, guard, input_names, own_array
 
 FEWEST = 5  # steps of a kind, for which a program is worth to be made
 _APART = 16  # steps before the first sequence has ended, for which a program of their own is worth to be made
@@ -34,7 +34,7 @@ def are_together(ends: EndsOfAxis, index: int) -> bool:
     return ends.all_until < ends.axis.extent and ends.all_until - index < _APART
 
 
-class Made(NamedTuple):
+class FirstStepProgram(NamedTuple):
     """A program, and what it was made of.
 
     Attributes:
@@ -82,7 +82,7 @@ class FirstStep:
         after: dict[str, Tensor],
         stacked: Sequence[Tensor],
         note: Callable[[int], str],
-    ) -> Made | None:
+    ) -> FirstStepProgram | None:
         """The program for the steps that follow; None, if they may differ.
 
         Args:
@@ -106,7 +106,7 @@ class FirstStep:
         if not all(_is_like(value, after[path]) for path, value in before.items()):
             return None
         calls = [without_kept(node.calls) for node in nodes if node.calls is not None]
-        seen = Seen(nodes, [each.value for each in found], [(each, []) for each in calls])
+        seen = SeenOps(nodes, [each.value for each in found], [(each, []) for each in calls])
         named = input_names([*given, *before], {**names, **{path: path for path in before}})
         inputs = {id(value._raw): named[key] for key, value in (given | before).items()}
         if len(calls) != len(nodes) or len(inputs) != len(named) or seen.changes:
@@ -127,7 +127,7 @@ class FirstStep:
         return (
             None
             if isinstance(program, list)
-            else Made(program, self._key, {path: after[path] for path in before}, given)
+            else FirstStepProgram(program, self._key, {path: after[path] for path in before}, given)
         )
 
     def _is_fresh(self, register: int) -> bool:

@@ -69,7 +69,7 @@ class Hold(ABC):
         """
 
 
-class Beside(Protocol):
+class ValuesBeside(Protocol):
     """The values that a function carries from step to step of a loop beside its states; a hold may look at them and change them."""
 
     def now(self) -> Mapping[str, Any]:

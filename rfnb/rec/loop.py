@@ -31,7 +31,7 @@ from rfnb.rec import running
 from rfnb.rec.before import Before
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import Ends, EndsByCondition, EndsOfAxis
-from rfnb.rec.hold import Beside, holding
+from rfnb.rec.hold import ValuesBeside, holding
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.loop_step import PlainStep, Step
@@ -98,7 +98,7 @@ class Loop(NotPicklable):
         self._outputs = Outputs(self.axis, self._ends, self.selections, name)
         self.step: Step = PlainStep(self._states, self._outputs, self.axis, name)
         self.search: Any = None  # what a choice keeps from step to step
-        self.beside: Beside | None = None
+        self.beside: ValuesBeside | None = None
         self._on_commit: list[Callable[[], None]] = []
         self._move_out = optimize_move_layers_out is not False
         self._recorded: _Recorded | None = None

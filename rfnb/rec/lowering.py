@@ -32,7 +32,7 @@ class NotLowered(Exception):
         self.later = later
 
 
-class Line(NamedTuple):
+class LoweredCall(NamedTuple):
     """One call.
 
     Attributes:
@@ -67,7 +67,7 @@ class Lowering:
     """
 
     def __init__(self, inputs: Mapping[int, str], array: type, *, fold: bool):
-        self.lines: list[Line] = []
+        self.lines: list[LoweredCall] = []
         self.bound: dict[str, Any] = {}
         self._inputs, self._names, self._array, self._fold = inputs, dict(inputs), array, fold
         self._made: set[int] = set()  # ids of what was made of values of the host
@@ -110,13 +110,13 @@ class Lowering:
             return
         targets = tuple("_" if out is None else self._new(out) for out in outs)
         text = f"{self.function(call.fn)}({', '.join(args)})"
-        self.lines.append(Line(targets, text, frozenset(uses), single, changes, place, call.fn, plain))
+        self.lines.append(LoweredCall(targets, text, frozenset(uses), single, changes, place, call.fn, plain))
 
     def effect(self, fn: Any, args: Sequence[Any], place: int) -> None:
         """A call of a function that is none of the library, for its effect on others."""
         self._uses = set()
         text = f"{self.function(fn)}({', '.join(map(self.text, args))})"
-        self.lines.append(Line((), text, frozenset(self._uses), True, True, place))
+        self.lines.append(LoweredCall((), text, frozenset(self._uses), True, True, place))
 
     def is_of_step(self, raw: Any) -> bool:
         """Whether an array is none of the constants.
@@ -185,7 +185,7 @@ class Lowering:
         return name
 
 
-def needed(lines: Sequence[Line], wanted: Iterable[str]) -> tuple[list[Line], set[str]]:
+def needed(lines: Sequence[LoweredCall], wanted: Iterable[str]) -> tuple[list[LoweredCall], set[str]]:
     """The lines without which what is wanted would not be there, in order, and all names that are read."""
     used, out = set(wanted), []
     for line in reversed(lines):

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 from rfnb.core.pickling import NotPicklable
 from rfnb.rec.ahead import FEWEST, Product, ahead, values
 from rfnb.rec.compiled import compiled_how, compiled_step, maker
-from rfnb.rec.lowering import Line, needed
+from rfnb.rec.lowering import LoweredCall, needed
 
 
-class Code:
+class ProgramCode:
     """The lines of a program without the arrays that are bound to its names; programs of one pattern share it.
 
     Attributes:
@@ -39,12 +39,12 @@ class Code:
         given: Names that such a function takes before its inputs, the same in all steps.
     """
 
-    ahead: Code | None = None
+    ahead: ProgramCode | None = None
     products: Sequence[Product] = ()
 
     def __init__(
         self,
-        lines: Sequence[Line],
+        lines: Sequence[LoweredCall],
         bound: Iterable[str],
         inputs: Sequence[str],
         results: Sequence[str],
@@ -78,7 +78,7 @@ class Code:
             over = [*self.over, *(one.name for one in products)]
             used = needed(lines, self._results)[1]
             over = [name for name in over if name in used]
-            self.ahead = Code(lines, self._bound, self.inputs, self._results, over, given)
+            self.ahead = ProgramCode(lines, self._bound, self.inputs, self._results, over, given)
             self.ahead.products = products
 
     def bind(self, bound: Mapping[str, Any], backend: Any = None) -> Callable[..., tuple[Any, ...]]:
@@ -108,7 +108,7 @@ class Program(NotPicklable):
         backend: The backend of the arrays, which may compile it (`rfnb/rec/compiled.py`).
     """
 
-    def __init__(self, code: Code, bound: Mapping[str, Any], note: Callable[[int], str], backend: Any = None):
+    def __init__(self, code: ProgramCode, bound: Mapping[str, Any], note: Callable[[int], str], backend: Any = None):
         self._code, self._bound, self._note, self._backend = code, bound, note, backend
         self.listing = Listing(code, note, bound)
         self.run = code.bind(bound, backend)
@@ -139,7 +139,7 @@ def _rows(columns: Sequence[Sequence[Any]], count: int) -> Iterable[tuple[Any, .
     return zip(*columns, strict=True) if columns else [()] * count
 
 
-def _text(line: Line, used: set[str]) -> str:
+def _text(line: LoweredCall, used: set[str]) -> str:
     targets = [name if name in used else "_" for name in line.targets]
     if targets.count("_") == len(targets):
         return line.text
@@ -153,7 +153,7 @@ def _tuple(items: Sequence[str], before: str = "", after: str = "") -> str:
 class Listing:
     """A program to read: its lines below the ops that they are of, and what its constants are. It keeps no array alive."""
 
-    def __init__(self, code: Code, note: Callable[[int], str], bound: Mapping[str, Any]):
+    def __init__(self, code: ProgramCode, note: Callable[[int], str], bound: Mapping[str, Any]):
         self._code, self._note, self._ahead = code, note, list(map(str, code.products))
         self._bound = [
             (name, _Array(value.dtype, value.shape) if hasattr(value, "shape") else value)

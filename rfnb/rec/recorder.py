@@ -20,7 +20,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import is_container, map_nested, values_in
-from rfnb.rec.draws import Watch, library_files
+from rfnb.rec.draws import DrawWatch, library_files
 from rfnb.rec.hold import holding
 from rfnb.rec.masked import Masked
 from rfnb.rec.modes import Values, modes_now
@@ -103,7 +103,7 @@ class Recorder(NotPicklable):
         self.modes = modes_now()
         self._hold = holding()
         self._intercepted, self._stopped = Intercepted(self._call), False
-        self.draws = Watch(self._body_draws)
+        self.draws = DrawWatch(self._body_draws)
 
     def start(self) -> None:
         """Record the ops that are called from here on."""

@@ -179,7 +179,7 @@ def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
         )
 
 
-class _Steps:
+class _GoingOn:
     """The sequences that go on.
 
     Attributes:
@@ -199,7 +199,7 @@ class _Steps:
         return self.ended
 
 
-class _OverDim(_Steps):
+class _OverDim(_GoingOn):
     """The steps of a scan by the lengths of a dim."""
 
     def __init__(self, dim: Dim):
@@ -249,7 +249,7 @@ class _OverDim(_Steps):
         return self._dim
 
 
-class _WhileCond(_Steps):
+class _WhileCond(_GoingOn):
     """The steps of a scan by a condition."""
 
     def __init__(self, cond: Callable[[Any, Any], Tensor], dims: Any, before: bool, limit: int | Tensor | None):

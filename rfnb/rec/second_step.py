@@ -24,7 +24,7 @@ from rfnb.core.place import in_package, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested, values_in
 from rfnb.rec import running
-from rfnb.rec.draws import Watch
+from rfnb.rec.draws import DrawWatch
 from rfnb.rec.loop_step import StepAround
 from rfnb.rec.modes import modes_now
 from rfnb.rec.quiet import NotKnown
@@ -235,7 +235,7 @@ class _StepAgain(StepAround):
             if not self._recorder.owner.busy:
                 raise Differs(f"{name} draws random numbers, {place_text(place_of_user(1))}")
 
-        watch, block = Watch(drawn), Intercepted(self.call)
+        watch, block = DrawWatch(drawn), Intercepted(self.call)
         self._recording.quiet.stops += [watch.stop, block.stop]
         with block:
             outer, block.outer = block.outer, None

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from rfnb.backends.raw_calls import RawCall
 from rfnb.rec.lowering import Lowering
 from rfnb.rec.pattern import Pattern
-from rfnb.rec.program import Code, Program
-from rfnb.rec.watched import Seen
+from rfnb.rec.program import Program, ProgramCode
+from rfnb.rec.watched import SeenOps
 
 LIMIT = 1 << 19  # parts of all keys that are kept: some 4 MB
 
@@ -25,7 +25,7 @@ class _Shared(NamedTuple):
         refused: The numbers of the ops that are no part of a program.
     """
 
-    code: Code | None
+    code: ProgramCode | None
     bound: Sequence[tuple[str, int | None, Any]]
     refused: list[int]
 
@@ -36,7 +36,7 @@ _again = [False]  # for tests: lower also what is shared, and compare
 
 
 def program_of(
-    seen: Seen,
+    seen: SeenOps,
     inputs: Mapping[int, str],
     results: Sequence[Any],
     note: Callable[[int], str],
@@ -52,7 +52,7 @@ def program_of(
         inputs: id of an array that the step was given -> its name.
         results: The arrays that it gives.
         names: Of the inputs that the program takes, in order.
-        over: See `Code`.
+        over: See `ProgramCode`.
         end: Calls after all ops.
 
     Raises:
@@ -89,21 +89,21 @@ def program_of(
 
 
 def _lowered(
-    seen: Seen,
+    seen: SeenOps,
     inputs: Mapping[int, str],
     results: Sequence[Any],
     names: Sequence[str],
     over: Sequence[str] | None,
     end: Sequence[RawCall],
     backend: Any,
-) -> tuple[Code, dict[str, Any]] | list[int]:
+) -> tuple[ProgramCode, dict[str, Any]] | list[int]:
     lowering = Lowering(inputs, backend.RawTensorType, fold=not seen.changes)
     refused = seen.lower(lowering)
     if refused:
         return refused
     lowering.add(end, len(seen.calls()))
     texts = [lowering.text(raw) for raw in results]
-    code = Code(lowering.lines, lowering.bound, names, texts, over)
+    code = ProgramCode(lowering.lines, lowering.bound, names, texts, over)
     if over is not None:
         code.make_ahead(lowering.bound, backend)
     return code, lowering.bound
@@ -124,5 +124,5 @@ def _check_same(one: _Shared, other: _Shared) -> None:
         assert _parts(one.code) == _parts(other.code)
 
 
-def _parts(code: Code | None) -> Any:
+def _parts(code: ProgramCode | None) -> Any:
     return code and vars(code) | {"_make": None, "ahead": _parts(code.ahead)}

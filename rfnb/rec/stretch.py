@@ -73,10 +73,10 @@ class Stretch(NotPicklable):
             lasts,
             names,
         )
-        self._programs: dict[Any, _Steps] = {}
+        self._programs: dict[Any, _ManySteps] = {}
         self._tries = 0
         self._together: bool | None = None  # one program for all steps, also those before the first sequence has ended
-        self._watch: _Watch | None = None
+        self._watch: _WatchedStep | None = None
 
     def run_on(self, index: int, ends: EndsOfAxis, step: PlainStep) -> int:
         """Make the steps from `index` on for which there is a program; gives their number."""
@@ -102,7 +102,7 @@ class Stretch(NotPicklable):
             if backend.trace_calls() is None:
                 self._tries = _TRIES
             else:
-                self._watch = _Watch(self, kind, now, backend, ends, index)
+                self._watch = _WatchedStep(self, kind, now, backend, ends, index)
         return 0
 
     def _begin_with(self, first: FirstStep, kind: Any, step: PlainStep) -> None:
@@ -114,7 +114,7 @@ class Stretch(NotPicklable):
             made = first.program(nodes, registers, self.names, carried, stacked, partial(note, nodes))
             if made is not None:
                 program, key, carried, given = made
-                self._programs[kind] = _Steps(program, key, self, carried, stacked, given, (), False)
+                self._programs[kind] = _ManySteps(program, key, self, carried, stacked, given, (), False)
 
     @property
     def watching(self) -> bool:
@@ -154,7 +154,7 @@ class Stretch(NotPicklable):
         return [steps.program.listing for steps in self._programs.values()]
 
 
-class _Watch:
+class _WatchedStep:
     """A step that is watched from its begin to its end."""
 
     def __init__(self, of: Stretch, kind: Any, now: Circumstances, backend: Any, ends: EndsOfAxis, index: int):
@@ -185,7 +185,7 @@ class _Watch:
         values += [*self._before.values(), *(output.values[-1] for output in self._of.lasts)]
         return all(set(self._ends.dims) <= set(value.dims) for value in values)
 
-    def commit(self, step: Step, active: Tensor | None) -> _Steps | None:
+    def commit(self, step: Step, active: Tensor | None) -> _ManySteps | None:
         """Let `step` commit, and make a program; None, if there is none."""
         of, backend = self._of, self._backend
         stacked = [output.values[-1] for output in of.stacked]
@@ -221,10 +221,10 @@ class _Watch:
             return None
         if isinstance(program, list):
             return None
-        return _Steps(program, self._now.key, of, before, stacked, self._given, masks, active is not None)
+        return _ManySteps(program, self._now.key, of, before, stacked, self._given, masks, active is not None)
 
 
-class _Steps:
+class _ManySteps:
     """A program for many steps, and what it holds for.
 
     Args:

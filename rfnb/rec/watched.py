@@ -53,7 +53,7 @@ class Circumstances:
         return not changed and not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)
 
 
-class Seen:
+class SeenOps:
     """Ops that were run, and what they called.
 
     Args:
@@ -107,7 +107,7 @@ class Seen:
         return True
 
 
-class Watched(Seen):
+class Watched(SeenOps):
     """Ops that are run and watched.
 
     Args:

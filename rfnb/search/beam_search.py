@@ -28,7 +28,7 @@ from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams
 from rfnb.search.early_stop import RULES, EarlyStop, scores_only_fall
 from rfnb.search.leaving import leaves
-from rfnb.search.progress import Bar, Progress
+from rfnb.search.progress import Bar, SearchProgress
 from rfnb.search.raw_model import RawModel
 from rfnb.search.raw_states import RawStates
 from rfnb.search.search_state import Search
@@ -127,7 +127,7 @@ def beam_search(
     fusion: Mapping[str, tuple[Step, Any, float]] | None = None,
     coverage: float = 0.0,
     no_repeat_ngram: int = 0,
-    progress: bool | Callable[[Progress], None] = False,
+    progress: bool | Callable[[SearchProgress], None] = False,
     join: str = " ",
     name: str = "search",
     **options: Any,
@@ -164,7 +164,7 @@ def beam_search(
         fusion: name -> (step function, state, scale) of other models over the same labels; of an n-gram model (lm.step, None, scale).
         coverage: Factor of the coverage penalty in the final ranking (Wu et al. 2016, equation 14).
         no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
-        progress: True draws a bar on stderr; or a function that is called with a `Progress` after each step.
+        progress: True draws a bar on stderr; or a function that is called with a `SearchProgress` after each step.
         join: Between labels in the text.
         **options: Further ones of `choice`: prefix (with `batch` as int raw (batch, time), -1 where free), banned, threshold,
             sampling, ...
@@ -230,7 +230,7 @@ def beam_search(
     )
     penalty = None if cover is None else cover.after_last_step
     stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
-    watch = _Watch(search, stop, vocab, join, end_label, Bar() if progress is True else progress or None)
+    watch = _SearchWatch(search, stop, vocab, join, end_label, Bar() if progress is True else progress or None)
     stopped = False
     try:
         for index in loop:
@@ -330,7 +330,7 @@ def _raw_prefix(prefix: Any, batch: Dim) -> Tensor:
     return convert_to_tensor(prefix, dims=[batch, Dim(prefix.shape[1], name="prefix")])
 
 
-class _Watch:
+class _SearchWatch:
     """Looks at what each step of a search has decided, and tells how far it is."""
 
     def __init__(
@@ -340,7 +340,7 @@ class _Watch:
         vocab: Sequence[str] | None,
         join: str,
         end_label: int,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[SearchProgress], None] | None,
     ):
         self.stop, self.vocab, self.join, self.end_label, self.progress = stop, vocab, join, end_label, progress
         self.values: list[Later] = []  # of each step that is over
@@ -376,7 +376,7 @@ class _Watch:
                 for seq in range(history.num_seqs)
             )
             decided = sum(found is not None for found in stop.decided)
-            self.progress(Progress(step, stop.max_steps, tuple(map(len, stop.finished)), decided, best))
+            self.progress(SearchProgress(step, stop.max_steps, tuple(map(len, stop.finished)), decided, best))
         return stop.safe and None not in stop.decided
 
     def tell(self, error: Exception) -> None:

@@ -26,7 +26,7 @@ from rfnb.rec.loop import Loop
 from rfnb.search.choose import choose
 from rfnb.search.choose_plain import choose_plain
 from rfnb.search.operand_checks import check_scores, no_labels_dim
-from rfnb.search.options import Options
+from rfnb.search.options import ChoiceOptions
 from rfnb.search.reference import regressed, trained
 from rfnb.search.score import Fusion
 from rfnb.search.several import choose_several
@@ -148,7 +148,7 @@ def choice(
             "A choice is made in every step of a search.",
             "for _ in loop:\n    label = rf.choice(...)",
         )
-    options = Options(
+    options = ChoiceOptions(
         beam_size, name, target, prefix, banned, fusion, input_type, search, add_to_beam_scores, scheduled_sampling, prob_scale,
         base_beam_score_scale, random_sample_scale, length_normalization, length_normalization_exponent, keep_beams, cheating,
         source_beam_sizes, custom_score_combine, end_label, sampling, temperature, top_k, top_p, no_repeat_ngram, threshold, check,

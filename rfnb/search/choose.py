@@ -20,9 +20,9 @@ from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, note_written
 from rfnb.search.forced import banned, decisions_for, followed, forced
 from rfnb.search.leaving import rank_unfinished, tell_with_left
-from rfnb.search.options import Options
+from rfnb.search.options import ChoiceOptions
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
-from rfnb.search.report import Parts, Seen, num_candidates, tell
+from rfnb.search.report import ChoiceRecord, ScoreParts, num_candidates, tell
 from rfnb.search.score import (
     check_log_probs,
     check_sums,
@@ -35,11 +35,11 @@ from rfnb.search.score import (
     only_end_label,
 )  # fmt: skip
 from rfnb.search.search_state import Link, Search, on_backend, place_of
-from rfnb.trace.beam_fields import Outcome
+from rfnb.trace.beam_fields import CandidateFate
 
 
 def choose(
-    loop: Loop, scores: Tensor, axis: Dim, options: Options, *, decided: Sequence[Decided] | None = None
+    loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions, *, decided: Sequence[Decided] | None = None
 ) -> Tensor:
     """The labels of the hypotheses that go on, {batch, beam}.
 
@@ -138,12 +138,14 @@ def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
     return labels
 
 
-def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: Parts, options: Options) -> None:
+def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: ScoreParts, options: ChoiceOptions) -> None:
     """Tell all that was decided at the end of the step."""
     decision = link.last
     assert decision is not None
     out_dim, dims = decision.out_dim, decision.tokens.dims
-    seen = Seen(options.name, flat, ranked, parts, link, num_candidates(options.keep_candidates, out_dim.extent))
+    seen = ChoiceRecord(
+        options.name, flat, ranked, parts, link, num_candidates(options.keep_candidates, out_dim.extent)
+    )
     if link.search.keep is not None:
         seen.want(link.search.wanted)
     host, end_dims = loop.ended_before(), loop.end_dims
@@ -211,7 +213,7 @@ def _pruned(flat: Flat, threshold: float) -> Flat:
 
 
 def _ranked(
-    flat: Flat, total: Tensor, log_prob: Tensor, options: Options, in_dim: Dim | None, axis: Dim,
+    flat: Flat, total: Tensor, log_prob: Tensor, options: ChoiceOptions, in_dim: Dim | None, axis: Dim,
     stay: Callable[[Tensor], Tensor], loop: Loop, search: Search,
 ) -> Ranked:  # fmt: skip
     size = options.beam_size
@@ -227,7 +229,9 @@ def _ranked(
     return rank.with_last(flat, ranked, index)
 
 
-def _sampled(flat: Flat, total: Tensor, log_prob: Tensor, options: Options, axis: Dim, in_dim: Dim | None) -> Ranked:
+def _sampled(
+    flat: Flat, total: Tensor, log_prob: Tensor, options: ChoiceOptions, axis: Dim, in_dim: Dim | None
+) -> Ranked:
     """Each hypothesis takes a label drawn from its distribution (Gumbel-max); its score is the model's."""
     backend, place = flat.backend, len(flat.rest)
     blocked = total == float("-inf")
@@ -251,9 +255,9 @@ def _sampled(flat: Flat, total: Tensor, log_prob: Tensor, options: Options, axis
 
 
 def parts_of(
-    flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: Options,
+    flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: ChoiceOptions,
     has_ended: Tensor | None,
-) -> Parts:  # fmt: skip
+) -> ScoreParts:  # fmt: skip
     """The parts of the scores that a listener is told."""
     backend = flat.backend
 
@@ -262,7 +266,7 @@ def parts_of(
             x = math.combine_bc(x, "add", _zeros_like(total, x.dtype))
         return flat.like(x)
 
-    parts = Parts(same(own), base, {}, has_ended, threshold=options.threshold)
+    parts = ScoreParts(same(own), base, {}, has_ended, threshold=options.threshold)
     parts.tokens = [(same(tokens), tokens.sparse_dim) for tokens in options.tokens]
     for name, (value, _) in (options.fusion or {}).items():
         parts.fused[name] = same(value)
@@ -270,13 +274,13 @@ def parts_of(
         return parts
     parts.unblocked = same(free)
     verdict = backend.full_raw(
-        backend.get_shape_tuple_raw(flat.raw), Outcome.CUT, dtype="int64", device=backend.get_device_raw(flat.raw)
+        backend.get_shape_tuple_raw(flat.raw), CandidateFate.CUT, dtype="int64", device=backend.get_device_raw(flat.raw)
     )
     gone = backend.unary_fn("is_neg_infinite")(flat.raw)
-    verdict = backend.where_raw(gone, Outcome.BELOW_THRESHOLD, verdict)
+    verdict = backend.where_raw(gone, CandidateFate.BELOW_THRESHOLD, verdict)
     if allowed is not None:
         banned = backend.unary_fn("is_neg_infinite")(flat.like(total))
-        verdict = backend.where_raw(banned, Outcome.BLOCKED, verdict)
+        verdict = backend.where_raw(banned, CandidateFate.BLOCKED, verdict)
     parts.verdict = verdict
     return parts
 

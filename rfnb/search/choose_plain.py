@@ -21,14 +21,14 @@ from rfnb.rec.wanted import Value
 from rfnb.search import rank
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.decision import Decision
-from rfnb.search.options import Options
+from rfnb.search.options import ChoiceOptions
 from rfnb.search.plain_ranking import ranking
 from rfnb.search.report import num_candidates
 from rfnb.search.score import only_end_label, stay_row
 from rfnb.search.search_state import Link, Search, on_backend, place_of
 
 
-def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
+def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) -> Tensor:
     """The labels of the best hypotheses, {batch, beam}.
 
     Args:
@@ -47,7 +47,9 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     return choose(loop, scores, axis, options) if decision is None else decision.tokens
 
 
-def _watched(loop: Loop, search: Search, link: Link, plain: Plain, scores: Tensor, options: Options) -> Tensor:
+def _watched(
+    loop: Loop, search: Search, link: Link, plain: PlainChoices, scores: Tensor, options: ChoiceOptions
+) -> Tensor:
     """The same, with all that is known of it for those who look."""
     ended, axis, count = search.ended(loop), plain.axis, options.beam_size
     has_ended, own = None, scores
@@ -70,7 +72,7 @@ def _watched(loop: Loop, search: Search, link: Link, plain: Plain, scores: Tenso
     return labels
 
 
-class Plain:
+class PlainChoices:
     """The common part of the steps of a search.
 
     Attributes:
@@ -179,16 +181,16 @@ class Plain:
 
 def _prepared(
     loop: Loop, search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, count: int
-) -> Plain | None:
+) -> PlainChoices | None:
     """None if `scores` are not over all hypotheses, or those before in another order, or if it takes more than the usual."""
     if link.beam_size is None:  # the first step
         link.beam_size = count
     if search.leave or link.beam_size != count or axis.extent <= count:
         return None
     if last is None:
-        return Plain(loop, link, scores, axis, None, None, count)
+        return PlainChoices(loop, link, scores, axis, None, None, count)
     in_dim, base = last.carried if last.closed else last.out_dim, last.scores.dims
     rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
     if in_dim not in scores.dims or base != (*rest, last.out_dim):
         return None
-    return Plain(loop, link, scores, axis, in_dim, base, count)
+    return PlainChoices(loop, link, scores, axis, in_dim, base, count)

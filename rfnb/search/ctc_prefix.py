@@ -23,7 +23,7 @@ from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
-from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best, best_labels
+from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
 from rfnb.search.prefix_events import Report
 from rfnb.search.prefix_parts import add_parts
 from rfnb.trace.beam_fields import NUM_NEXT
@@ -117,7 +117,7 @@ def ctc_prefix_beam_search(
         if logits_normalized:
             check_alignment_sums(_WHAT, totals, frames.shape[1], logits)
         return *report.of_labels(tokens, counts, totals, out_spatial_dim, labels), beam
-    search = _Search(frames, beam_size, blank)
+    search = _PrefixSearch(frames, beam_size, blank)
     search.lm = FusedLM(_WHAT, lm, lm_scale, label_bonus, classes, blank, (len(frames), beam_size))
     search.fuses = fuses
     for index in range(frames.shape[1]):
@@ -136,7 +136,7 @@ def ctc_prefix_beam_search(
     return (*report.result(search.steps, order, scores, out_spatial_dim, labels), beam)
 
 
-class _Search:
+class _PrefixSearch:
     """The beam, and for each prefix the probability of its alignments that end in a blank and of those that end in its last label."""
 
     lm: FusedLM
@@ -149,9 +149,9 @@ class _Search:
         self._rows_at = self._beam.rows * frames.shape[2]
         self._in_blank, self._in_label = self._beam.scores.copy(), np.full((len(frames), beam_size), NEVER)
         self._total = self._in_blank
-        self.steps: list[Step] = []
+        self.steps: list[PrefixStep] = []
 
-    def step(self, index: int, num_candidates: int) -> Step:
+    def step(self, index: int, num_candidates: int) -> PrefixStep:
         """One frame."""
         frame, beam, blank, total = self._frames[:, index], self._beam, self._blank, self._total
         of_last = frame.take(beam.last + self._labels_at)

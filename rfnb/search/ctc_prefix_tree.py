@@ -35,7 +35,7 @@ def search_each(
         Labels int64 [batch, beam, label], their numbers int32 [batch, beam], scores float64 [batch, beam], -inf where there is no
         prefix.
     """
-    found = [_Tree(blank).search(one[:length], beam_size) for one, length in zip(frames, lengths)]
+    found = [_PrefixTree(blank).search(one[:length], beam_size) for one, length in zip(frames, lengths)]
     counts, scores = np.zeros((len(found), beam_size), np.int32), np.full((len(found), beam_size), NEVER)
     out = np.zeros((*counts.shape, max((len(row) for one in found for row, _ in one), default=0)), np.int64)
     for seq, beam in enumerate(found):
@@ -44,7 +44,7 @@ def search_each(
     return out, counts, scores
 
 
-class _Tree:
+class _PrefixTree:
     """The prefixes of one search; a prefix is an index into lists, since objects would be work for the garbage collector.
 
     Attributes:

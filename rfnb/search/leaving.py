@@ -23,9 +23,9 @@ from rfnb.rec.loop import Loop
 from rfnb.rec.wanted import Value, Wanted, host_value
 from rfnb.search import rank
 from rfnb.search.forced import forced
-from rfnb.search.options import Options
+from rfnb.search.options import ChoiceOptions
 from rfnb.search.rank import Flat, Ranked
-from rfnb.search.report import Parts, Seen, num_candidates, tell
+from rfnb.search.report import ChoiceRecord, ScoreParts, num_candidates, tell
 from rfnb.search.search_state import Link, Search
 
 
@@ -121,12 +121,12 @@ def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_l
     )
 
 
-def tell_with_left(loop: Loop, link: Link, flat: Flat, told: Ranked, parts: Parts, options: Options) -> None:
+def tell_with_left(loop: Loop, link: Link, flat: Flat, told: Ranked, parts: ScoreParts, options: ChoiceOptions) -> None:
     """Tell all that was decided at the end of a step in which something has left."""
     decision, size = link.last, told.host.shape[-1]
     assert decision is not None
     count = decision.out_dim.extent
-    seen = Seen(options.name, flat, told, parts, link, num_candidates(options.keep_candidates, size))
+    seen = ChoiceRecord(options.name, flat, told, parts, link, num_candidates(options.keep_candidates, size))
     if link.search.keep is not None:
         seen.want(link.search.wanted)
     left = np.broadcast_to(np.arange(size) >= count, told.host.shape) & (told.host > -np.inf)

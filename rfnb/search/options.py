@@ -13,7 +13,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.search.score import INPUT_TYPES, Fusion
 
 
-class Options(NamedTuple):
+class ChoiceOptions(NamedTuple):
     """The options of `rf.choice` by their documented names; and of several sources the label of each for each combination, as `tokens`.
 
     A named tuple: one is made in each step of a search, where a frozen dataclass costs three times as much.
@@ -102,7 +102,7 @@ class Options(NamedTuple):
                 "rf.choice(scores, target=labels, scheduled_sampling=True)",
             )
 
-    def of_search(self, several: bool) -> Options:
+    def of_search(self, several: bool) -> ChoiceOptions:
         """The same with a beam size that is an int.
 
         Args:
@@ -193,7 +193,7 @@ class Options(NamedTuple):
             )
 
 
-_USUAL = tuple(Options())[6:]
+_USUAL = tuple(ChoiceOptions())[6:]
 
 
 def whole(number: Any) -> int | None:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from rfnb.rec.lowering import Line
-from rfnb.rec.program import Code, Program
+from rfnb.rec.lowering import LoweredCall
+from rfnb.rec.program import Program, ProgramCode
 
 RESULTS = "best", "parents", "labels", "total"
 
@@ -50,22 +50,26 @@ def ranking(
 
 
 @lru_cache(maxsize=16)
-def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[Code, list[str]]:
+def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[ProgramCode, list[str]]:
     """The lines, and what they need."""
-    lines: list[Line] = []
+    lines: list[LoweredCall] = []
     bound: dict[str, None] = {}
 
     def line(targets: str, fn: str, uses: Sequence[str], *given: str) -> None:
         bound.update(dict.fromkeys([fn, *(name for name in given if name.isidentifier() and name != "True")]))
         names = tuple(targets.split(", "))
-        lines.append(Line(names, f"{fn}({', '.join([*uses, *given])})", frozenset(uses), len(names) == 1, False, 0))
+        lines.append(
+            LoweredCall(names, f"{fn}({', '.join([*uses, *given])})", frozenset(uses), len(names) == 1, False, 0)
+        )
 
     scores, inputs = "scores", ["scores", *(["before"] if adds else []), *(["ended"] if ends else [])]
     if ordered:
         line("ordered", "order", [scores])
         scores = "ordered"
     if ends:
-        lines.append(Line(("going_on",), f"where(ended, stay, {scores})", frozenset(["ended", scores]), True, False, 0))
+        lines.append(
+            LoweredCall(("going_on",), f"where(ended, stay, {scores})", frozenset(["ended", scores]), True, False, 0)
+        )
         bound.update({"where": None, "stay": None})
         scores = "going_on"
     if adds:
@@ -80,10 +84,10 @@ def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[Code, lis
         line("best, index", "first_top_k", ["flat"], "count")
         line("impossible", "is_impossible", ["best"])
         lines.append(
-            Line(("chosen",), "where(impossible, 0, index)", frozenset(["impossible", "index"]), True, False, 0)
+            LoweredCall(("chosen",), "where(impossible, 0, index)", frozenset(["impossible", "index"]), True, False, 0)
         )
         bound["where"] = None
     line("parents", "divide", ["chosen"], "num_labels")
     line("labels", "remainder", ["chosen"], "num_labels")
     line("total", "part", ["best"], "axis", "0", "count")
-    return Code(lines, bound, inputs, RESULTS), list(bound)
+    return ProgramCode(lines, bound, inputs, RESULTS), list(bound)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rfnb.trace.beam_fields import Outcome
+from rfnb.trace.beam_fields import CandidateFate
 
 NEVER = -np.inf
 _MANY = 2048  # values of a row
@@ -20,7 +20,7 @@ _DEAD, _BEFORE = np.int64(-0x7EADBEEF7EADBEEF), np.int64(-0x1234567812345678)
 
 
 @dataclass
-class Step:
+class PrefixStep:
     """The decisions of one step; arrays [batch, beam] but the candidates.
 
     Attributes:
@@ -77,7 +77,7 @@ class PrefixBeam:
 
     def select(
         self, scores: np.ndarray, merged: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], num_candidates: int = 0
-    ) -> tuple[Step, np.ndarray, np.ndarray]:
+    ) -> tuple[PrefixStep, np.ndarray, np.ndarray]:
         """The best candidates go on.
 
         Args:
@@ -104,7 +104,7 @@ class PrefixBeam:
         if self.scores.min(initial=0) == NEVER:
             dead = self.scores == NEVER
             self.key[dead], self.key_before[dead] = _DEAD, _BEFORE
-        step = Step(tokens, parents, self.scores)
+        step = PrefixStep(tokens, parents, self.scores)
         if num_candidates:
             into = np.zeros(batch * size, bool)
             into[merged[0][merged[3] > NEVER]] = True
@@ -123,7 +123,7 @@ class PrefixBeam:
         others[where], is_merged[where] = brought, True  # a slot without prefix may have the place of a merged one
         further = best(others, min(max(count - kept.shape[1], 0), flat.shape[1]))
         scores = np.take_along_axis(flat, kept, 1)
-        verdict = np.where(np.take_along_axis(is_merged, further, 1), Outcome.MERGED, Outcome.CUT)
+        verdict = np.where(np.take_along_axis(is_merged, further, 1), CandidateFate.MERGED, CandidateFate.CUT)
         parents, tokens = np.divmod(np.concatenate([kept, further], 1), labels)
         names = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
         values = (
@@ -131,7 +131,7 @@ class PrefixBeam:
             parents,
             np.concatenate([scores, np.take_along_axis(others, further, 1)], 1),
             np.concatenate([scores > NEVER, np.zeros(further.shape, bool)], 1),
-            np.concatenate([np.where(scores > NEVER, Outcome.KEPT, Outcome.CUT), verdict], 1),
+            np.concatenate([np.where(scores > NEVER, CandidateFate.KEPT, CandidateFate.CUT), verdict], 1),
         )
         return dict(zip(names, values))
 
@@ -175,7 +175,7 @@ def _best_of_many(row: np.ndarray, count: int) -> np.ndarray:
     return index[np.argsort(-row[index], kind="stable")[:count]]
 
 
-def trace_back(steps: list[Step], order: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
+def trace_back(steps: list[PrefixStep], order: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
     """Labels of the prefixes in the slots `order` [batch, beam] after the last step: [batch, beam, labels] and their numbers."""
     rows = np.arange(len(order))[:, None]
     slot, tokens = order, np.zeros((len(steps), *order.shape), np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.search.prefix_beam import Step, trace_back
+from rfnb.search.prefix_beam import PrefixStep, trace_back
 from rfnb.trace.probe import probe
 
 
@@ -37,7 +37,7 @@ class Report:
         out.sparse_dim = sparse_dim
         return out
 
-    def step(self, name: str, step: Step, ended: np.ndarray) -> None:
+    def step(self, name: str, step: PrefixStep, ended: np.ndarray) -> None:
         """Offer the `beams` event of a step; `ended` [batch, beam]."""
         fields = {}
         assert step.merged is not None  # it was asked for
@@ -71,7 +71,7 @@ class Report:
 
     def result(
         self,
-        steps: list[Step],
+        steps: list[PrefixStep],
         order: np.ndarray,
         scores: np.ndarray,
         out_dim: Dim | None,

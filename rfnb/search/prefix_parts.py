@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rfnb.search.prefix_beam import NEVER, Step
+from rfnb.search.prefix_beam import NEVER, PrefixStep
 
 
 def add_parts(
-    step: Step,
+    step: PrefixStep,
     *,
     before: np.ndarray,
     total_before: np.ndarray,

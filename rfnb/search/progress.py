@@ -10,7 +10,7 @@ _WIDTH = 20
 
 
 @dataclass(frozen=True)
-class Progress:
+class SearchProgress:
     """The place of a search after a step.
 
     Attributes:
@@ -42,7 +42,7 @@ class Bar:
         # The stream of a notebook is no terminal, but goes back to the begin of a line as one does.
         self._writes_over = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: SearchProgress) -> None:
         """Draw it."""
         if self._writes_over:
             text = str(progress)[: shutil.get_terminal_size().columns - 1]

@@ -18,13 +18,13 @@ from rfnb.rec.selection import align_host
 from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.choose import follow, parts_of, tell_at_end
-from rfnb.search.options import Options
+from rfnb.search.options import ChoiceOptions
 from rfnb.search.rank import Ranked, flat_of
 from rfnb.search.score import combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
 
 
-def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
+def trained(loop: Loop, scores: Any, axis: Dim, options: ChoiceOptions) -> Any:
     """The result of a choice without a search: the reference labels, a sample in their place, or the hypotheses with their scores."""
     if options.scheduled_sampling:
         return _sampled(scores, axis, options)
@@ -51,7 +51,7 @@ def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
     return _reference(loop, scores, axis, options)
 
 
-def regressed(value: Any, options: Options) -> Any:
+def regressed(value: Any, options: ChoiceOptions) -> Any:
     """A value that is no label: itself; in training the target, unless it is sampled."""
     if options.beam_size not in (None, 1):
         raise value_error(
@@ -66,7 +66,7 @@ def regressed(value: Any, options: Options) -> Any:
     return _gold_mixed(value, target, options.gold_mixin_prob)
 
 
-def _reference(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
+def _reference(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) -> Tensor:
     """Every hypothesis goes on through the reference label and gets its score. Before a search there is one hypothesis.
 
     Past its end a sequence goes on through `end_label`, which costs nothing.
@@ -124,7 +124,7 @@ def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
     return target
 
 
-def _sampled(scores: Tensor, axis: Dim, options: Options) -> Any:
+def _sampled(scores: Tensor, axis: Dim, options: ChoiceOptions) -> Any:
     """A label drawn from the scores, without gradient; with probability `gold_mixin_prob` the reference of a sequence."""
     log_prob = log_prob_of(scores, axis, options.input_type)
     likely = filtered(log_prob, axis, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)

@@ -22,12 +22,12 @@ from rfnb.rec.wanted import Value, Wanted
 from rfnb.search.decision import Decision
 from rfnb.search.rank import Flat, Ranked, best_of_each_row, split_index, take
 from rfnb.search.search_state import Link
-from rfnb.trace.beam_fields import NUM_NEXT, Outcome
+from rfnb.trace.beam_fields import NUM_NEXT, CandidateFate
 from rfnb.trace.probe import Later, listening, probe_later
 
 
 @dataclass
-class Parts:
+class ScoreParts:
     """The parts of a score, for a report.
 
     Attributes:
@@ -72,7 +72,7 @@ class Some(NamedTuple):
     tokens: list[Any]
 
     @classmethod
-    def of(cls, flat: Flat, parts: Parts, index: Any, scores: Any) -> Some:
+    def of(cls, flat: Flat, parts: ScoreParts, index: Any, scores: Any) -> Some:
         """Take them out of the arrays over all continuations."""
         fused = {name: take(flat, index, raw) for name, raw in parts.fused.items()}
         tokens = [take(flat, index, raw) for raw, _ in parts.tokens]
@@ -88,7 +88,7 @@ class Some(NamedTuple):
         return Some(fn(self.index), fn(self.scores), fn(self.log_prob), fused, [fn(raw) for raw in self.tokens])
 
 
-class Seen:
+class ChoiceRecord:
     """The record that a step keeps of its choice, until somebody looks.
 
     Args:
@@ -98,7 +98,7 @@ class Seen:
         carried: The dim of the hypotheses that are kept, between steps.
     """
 
-    def __init__(self, name: str, flat: Flat, ranked: Ranked, parts: Parts, link: Link, count: int):
+    def __init__(self, name: str, flat: Flat, ranked: Ranked, parts: ScoreParts, link: Link, count: int):
         self.name, self.in_order = name, ranked.in_order
         self.num_kept = ranked.count
         self.carried = link.dims(self.num_kept)[1]
@@ -195,7 +195,9 @@ class Seen:
             is_kept, verdict = _first_are_kept(backend, device, tuple(shape), self.num_kept)
         else:
             is_kept = self.is_kept
-            verdict = backend.where_raw(is_kept, Outcome.KEPT, Outcome.CUT if self.verdict is None else self.verdict)
+            verdict = backend.where_raw(
+                is_kept, CandidateFate.KEPT, CandidateFate.CUT if self.verdict is None else self.verdict
+            )
         own |= {
             "parents": new_tensor(parents, dims),
             "kept": new_tensor(is_kept, dims),
@@ -263,7 +265,7 @@ class Seen:
 
 
 def tell(
-    loop: Loop, decision: Decision, seen: Seen, before: Callable[[], tuple[np.ndarray | None, tuple[Dim, ...]]]
+    loop: Loop, decision: Decision, seen: ChoiceRecord, before: Callable[[], tuple[np.ndarray | None, tuple[Dim, ...]]]
 ) -> None:
     """Complete what was decided at the end of the step, when it is known what has ended, and offer the event.
 
@@ -310,7 +312,7 @@ def _kept_first(flat: Flat, scores: Any, index: Any, kept: Any, ranked: Ranked) 
 @functools.lru_cache(maxsize=64)
 def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: int) -> tuple[Any, Any]:
     host = np.broadcast_to(np.arange(shape[-1]) < count, shape)
-    verdict = np.where(host, Outcome.KEPT, Outcome.CUT)
+    verdict = np.where(host, CandidateFate.KEPT, CandidateFate.CUT)
     return tuple(
         backend.from_numpy(np.ascontiguousarray(x), dtype=dtype, device=device)
         for x, dtype in ((host, "bool"), (verdict, "int64"))

@@ -19,12 +19,14 @@ from rfnb.rec.loop import Loop
 from rfnb.search.choose import check_end_label, choose
 from rfnb.search.constraints import allowed_labels, note_written
 from rfnb.search.forced_sources import SourceDecisions
-from rfnb.search.options import Options
+from rfnb.search.options import ChoiceOptions
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
 from rfnb.search.search_state import Link, Search, on_backend, place_of
 
 
-def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], options: Options) -> tuple[Tensor, ...]:
+def choose_several(
+    loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], options: ChoiceOptions
+) -> tuple[Tensor, ...]:
     """The labels of each source, {batch, beam}; the scores of a combination are added.
 
     The first source is the slowest in the order of combinations. An ended hypothesis keeps combination 0: it repeats the best

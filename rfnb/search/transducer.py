@@ -36,7 +36,7 @@ from rfnb.ops.where import where
 from rfnb.rec.selection import pick
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
-from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best, best_labels
+from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
 from rfnb.search.prefix_events import Report
 from rfnb.search.prefix_parts import add_parts
 from rfnb.trace.beam_fields import NUM_NEXT
@@ -113,7 +113,9 @@ def transducer_beam_search(
     """
     what = "transducer_beam_search"
     check_beam_size(what, beam_size)
-    search = _Search(what, encoder, in_spatial_dim, wb_target_dim, blank_index, beam_size, target_dim, max_labels, name)
+    search = _TransducerSearch(
+        what, encoder, in_spatial_dim, wb_target_dim, blank_index, beam_size, target_dim, max_labels, name
+    )
     search.begin(initial_state, initial_label, logits_normalized)
     search.fuse(lm, lm_scale, label_bonus)
     search.scores_end = lm_end
@@ -171,7 +173,9 @@ def transducer_greedy_decode(
         )
     if max_labels is None:
         max_labels = in_spatial_dim.extent * (max_labels_per_frame or 0)
-    search = _Search(what, encoder, in_spatial_dim, wb_target_dim, blank_index, 1, target_dim, max_labels, name)
+    search = _TransducerSearch(
+        what, encoder, in_spatial_dim, wb_target_dim, blank_index, 1, target_dim, max_labels, name
+    )
     search.begin(initial_state, initial_label, logits_normalized)
     search.fuse(None, 0.0, 0.0)
     search.max_per_frame = max_labels_per_frame
@@ -182,7 +186,7 @@ def transducer_greedy_decode(
     return search.report.result(search.steps, order, scores, out_spatial_dim, search.labels, beam=False)
 
 
-class _Search:
+class _TransducerSearch:
     """The hypotheses of a transducer, all after the same number of steps."""
 
     max_per_frame: int | None = None
@@ -211,7 +215,7 @@ class _Search:
         self.frame, self.count = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.in_frame, self.max_labels = np.zeros(shape, np.int64), max_labels
         self.total = self.prefixes.scores
-        self.steps: list[Step] = []
+        self.steps: list[PrefixStep] = []
 
     def begin(self, state: Any, label: int | None, normalized: bool) -> None:
         """The state of all hypotheses before the first step."""
@@ -292,7 +296,7 @@ class _Search:
         self.in_frame = np.where(grown, self.in_frame.take(rows) + 1, 0)
         self._follow(state, done, grown)
 
-    def _follow(self, new: Any, done: Step, grown: np.ndarray) -> None:
+    def _follow(self, new: Any, done: PrefixStep, grown: np.ndarray) -> None:
         """The states of the hypotheses that were chosen: the new one where a label was written."""
         twin = self._twin
         parents = self.report.tensor(done.parents, self.beam, dtype="int64")

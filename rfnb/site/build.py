@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.site.executed import SiteError, executed, is_kept
-from rfnb.site.tree import Tree, root
+from rfnb.site.tree import SiteTree, root
 
 _STATIC = Path(__file__).parent / "static"
 NEEDED = ("sphinx", "myst_nb", "furo")
@@ -64,7 +64,7 @@ def build(
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
         (work / "tree").mkdir()
-        tree = Tree(source or root(work / "course"), work / "tree", ran)
+        tree = SiteTree(source or root(work / "course"), work / "tree", ran)
         tree.make()
         say("making pages ...")
         warnings = _sphinx(work)

@@ -41,7 +41,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Page:
+class ReferencePage:
     """A page of the reference: names of one subject."""
 
     slug: str
@@ -61,7 +61,7 @@ class Page:
         )
 
 
-def pages() -> list[Page]:
+def pages() -> list[ReferencePage]:
     """All pages, in the order of `rfnb/__init__.py`, then the packages that promise names of their own."""
     top = sys.modules["rfnb"]
     found, modules = [], []
@@ -70,7 +70,7 @@ def pages() -> list[Page]:
         modules += [name for name in values if isinstance(name.value, types.ModuleType)]
         rest = tuple(name for name in values if not isinstance(name.value, types.ModuleType))
         if rest:
-            found.append(Page(_slug(title), title, "", rest))
+            found.append(ReferencePage(_slug(title), title, "", rest))
     described = {id(name.value): name.path for page in found for name in page.names}
     packages = {name.path: name.value for name in modules}
     for path, module in _PACKAGES.items():
@@ -79,7 +79,7 @@ def pages() -> list[Page]:
     for path, module in packages.items():
         given = [(name, getattr(module, name)) for name in promised(module)]
         inside = tuple(Name(f"{path}.{name}", value, described.get(id(value))) for name, value in given)
-        found.append(Page(_slug(path), f"`{path}`", markdown(inspect.getdoc(module) or ""), inside))
+        found.append(ReferencePage(_slug(path), f"`{path}`", markdown(inspect.getdoc(module) or ""), inside))
     return found
 
 

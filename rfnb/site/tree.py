@@ -65,7 +65,7 @@ def root(place: Path) -> Path:
     )
 
 
-class Tree:
+class SiteTree:
     """A folder that Sphinx makes the site from.
 
     Args:

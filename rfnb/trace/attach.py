@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from rfnb.core.block import all_of, block
 
 
-class Options(NamedTuple):
+class AttachOptions(NamedTuple):
     """The part of what a recording was told that is about models of other libraries.
 
     Attributes:
@@ -35,7 +35,7 @@ class Options(NamedTuple):
     ops: bool = False
 
 
-Attach = Callable[[Mapping[str, Any], Options], AbstractContextManager[Any]]
+Attach = Callable[[Mapping[str, Any], AttachOptions], AbstractContextManager[Any]]
 """Of models by the name that their paths begin with; offers by probes while the block runs, and leaves the models as they were."""
 
 _places: dict[str, str] = {}  # base class of models, with its module: where the function is that attaches to them
@@ -58,7 +58,7 @@ def attacher_of(model: Any) -> str | None:
 
 
 @block
-def attached(models: Mapping[str, Any], options: Options) -> Iterator[None]:
+def attached(models: Mapping[str, Any], options: AttachOptions) -> Iterator[None]:
     """Let models be seen into for a with-block."""
     by_place: dict[str, dict[str, Any]] = {}
     for prefix, model in models.items():

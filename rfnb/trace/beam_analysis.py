@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.trace.beam_fields import Outcome
+from rfnb.trace.beam_fields import CandidateFate
 
 if TYPE_CHECKING:
     from rfnb.trace.beams import BeamHistory
@@ -79,8 +79,8 @@ def verdicts(history: BeamHistory, seq: int, step: int) -> list[Verdict]:
 
 def _verdict(history: BeamHistory, fields: dict[str, Any], seq: int, index: int, step: int) -> str:
     if not fields["cand_kept"][seq, index]:
-        code = int(fields["cand_verdict"][seq, index]) if "cand_verdict" in fields else Outcome.CUT
-        return Outcome(code or Outcome.CUT).text
+        code = int(fields["cand_verdict"][seq, index]) if "cand_verdict" in fields else CandidateFate.CUT
+        return CandidateFate(code or CandidateFate.CUT).text
     slot = slot_of(fields, seq, int(fields["cand_tokens"][seq, index]), int(fields["cand_parents"][seq, index]))
     before = step > 0 and bool(history.steps[step - 1]["ended"][seq, fields["cand_parents"][seq, index]])
     return "ended" if slot is not None and fields["ended"][seq, slot] and not before else "kept"

@@ -42,7 +42,7 @@ class Diagnosis:
 
 
 @dataclass
-class _Way:
+class _ReferenceSteps:
     """The steps that a reference came through.
 
     Attributes:
@@ -128,8 +128,8 @@ def _of_text(labels: Labels, text: str) -> int:
     return labels.index(text)
 
 
-def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _Way:
-    way = _Way(len(tokens))
+def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _ReferenceSteps:
+    way = _ReferenceSteps(len(tokens))
     slot: int | None = None
     for step, fields in enumerate(history.steps[: len(tokens)]):
         found = slot_of(fields, seq, tokens[step], slot)
@@ -159,7 +159,7 @@ def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _Way:
     return way
 
 
-def _after_the_end(way: _Way, history: BeamHistory, seq: int, slot: int) -> _Way:
+def _after_the_end(way: _ReferenceSteps, history: BeamHistory, seq: int, slot: int) -> _ReferenceSteps:
     """A complete reference goes on as what it is, until it falls out of the beam; if it left it complete, it never does."""
     if slot in history.left(seq, way.length - 1):
         return way
@@ -176,7 +176,7 @@ def _after_the_end(way: _Way, history: BeamHistory, seq: int, slot: int) -> _Way
     return way
 
 
-def _fall(way: _Way, history: BeamHistory, seq: int, step: int, belongs: Any) -> None:
+def _fall(way: _ReferenceSteps, history: BeamHistory, seq: int, step: int, belongs: Any) -> None:
     """Note in which step the reference fell, and why."""
     way.fell = step
     lost = [item for item in verdicts(history, seq, step) if belongs(item)]
@@ -210,9 +210,9 @@ def _only_falls(history: BeamHistory, seq: int) -> bool:
     return True
 
 
-def _way_over_alignments(history: BeamHistory, seq: int, tokens: list[int]) -> _Way:
+def _way_over_alignments(history: BeamHistory, seq: int, tokens: list[int]) -> _ReferenceSteps:
     """The reference has fallen when no beginning of it is left that could become it in the steps that remain."""
-    way = _Way(len(tokens))
+    way = _ReferenceSteps(len(tokens))
     goal = tuple(tokens)
     steps = _steps_of(history, seq)
     alive: dict[int, tuple[int, ...]] = {}
@@ -252,7 +252,9 @@ def _steps_of(history: BeamHistory, seq: int) -> int:
     return history.num_steps
 
 
-def _text(history: BeamHistory, tokens: Sequence[int], kind: str, way: _Way, value: float | None, best: float) -> str:
+def _text(
+    history: BeamHistory, tokens: Sequence[int], kind: str, way: _ReferenceSteps, value: float | None, best: float
+) -> str:
     steps = history.num_steps
     if way.fell is not None:
         at = ""

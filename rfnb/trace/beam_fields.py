@@ -26,7 +26,7 @@ FURTHER = ("log_probs", "base", "cand_verdict", "cand_by", "cand_log_probs", "me
 _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 
 
-class Outcome(IntEnum):
+class CandidateFate(IntEnum):
     """The fate of a candidate, as `cand_verdict` of a `beams` event has it."""
 
     KEPT, CUT, BELOW_THRESHOLD, BLOCKED, MERGED, OVER = range(6)

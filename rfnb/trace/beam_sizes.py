@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.trace.beam_fields import Outcome
+from rfnb.trace.beam_fields import CandidateFate
 
 if TYPE_CHECKING:
     from rfnb.trace.beams import BeamHistory
@@ -63,7 +63,7 @@ class _Candidates:
         if stored and "cand_verdict" in fields:
             why = fields["cand_verdict"][seq][order]
             self.eligible = real & (
-                fields["cand_kept"][seq][order] | ((why != Outcome.BLOCKED) & (why != Outcome.MERGED))
+                fields["cand_kept"][seq][order] | ((why != CandidateFate.BLOCKED) & (why != CandidateFate.MERGED))
             )
 
 

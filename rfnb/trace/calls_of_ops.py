@@ -22,7 +22,7 @@ from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import Listener, probe, trace_context
 
 
-class Numbers:
+class OpNumbers:
     """Numbers of tensors. None is kept alive by it. Tensors that stand for one array of another library (`_stands_for`) are one."""
 
     def __init__(self) -> None:

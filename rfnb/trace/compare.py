@@ -27,7 +27,7 @@ from rfnb.trace.tree import Branch, Left, Tree
 
 
 @dataclass(frozen=True)
-class Result:
+class SequenceResults:
     """The results of both runs for a sequence.
 
     Attributes:
@@ -107,14 +107,16 @@ class Comparison:
             return str(error).splitlines()[0].removeprefix("diff: ").rstrip(".")
 
     @cached_property
-    def results(self) -> list[Result]:
+    def results(self) -> list[SequenceResults]:
         """The labels of both, sequence by sequence."""
         one, other = self.a.outcome, self.b.outcome
         found = []
         for seq in range(max(len(one.seqs), len(other.seqs))):
             a, b = (side.seqs[seq] if seq < len(side.seqs) else None for side in (one, other))
             scores = tuple(side.scores[seq] if seq < len(side.scores) else None for side in (one, other))
-            found.append(Result(seq, a, b, (scores[0], scores[1]), None if a is None or b is None else aligned(a, b)))
+            found.append(
+                SequenceResults(seq, a, b, (scores[0], scores[1]), None if a is None or b is None else aligned(a, b))
+            )
         return found
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rfnb.trace.tree_text import changes_words, one_line, outcome_words, story
 
 if TYPE_CHECKING:
-    from rfnb.trace.compare import Comparison, Result
+    from rfnb.trace.compare import Comparison, SequenceResults
 
 _MOST_SEQS, _MOST_LABELS, _WIDTH = 8, 400, 76
 _SHORT, _AROUND = 40, 4  # a result that is seen as a whole; labels that are left at the ends of what is the same
@@ -45,7 +45,7 @@ def said(comparison: Comparison, *, values: bool = True) -> list[str]:
     return lines
 
 
-def aligned(result: Result, named: bool) -> list[str]:
+def aligned(result: SequenceResults, named: bool) -> list[str]:
     """The labels of both below each other, in blocks that a terminal is wide enough for, and what each edit is."""
     name = f"sequence {result.seq}" if named else "result"
     a, b = result.a, result.b

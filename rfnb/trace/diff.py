@@ -26,12 +26,12 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace import diff_text
-from rfnb.trace.diff_cell import Cell, cell_of, region
+from rfnb.trace.diff_cell import DiffCell, cell_of, region
 from rfnb.trace.diff_dims import Plan, Sides, batch_dims
 from rfnb.trace.diff_events import Ident, identified, values_of
 from rfnb.trace.diff_hints import hints
 from rfnb.trace.diff_numbers import Tolerance
-from rfnb.trace.diff_rows import NO_VALUES, Comparison, Pair, Row
+from rfnb.trace.diff_rows import NO_VALUES, Pair, Row, RowComparison
 from rfnb.trace.diff_searches import SearchDiff, SequenceDiff, StepOfSearch
 from rfnb.trace.diff_slots import Slots, searches_of
 from rfnb.trace.event import Event
@@ -85,7 +85,7 @@ class Diff:
         searches: Of each search the first step with other hypotheses, ties apart from real changes, and both results with their edits.
     """
 
-    def __init__(self, a: Trace, b: Trace, comparison: Comparison, names: tuple[str, str]):
+    def __init__(self, a: Trace, b: Trace, comparison: RowComparison, names: tuple[str, str]):
         self.a, self.b, self.names, self._comparison = a, b, names, comparison
         self.seqs = comparison.sides.seqs
         self.rows: list[Row] = comparison.rows
@@ -215,7 +215,7 @@ class Diff:
         """The steps of a search that a row of hypotheses is about, one of each sequence; of other rows none."""
         return self._comparison.steps_of.get(row.events[0], [])
 
-    def cell(self, row: Row) -> Cell | None:
+    def cell(self, row: Row) -> DiffCell | None:
         """The cell of a row that differs most, by the names of its dims; None where there is none."""
         pair = self.pair(row)
         return None if pair is None or row.numbers.worst < 0 else cell_of(pair, row.numbers.worst, self.seqs)
@@ -290,7 +290,7 @@ def diff(
     sides = _sides(a, b, (seq_a, seq_b), (called[0], called[1]))
     searches = searches_of(a), searches_of(b)
     slots = Slots([searches[0].values(), searches[1].values()])
-    comparison = Comparison(events, sides, slots, None if tolerance is None else float(tolerance))
+    comparison = RowComparison(events, sides, slots, None if tolerance is None else float(tolerance))
     comparison.run([(search, searches[1][key]) for key, search in searches[0].items() if key in searches[1]])
     return Diff(a, b, comparison, (called[0], called[1]))
 

@@ -17,7 +17,7 @@ _MOST = 4  # runs of indices that are named
 
 
 @dataclass(frozen=True)
-class Cell:
+class DiffCell:
     """One cell of two values.
 
     Attributes:
@@ -37,7 +37,7 @@ class Cell:
         return ", ".join(f"{name} {label}" for name, label in self.labels.items())
 
 
-def cell_of(pair: Pair, place: int, seqs: tuple[int | None, int | None]) -> Cell:
+def cell_of(pair: Pair, place: int, seqs: tuple[int | None, int | None]) -> DiffCell:
     """The cell with this index in the flat arrays."""
     found = np.unravel_index(place, pair.a.shape)
     index, labels = dict[str, int](), dict[str, str]()
@@ -48,7 +48,7 @@ def cell_of(pair: Pair, place: int, seqs: tuple[int | None, int | None]) -> Cell
     for name, (dim, other_dim), number in zip(names_of(pair), pair.plan.dims, found):
         index[name] = int(number)
         labels[name] = _label(dim or other_dim, int(number))
-    return Cell(index, labels, pair.a[found].item(), pair.b[found].item())
+    return DiffCell(index, labels, pair.a[found].item(), pair.b[found].item())
 
 
 def names_of(pair: Pair) -> list[str]:

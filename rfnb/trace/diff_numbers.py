@@ -74,7 +74,7 @@ class Tolerance:
         return f"{self.units:.0f} epsilons of {self.dtype}, {self.relative:.2g} of its size"
 
 
-class Numbers(NamedTuple):
+class DiffNumbers(NamedTuple):
     """The numbers by which two arrays differ.
 
     Attributes:
@@ -92,7 +92,7 @@ class Numbers(NamedTuple):
     worst: int = -1
 
 
-def compare(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: Tolerance) -> Numbers:
+def compare(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: Tolerance) -> DiffNumbers:
     """The numbers by which two arrays of one shape differ.
 
     Args:
@@ -103,16 +103,16 @@ def compare(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: To
         real = np.broadcast_to(mask, a.shape)
         a, b = a[real], b[real]
     if not a.size:
-        return Numbers(0)
+        return DiffNumbers(0)
     if a.dtype == b.dtype and np.array_equal(a, b) and (tolerance.given != 0 or _same_bits(a, b)):
-        return Numbers(a.size)
+        return DiffNumbers(a.size)
     found = _compare_all(a.reshape(-1), b.reshape(-1), tolerance)
     if real is not None and found.worst >= 0:
         found = found._replace(worst=int(np.flatnonzero(real)[found.worst]))
     return found
 
 
-def _compare_all(a: np.ndarray, b: np.ndarray, tolerance: Tolerance) -> Numbers:
+def _compare_all(a: np.ndarray, b: np.ndarray, tolerance: Tolerance) -> DiffNumbers:
     if not _is_float(a) and not _is_float(b):
         return _compare_exactly(a, b)
     typical = max(_typical(a), _typical(b))
@@ -128,7 +128,7 @@ def _compare_all(a: np.ndarray, b: np.ndarray, tolerance: Tolerance) -> Numbers:
             units, worst = float(each[place]), start + place
     if worst < 0 and differing:  # by the sign of a zero
         worst = int(_different_bits(a, b).argmax())
-    return Numbers(a.size, differing, most, units, worst)
+    return DiffNumbers(a.size, differing, most, units, worst)
 
 
 def different(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: Tolerance) -> np.ndarray:
@@ -184,13 +184,13 @@ def _typical(values: np.ndarray) -> float:
     return math.sqrt(float(np.mean(np.square(sizes)))) if sizes.size else 0.0
 
 
-def _compare_exactly(a: np.ndarray, b: np.ndarray) -> Numbers:
+def _compare_exactly(a: np.ndarray, b: np.ndarray) -> DiffNumbers:
     other = a != b
     differing = int(np.count_nonzero(other))
     if not differing:
-        return Numbers(a.size)
+        return DiffNumbers(a.size)
     apart = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind in "iub" else other.astype(np.float64)
-    return Numbers(a.size, differing, float(apart.max()), math.inf, int(other.argmax()))
+    return DiffNumbers(a.size, differing, float(apart.max()), math.inf, int(other.argmax()))
 
 
 def _different_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.diff_dims import Plan, Planner, Sides, placed
 from rfnb.trace.diff_events import Ident, in_order, is_part_of_values, loop_lengths, values_of
-from rfnb.trace.diff_numbers import Numbers, Tolerance, compare, epsilon
+from rfnb.trace.diff_numbers import DiffNumbers, Tolerance, compare, epsilon
 from rfnb.trace.diff_searches import REAL, SearchDiff, SequenceDiff, StepOfSearch, search_diff
 from rfnb.trace.diff_slots import Slots
 from rfnb.trace.event import Event
@@ -43,7 +43,7 @@ class Row:
     name: str
     events: tuple[int, int]
     status: str
-    numbers: Numbers
+    numbers: DiffNumbers
     tolerance: Tolerance
     dtypes: tuple[str, str] = ("", "")
     note: str = ""
@@ -80,7 +80,7 @@ class Pair:
     plan: Plan
 
 
-class Comparison:
+class RowComparison:
     """The comparison of two recordings.
 
     Args:
@@ -201,19 +201,19 @@ class Comparison:
                 self._compare(ident, name, a, b, mine[name], other[name])
         for name in [*(name for name in mine if name not in other), *(name for name in other if name not in mine)]:
             note = f"only {'a' if name in mine else 'b'} has it"
-            self._put(ident, name, (a, b), PLAIN, Numbers(1, 1), note=note)
+            self._put(ident, name, (a, b), PLAIN, DiffNumbers(1, 1), note=note)
         if not mine and not other:
-            self._put(ident, "", (a, b), NO_VALUES, Numbers(0))
+            self._put(ident, "", (a, b), NO_VALUES, DiffNumbers(0))
 
     def _compare(self, ident: Ident, name: str, a: Event, b: Event, one: Any, other: Any) -> None:
         if isinstance(one, Tensor) and isinstance(other, Tensor):
             dtypes = one.dtype, other.dtype
             if not is_part_of_values(one) or not is_part_of_values(other):
-                return self._put(ident, name, (a, b), NO_VALUES, Numbers(0), dtypes)
+                return self._put(ident, name, (a, b), NO_VALUES, DiffNumbers(0), dtypes)
             self._note_dtypes(dtypes)
             pair = self.aligned(a, b, one, other)
             if isinstance(pair, Plan):
-                return self._put(ident, name, (a, b), DIMS, Numbers(1, 1), dtypes, pair.problem or "")
+                return self._put(ident, name, (a, b), DIMS, DiffNumbers(1, 1), dtypes, pair.problem or "")
             if a.kind == "tokens" and pair.plan.beam is not None and not self.slots.in_search(a, 0):
                 return None  # the results of a search, by rank: the search itself says more
             numbers = compare(pair.a, pair.b, pair.mask, self._tolerance)
@@ -228,7 +228,7 @@ class Comparison:
             numbers = compare(one, other, None, self._tolerance)
             return self._put(ident, name, (a, b), VALUES if numbers.differing else SAME, numbers)
         same, apart = _plain(one, other, self._exact)
-        numbers = Numbers(1, 0 if same else 1, apart, 0.0 if same else math.inf)
+        numbers = DiffNumbers(1, 0 if same else 1, apart, 0.0 if same else math.inf)
         return self._put(ident, name, (a, b), SAME if same else PLAIN, numbers)
 
     def _add_beams(self, ident: Ident, a: Event, b: Event, steps: list[StepOfSearch], tolerance: Tolerance) -> None:
@@ -240,13 +240,13 @@ class Comparison:
             units = math.inf
         missing = sum(max(len(step.only_a), len(step.only_b)) or 1 for step in real)
         note = real[0].verdict if real else ""
-        numbers = Numbers(cells, missing, most, units)
+        numbers = DiffNumbers(cells, missing, most, units)
         self.rows.append(
             Row(ident, "hypotheses", (a.index, b.index), HYPOTHESES if real else SAME, numbers, tolerance, note=note)
         )
 
     def _put(
-        self, ident: Ident, name: str, events: tuple[Event, Event], status: str, numbers: Numbers,
+        self, ident: Ident, name: str, events: tuple[Event, Event], status: str, numbers: DiffNumbers,
         dtypes: tuple[str, str] = ("", ""), note: str = "",
     ) -> None:  # fmt: skip
         self.rows.append(

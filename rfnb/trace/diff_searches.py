@@ -14,14 +14,14 @@ import numpy as np
 
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.diff_numbers import Tolerance
-from rfnb.trace.diff_slots import Search, labels_of
+from rfnb.trace.diff_slots import SearchSlots, labels_of
 from rfnb.trace.edits import aligned
 
 SAME, SWAP, TIE, SCORES, ORDER, OTHER = "same", "swap", "tie", "scores", "order", "other"
 REAL = (SCORES, ORDER, OTHER)
 
 
-class Entry(NamedTuple):
+class BeamEntry(NamedTuple):
     """A hypothesis in the beam of a step.
 
     Attributes:
@@ -55,15 +55,15 @@ class StepOfSearch:
     verdict: str
     shared: int
     sizes: tuple[int, int]
-    only_a: tuple[Entry, ...] = ()
-    only_b: tuple[Entry, ...] = ()
+    only_a: tuple[BeamEntry, ...] = ()
+    only_b: tuple[BeamEntry, ...] = ()
     max_abs: float = 0.0
     units: float = 0.0
-    worst: tuple[Entry, Entry] | None = None
+    worst: tuple[BeamEntry, BeamEntry] | None = None
 
 
 @dataclass
-class Result:
+class BestOfBoth:
     """The best hypothesis of a sequence in both searches.
 
     Attributes:
@@ -97,7 +97,7 @@ class SequenceDiff:
     seq_a: int
     seq_b: int
     steps: list[StepOfSearch] = field(default_factory=list)
-    result: Result | None = None
+    result: BestOfBoth | None = None
 
     @property
     def first(self) -> StepOfSearch | None:
@@ -126,7 +126,7 @@ class SearchDiff:
     lengths: tuple[int, int]
 
 
-def search_diff(a: Search, b: Search, pairs: Sequence[tuple[int, int]], tolerance: Tolerance) -> SearchDiff:
+def search_diff(a: SearchSlots, b: SearchSlots, pairs: Sequence[tuple[int, int]], tolerance: Tolerance) -> SearchDiff:
     """Two runs of a search, step by step.
 
     Args:
@@ -185,20 +185,20 @@ def _step(
     return found
 
 
-def _entries(history: BeamHistory, seq: int, index: int) -> dict[tuple[tuple[str, ...], int], Entry]:
+def _entries(history: BeamHistory, seq: int, index: int) -> dict[tuple[tuple[str, ...], int], BeamEntry]:
     """The hypotheses after a step by their labels; of equal ones (other alignments) the second has another number."""
-    fields, found = history.steps[index], dict[tuple[tuple[str, ...], int], Entry]()
+    fields, found = history.steps[index], dict[tuple[tuple[str, ...], int], BeamEntry]()
     slots = np.flatnonzero(fields["scores"][seq] > -np.inf).tolist()
     for rank, slot in enumerate(slots):
         labels, number = labels_of(history, seq, slot, index), 0
         while (labels, number) in found:
             number += 1
-        found[labels, number] = Entry(labels, rank, float(fields["scores"][seq, slot]))
+        found[labels, number] = BeamEntry(labels, rank, float(fields["scores"][seq, slot]))
     return found
 
 
 def _verdict_of_others(
-    found: StepOfSearch, near: Callable[[Entry, Entry], bool], tolerance: Tolerance,
+    found: StepOfSearch, near: Callable[[BeamEntry, BeamEntry], bool], tolerance: Tolerance,
     ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]],
 ) -> str:  # fmt: skip
     """Whether other hypotheses are a tie, or follow from one."""
@@ -220,7 +220,13 @@ def _verdict_of_others(
 
 
 def _are_tied(
-    a: BeamHistory, b: BeamHistory, seqs: tuple[int, int], index: int, one: Entry, two: Entry, tolerance: Tolerance
+    a: BeamHistory,
+    b: BeamHistory,
+    seqs: tuple[int, int],
+    index: int,
+    one: BeamEntry,
+    two: BeamEntry,
+    tolerance: Tolerance,
 ) -> bool:
     """Whether what only a keeps and what only b keeps are as good in both: each has cut what the other keeps."""
     cut_a, cut_b = _score_of_cut(a, seqs[0], index, two.labels), _score_of_cut(b, seqs[1], index, one.labels)
@@ -250,17 +256,17 @@ def _are_near(one: float, other: float, tolerance: Tolerance) -> bool:
     return abs(one - other) <= 2 * tolerance.relative * max(abs(one), abs(other), 1.0)
 
 
-def _turned(mine: Sequence[Entry], other: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+def _turned(mine: Sequence[BeamEntry], other: Sequence[BeamEntry]) -> list[tuple[BeamEntry, BeamEntry]]:
     """Neighbours in a that are the other way round in b."""
     rank = {entry.rank: two.rank for entry, two in zip(mine, other)}
     in_order = sorted(mine, key=lambda entry: entry.rank)
     return [(one, two) for one, two in zip(in_order, in_order[1:]) if rank[one.rank] > rank[two.rank]]
 
 
-def _result(a: BeamHistory, b: BeamHistory, one: int, other: int) -> Result:
+def _result(a: BeamHistory, b: BeamHistory, one: int, other: int) -> BestOfBoth:
     best = []
     for history, seq in ((a, one), (b, other)):
         top = history.nbest(seq)
         best.append((top[0].labels, top[0].score) if top else (None, float("nan")))
     (labels_a, score_a), (labels_b, score_b) = best
-    return Result(labels_a, labels_b, score_a, score_b, aligned(labels_a or (), labels_b or ()))
+    return BestOfBoth(labels_a, labels_b, score_a, score_b, aligned(labels_a or (), labels_b or ()))

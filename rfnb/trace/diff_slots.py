@@ -18,7 +18,7 @@ from rfnb.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchSlots:
     """One run of a search.
 
     Attributes:
@@ -33,7 +33,7 @@ class Search:
     choices: dict[int, tuple[tuple[Event, int], tuple[Event, int]]]
 
 
-def searches_of(trace: Trace) -> dict[tuple[str, int], Search]:
+def searches_of(trace: Trace) -> dict[tuple[str, int], SearchSlots]:
     """The searches of a recording by path and run; those whose events are no steps of a search are left out."""
     found = {}
     for path in trace.beams:
@@ -46,14 +46,14 @@ def searches_of(trace: Trace) -> dict[tuple[str, int], Search]:
             for number, event in enumerate(events):
                 first, _ = choices.get(event.entry, ((event, number), None))
                 choices[event.entry] = first, (event, number)
-            found[path, run] = Search(path, run, history, choices)
+            found[path, run] = SearchSlots(path, run, history, choices)
     return found
 
 
 class Slots:
     """The slots of two recordings that go together."""
 
-    def __init__(self, searches: Sequence[Iterable[Search]]):
+    def __init__(self, searches: Sequence[Iterable[SearchSlots]]):
         self._by_entry = [{entry: search for search in each for entry in search.choices} for each in searches]
         self._known: dict[Any, tuple[np.ndarray, np.ndarray] | None] = {}
 

@@ -15,7 +15,7 @@ from rfnb.core.axis_names import fitted, kind_of, name_of, parse
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.named import named
-from rfnb.core.named_lengths import Axis, possible_axes
+from rfnb.core.named_lengths import RawAxis, possible_axes
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
@@ -82,14 +82,14 @@ def _wanted(name: str, dims: Any) -> bool:
     return name in dims if isinstance(dims, Mapping) else True
 
 
-def _fits(dim: Dim, axes: Sequence[Axis], lengths: Mapping[str, Any]) -> bool:
+def _fits(dim: Dim, axes: Sequence[RawAxis], lengths: Mapping[str, Any]) -> bool:
     """Whether the axis of this name is as long as a dim of an array before, or is cut to it; what is not is another one."""
     sizes = [axis.size for axis in axes if axis.name == dim.name]
     is_cut = bool(dim.length_dims) and dim.name in lengths
     return any(size == dim.extent or (is_cut and size > dim.extent) for size in sizes)
 
 
-def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[Axis]]) -> dict[str, Any]:
+def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[RawAxis]]) -> dict[str, Any]:
     """The lengths by the name of their dim, which all arrays tell together: one without time has none."""
     if lengths is None or not axes:
         return {}
@@ -110,7 +110,7 @@ def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[Axis]]) -> dict[str
     )
 
 
-def _axes(names: Any, value: Any) -> list[Axis]:
+def _axes(names: Any, value: Any) -> list[RawAxis]:
     """The axes of an array by name; an axis of several dims as these, their sizes 0."""
     own = foreign.knows_axes(value)  # what is packed or nested has no shape
     shape = tuple(foreign.array_of(value, "probe").raw.shape if own else value.shape)
@@ -126,11 +126,11 @@ def _axes(names: Any, value: Any) -> list[Axis]:
     ]
     called = [name_of(item) for item, _ in items]
     kinds = [getattr(item, "kind", None) or kind_of(name, called) for (item, _), name in zip(items, called)]
-    return [Axis(name, size, kind) for name, (_, size), kind in zip(called, items, kinds)]
+    return [RawAxis(name, size, kind) for name, (_, size), kind in zip(called, items, kinds)]
 
 
 def _lengths(
-    lengths: Mapping[str, Any], axes: Sequence[Axis], known: Mapping[str, Dim], every: Collection[str]
+    lengths: Mapping[str, Any], axes: Sequence[RawAxis], known: Mapping[str, Dim], every: Collection[str]
 ) -> dict[str, Any]:
     """The lengths of the dims of one array, without those that have theirs already.
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from rfnb.core.block import block
 from rfnb.core.errors import type_error, value_error
-from rfnb.trace.attach import Options, attached, attacher_of
-from rfnb.trace.calls_of_ops import CallsOfOps, Numbers
+from rfnb.trace.attach import AttachOptions, attached, attacher_of
+from rfnb.trace.calls_of_ops import CallsOfOps, OpNumbers
 from rfnb.trace.event import Templates, bytes_of, keep
 from rfnb.trace.match import Steps, is_inside, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place, listen
@@ -80,8 +80,8 @@ def record(
     names, others = _names_of(model)
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
-    numbers = Numbers() if ops else None
-    options = Options(wants_kind, dims or {}, labels, values, ops)
+    numbers = OpNumbers() if ops else None
+    options = AttachOptions(wants_kind, dims or {}, labels, values, ops)
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (kinds is None or wants_kind(kind) or kind in ("op", "unseen")):

@@ -23,7 +23,7 @@ NORMS = ("gradient norm", "update ratio", "weight norm")
 ACTIVATIONS = ("mean", "std", "zeros", "saturated", "largest", "dead units")
 
 
-class Curve:
+class TrainingCurve:
     """A number over the updates; several of one update are averaged."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Curve:
         self._count = 1
 
 
-class Table:
+class TrainingTable:
     """Numbers by column (a module) over the updates.
 
     Attributes:
@@ -74,7 +74,7 @@ class Table:
         return np.stack(self.rows) if self.rows else np.zeros((0, len(self.columns)), np.float32)
 
 
-class Example(NamedTuple):
+class ExampleRecording(NamedTuple):
     """A recording of what the model did with the example: after which epoch or update, and that."""
 
     label: str
@@ -99,9 +99,9 @@ class Training:
 
     def __init__(self, title: str = "Training", every: str = "epoch"):
         self.title, self.every = title, every
-        self.curves: dict[str, Curve] = {}
-        self.tables: dict[tuple[str, str], Table] = {}
-        self.examples: list[Example] = []
+        self.curves: dict[str, TrainingCurve] = {}
+        self.tables: dict[tuple[str, str], TrainingTable] = {}
+        self.examples: list[ExampleRecording] = []
         self.says: list[tuple[int, str]] = []
         self.facts: list[str] = []
         self.counts: dict[str, int] = {}
@@ -122,18 +122,18 @@ class Training:
         else:
             self._on_close.append(fn)
 
-    def curve(self, name: str) -> Curve:
+    def curve(self, name: str) -> TrainingCurve:
         """The curve of this name; a new one if there is none."""
         found = self.curves.get(name)
         if found is None:
-            found = self.curves[name] = Curve()
+            found = self.curves[name] = TrainingCurve()
         return found
 
-    def table(self, stat: str, optimizer: str, columns: Sequence[str]) -> Table:
+    def table(self, stat: str, optimizer: str, columns: Sequence[str]) -> TrainingTable:
         """The table of a statistic; a new one if there is none."""
         found = self.tables.get((stat, optimizer))
         if found is None:
-            found = self.tables[stat, optimizer] = Table(columns)
+            found = self.tables[stat, optimizer] = TrainingTable(columns)
         return found
 
     def tell(self) -> None:

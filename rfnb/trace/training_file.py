@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.trace.file_values import Reader, Writer, of_type
-from rfnb.trace.training import Curve, Example, Table, Training
+from rfnb.trace.training import ExampleRecording, Training, TrainingCurve, TrainingTable
 
 
 def written(training: Training, writer: Writer, described: Any) -> dict[str, Any]:
@@ -53,15 +53,15 @@ def read(given: dict[str, Any], reader: Reader, made: Any) -> Training:
         return np.asarray(of_type(reader.value(value), np.ndarray).reshape(shape))
 
     for name, steps, values in given["curves"]:
-        curve = training.curves[of_type(name, str)] = Curve()
+        curve = training.curves[of_type(name, str)] = TrainingCurve()
         curve.steps = array(steps, -1).tolist()
         curve.values = array(values, len(curve.steps)).tolist()
     for stat, optimizer, columns, steps, rows in given["tables"]:
-        table = Table([of_type(each, str) for each in columns])
+        table = TrainingTable([of_type(each, str) for each in columns])
         training.tables[of_type(stat, str), of_type(optimizer, str)] = table
         table.steps = array(steps, -1).tolist()
         table.rows = list(array(rows, len(table.steps), len(table.columns)))
     for label, step, trace in given["examples"]:
-        training.examples.append(Example(of_type(label, str), of_type(step, int), made(trace)))
+        training.examples.append(ExampleRecording(of_type(label, str), of_type(step, int), made(trace)))
     training.closed = True
     return training

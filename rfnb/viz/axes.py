@@ -73,7 +73,7 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
+class NamedArray:
     """An array on the host with an Axis for each of its axes.
 
     Attributes:
@@ -85,7 +85,7 @@ class Named:
     plain: bool = False
 
     @staticmethod
-    def of(value: Any, names: str | Sequence[str] | None = None, *, where: str = "view") -> Named:
+    def of(value: Any, names: str | Sequence[str] | None = None, *, where: str = "view") -> NamedArray:
         """From a Tensor, or from an array with a name for each axis, as of `rf.named`; an axis "1" is left out.
 
         Raises:
@@ -93,7 +93,7 @@ class Named:
             ValueError: If an axis is of several dims, or names cannot be read.
         """
         if isinstance(value, Tensor):
-            return Named(host(value.raw_tensor), [Axis(dim.name, dim.extent, dim) for dim in value.dims])
+            return NamedArray(host(value.raw_tensor), [Axis(dim.name, dim.extent, dim) for dim in value.dims])
         array = host(value)
         entries = simple_names(
             () if names is None else names, array.shape, where, f"rf.viz.{where.partition(',')[0]}(x, dims={{}})"
@@ -101,7 +101,7 @@ class Named:
         kept = [(name, int(size)) for name, size in zip(entries, array.shape) if name is not None]
         called = [name for name, _ in kept]
         axes = [Axis(name, size, is_batch=kind_of(name, called) == "batch") for name, size in kept]
-        return Named(array.reshape([size for _, size in kept]), axes, plain=True)
+        return NamedArray(array.reshape([size for _, size in kept]), axes, plain=True)
 
     def describe(self) -> str:
         """The axes as one writes the shape of a tensor."""

@@ -24,7 +24,7 @@ _MINUS, _PLUS, _NAN = 253, 254, 255
 
 
 @dataclass(frozen=True)
-class Code:
+class BlockCode:
     """The way in which the bytes of a block are read.
 
     Attributes:
@@ -58,7 +58,7 @@ class Code:
         return {"kind": self.kind, "low": self.low, "high": self.high}
 
     @staticmethod
-    def of_entry(entry: Any, shape: Any, pool: Any) -> Code:
+    def of_entry(entry: Any, shape: Any, pool: Any) -> BlockCode:
         """The code of JSON data.
 
         Raises:
@@ -77,7 +77,7 @@ class Code:
                 "A code has a kind (sqrt, linear), low and high; pool has one factor from 1 on per axis.",
                 '{"kind": "sqrt", "low": 0, "high": 1}, pool=[1, 2, 2]',
             )
-        return Code(kind, low, high, sizes, factors)
+        return BlockCode(kind, low, high, sizes, factors)
 
 
 def encode(
@@ -88,7 +88,7 @@ def encode(
     pool: tuple[int, ...],
     step: int = 1,
     span: tuple[float, float] | None = None,
-) -> tuple[Code, np.ndarray]:
+) -> tuple[BlockCode, np.ndarray]:
     """Values, pooled already, as bytes.
 
     Args:
@@ -111,10 +111,10 @@ def encode(
     levels = (np.rint(share * (LEVELS // step)) * step).astype(np.uint8)
     if not finite.all():
         levels[pooled == -np.inf], levels[pooled == np.inf], levels[np.isnan(pooled)] = _MINUS, _PLUS, _NAN
-    return Code(kind, low, high, shape, pool), levels
+    return BlockCode(kind, low, high, shape, pool), levels
 
 
-def decode(levels: np.ndarray, code: Code) -> np.ndarray:
+def decode(levels: np.ndarray, code: BlockCode) -> np.ndarray:
     """float32, of the shape of the values; those that share a byte are the same."""
     values = code.table()[levels]
     for axis, (factor, size) in enumerate(zip(code.pool, code.shape)):

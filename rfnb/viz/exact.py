@@ -127,7 +127,7 @@ def _picked(block: np.ndarray, pick: Any) -> np.ndarray | None:
     return block[:, np.arange(len(pick)), pick][:, :, None]
 
 
-class _Kept:
+class _Sources:
     """The sources that were shown last; the oldest forget what they had when all of them have too much."""
 
     def __init__(self, most: int):
@@ -147,4 +147,4 @@ class _Kept:
                 self._total -= size
 
 
-_kept = _Kept(_MOST_KEPT)
+_kept = _Sources(_MOST_KEPT)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.trace.training import Example
+from rfnb.trace.training import ExampleRecording
 from rfnb.viz import of_trace
 from rfnb.viz.attention import badges
 from rfnb.viz.attention.maps import finished, index_of
@@ -26,7 +26,7 @@ class Epochs:
     def __init__(self) -> None:
         self._made: weakref.WeakKeyDictionary[Any, list[Spec]] = weakref.WeakKeyDictionary()
 
-    def parts(self, examples: Sequence[Example], every: str, live: bool) -> list[Spec]:
+    def parts(self, examples: Sequence[ExampleRecording], every: str, live: bool) -> list[Spec]:
         """The views of all examples, by what they are of."""
         by_title: dict[tuple[str, str], list[tuple[str, Spec]]] = {}
         for one in examples:

@@ -18,7 +18,7 @@ from rfnb.trace.on_host import on_host
 from rfnb.trace.stack import stack
 from rfnb.viz.axes import RowsOver
 from rfnb.viz.distribution.spec import spec as distribution_spec
-from rfnb.viz.of_search import Followed, Search
+from rfnb.viz.of_search import Followed, SearchEvents
 from rfnb.viz.spec import Spec
 
 KIND = "outputs"
@@ -31,7 +31,7 @@ def outputs(
     run: list[Any],
     labels_of: Callable[[Dim], Any],
     live: bool,
-    search: Search | None,
+    search: SearchEvents | None,
     names: Sequence[str] = (),
 ) -> Spec | None:
     """The view of a run; None if it has no scores.

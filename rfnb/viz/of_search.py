@@ -22,7 +22,7 @@ from rfnb.viz.hypotheses import MOST_LIVE, in_slots
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchEvents:
     """One run of a search.
 
     Attributes:
@@ -36,7 +36,7 @@ class Search:
     history: BeamHistory
 
 
-def searches_of(trace: Any) -> list[Search]:
+def searches_of(trace: Any) -> list[SearchEvents]:
     """The searches of a recording."""
     found = []
     for path in trace.beams:
@@ -48,11 +48,11 @@ def searches_of(trace: Any) -> list[Search]:
             choices: dict[int, list[Any]] = {}
             for event in trace.beams.events(path, run):
                 choices.setdefault(event.entry, []).append(event)
-            found.append(Search(path, run, choices, history))
+            found.append(SearchEvents(path, run, choices, history))
     return found
 
 
-def search_of(events: Sequence[Any], searches: Sequence[Search]) -> Search | None:
+def search_of(events: Sequence[Any], searches: Sequence[SearchEvents]) -> SearchEvents | None:
     """The search in whose steps something was recorded."""
     if events[0].step is None:
         return None
@@ -77,7 +77,7 @@ class Followed:
     best: list[tuple[list[str], int, int]]
 
     @staticmethod
-    def of(search: Search | None, events: Sequence[Any], name: str) -> Followed | None:
+    def of(search: SearchEvents | None, events: Sequence[Any], name: str) -> Followed | None:
         """The values of one name that events have in the steps of a search.
 
         Returns:
@@ -174,7 +174,7 @@ def best_of(history: BeamHistory, seq: int) -> tuple[list[str], int, int]:
     return history.labels_along(seq, slot, step=step), step, slot
 
 
-def _is_before(event: Any, value: Tensor, search: Search) -> bool | None:
+def _is_before(event: Any, value: Tensor, search: SearchEvents) -> bool | None:
     """Whether a value was computed before the choice of its step; None if that is not known.
 
     Between its choice and its end a step has a beam dim of its own. Between the first and the last of several choices values are in

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.viz.of_search import Search
+from rfnb.viz.of_search import SearchEvents
 
 
-def title_of(trace: Any, searches: Sequence[Search], names: Sequence[str]) -> str:
+def title_of(trace: Any, searches: Sequence[SearchEvents], names: Sequence[str]) -> str:
     """The title of all that was recorded: "G2P: beam search of “tongue” and 7 more, 4 beams, 9 steps".
 
     Args:
@@ -36,7 +36,7 @@ def _model(trace: Any) -> str:
     return ", ".join(classes) if len(classes) <= 3 else ""
 
 
-def _searched(searches: Sequence[Search], names: Sequence[str]) -> str:
+def _searched(searches: Sequence[SearchEvents], names: Sequence[str]) -> str:
     sizes = [max((_beam(one.history, step) for step in range(one.history.num_steps)), default=0) for one in searches]
     if len(searches) > 1:
         most = max(sizes)

@@ -90,12 +90,12 @@ class Tokens:
             if read is not None:
                 self.reads.setdefault(_base(read.dim), []).append(read)
 
-    def of(self, events: Sequence[Any]) -> Labels:
+    def of(self, events: Sequence[Any]) -> RunLabels:
         """The labels for the view of one run."""
-        return Labels(self, events)
+        return RunLabels(self, events)
 
 
-class Labels:
+class RunLabels:
     """The labels for the view of the events of one run."""
 
     def __init__(self, tokens: Tokens, events: Sequence[Any]):

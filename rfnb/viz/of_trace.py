@@ -27,7 +27,7 @@ from rfnb.viz.attention.masks import CAUSAL
 from rfnb.viz.attention.spec import axes_of as attention_axes_of
 from rfnb.viz.attention.spec import maps_of
 from rfnb.viz.attention.spec import spec as attention_spec
-from rfnb.viz.axes import Axis, Named, RowsOver
+from rfnb.viz.axes import Axis, NamedArray, RowsOver
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.flow.spec import spec as flow_spec
@@ -35,9 +35,9 @@ from rfnb.viz.group import spec as group
 from rfnb.viz.hands import Hands, best_slots, sizes, vocabulary
 from rfnb.viz.hypotheses import with_slots
 from rfnb.viz.of_outputs import KIND, one_after_the_other, outputs
-from rfnb.viz.of_search import Followed, Search, search_of, searches_of
+from rfnb.viz.of_search import Followed, SearchEvents, search_of, searches_of
 from rfnb.viz.of_title import title_of
-from rfnb.viz.of_tokens import Labels, Tokens
+from rfnb.viz.of_tokens import RunLabels, Tokens
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.spec import axes_of as states_axes_of
@@ -132,7 +132,7 @@ def spec(
 
 
 @dataclass(frozen=True)
-class _Run:
+class _PathRun:
     """One run of what was recorded under a path.
 
     Attributes:
@@ -182,7 +182,7 @@ def _about_attention(kinds: Any) -> bool:
     return kinds is None or any(map(kind_filter(kinds), ("attention", "unseen")))
 
 
-def _mask_of(run: _Run) -> Any:
+def _mask_of(run: _PathRun) -> Any:
     """The mask that an event of attention names, for its view; of steps, which see what there is by then, none."""
     values = run.events[0].values
     if run.events[0].step is not None:
@@ -193,13 +193,15 @@ def _mask_of(run: _Run) -> Any:
 class _Page:
     """Makes the parts of one recording."""
 
-    def __init__(self, trace: Any, tokens: Tokens, searches: list[Search], live: bool, hands: Hands | None = None):
+    def __init__(
+        self, trace: Any, tokens: Tokens, searches: list[SearchEvents], live: bool, hands: Hands | None = None
+    ):
         self.trace, self.tokens, self.searches, self.live, self.hands = trace, tokens, searches, live, hands
         self._axes: dict[Dim, str] = {}
         self._batches: dict[Any, str] = {}
         self._written: dict[Dim, Dim] = {}
 
-    def runs(self, wanted: Any) -> Iterator[_Run]:
+    def runs(self, wanted: Any) -> Iterator[_PathRun]:
         """The last runs of each path, in the order of the parts."""
         trace = self.trace
         for kind, lookup in (
@@ -213,16 +215,16 @@ class _Page:
                     of_path = trace.by_path(kind)[path]
                     runs = _runs_of_outputs(of_path) if lookup is None else lookup.event_runs(path)
                     for number in range(max(0, len(runs) - _MOST_RUNS), len(runs)):
-                        yield _Run(kind, path, number, len(runs), runs[number])
+                        yield _PathRun(kind, path, number, len(runs), runs[number])
 
-    def part(self, run: _Run) -> Spec | None:
+    def part(self, run: _PathRun) -> Spec | None:
         """The view of a run; None if it has nothing to show."""
         part: Spec | None = _or_fault(
             f"{_TITLES[run.kind]}: {run.path or run.kind}{run.text}", lambda: self._made(run), self.live
         )
         return part
 
-    def _made(self, run: _Run) -> Spec | None:
+    def _made(self, run: _PathRun) -> Spec | None:
         own = self.tokens.of(run.events)
         made = {"beams": self._beams, KIND: self._outputs, "attention": self._attention, "states": self._states}[
             run.kind
@@ -247,7 +249,7 @@ class _Page:
                     continue
         return []
 
-    def _beams(self, run: _Run, own: Labels) -> Spec:
+    def _beams(self, run: _PathRun, own: RunLabels) -> Spec:
         history, hands = self.trace.beams[run.path, run.number], self.hands
         held = hands and hands.of_search(run.events, isinstance(history.labels, Combined))
         title = f"Beam search: {run.path or 'search'}" + (f", {history.about}" if history.about else "")
@@ -258,14 +260,14 @@ class _Page:
             made.head.update(held=held, hands=hands.marks(run.events), **({"vocab": labels} if labels else {}))
         return made
 
-    def _outputs(self, run: _Run, own: Labels) -> Spec | None:
+    def _outputs(self, run: _PathRun, own: RunLabels) -> Spec | None:
         search = search_of(run.events, self.searches)
         made = outputs(self.trace, run.path, run.events, own.along, self.live, search, own.names())
         if made is not None and made.head.get("step_dim") is not None:
             self._on(made, "step_dim", run, self._dim_named(run, made.head["step_dim"]["name"]), search)
         return made
 
-    def _long(self, run: _Run, own: Labels, long: LongAttention) -> Spec:
+    def _long(self, run: _PathRun, own: RunLabels, long: LongAttention) -> Spec:
         """The view of weights that are made by rows."""
         source, target = (run.events[0].values[name] for name in ("axis", "target"))
         labels = [own.along(dim) for dim in (source, target)]
@@ -283,7 +285,7 @@ class _Page:
         made.head.update(col_axis=self._axis(source))
         return made
 
-    def _attention(self, run: _Run, own: Labels) -> Spec | None:
+    def _attention(self, run: _PathRun, own: RunLabels) -> Spec | None:
         long = long_of(run.events[0].values)
         if long is not None:
             return self._long(run, own, long)
@@ -295,7 +297,7 @@ class _Page:
         followed = Followed.of(search, run.events, "weights")
         if followed is not None and axis is not None:
             return self._along(run, followed, Axis(axis.name, axis.extent, axis), own, title)
-        source, target = attention_axes(Named.of(weights), weights, None, None)
+        source, target = attention_axes(NamedArray.of(weights), weights, None, None)
         made = attention_spec(
             weights, source_dim=source.dim, target_dim=target.dim if target is not None else None, title=title,
             live=self.live, source=own.along(source.dim), target=own.along(target.dim if target is not None else None),
@@ -323,7 +325,7 @@ class _Page:
             entry["held"] = held
         made.head["hands"] = hands.marks(events)
 
-    def _along(self, run: _Run, followed: Followed, axis: Axis, own: Labels, title: str) -> Spec | None:
+    def _along(self, run: _PathRun, followed: Followed, axis: Axis, own: RunLabels, title: str) -> Spec | None:
         """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
         names = ["source" if dim.name == axis.name else dim.name for dim in followed.inner]
         at = names.index("source") if "source" in names else None
@@ -367,7 +369,7 @@ class _Page:
             made.head["slots_of_best"] = best_slots(followed)
         return made
 
-    def _states(self, run: _Run, own: Labels) -> Spec | None:
+    def _states(self, run: _PathRun, own: RunLabels) -> Spec | None:
         tracks = self.trace.states[run.path, run.number]
         step = self.trace.states.step_dim(run.path, run.number)
         if not tracks or step is None:
@@ -384,8 +386,8 @@ class _Page:
         }
         shown = all_on_host(shown)
         # One track may lack the batch (a counter): it holds for all, and says nothing about one.
-        most = max((len(Named.of(value).seq_axes([])) for value in shown.values()), default=0)
-        shown = {name: value for name, value in shown.items() if len(Named.of(value).seq_axes([])) == most}
+        most = max((len(NamedArray.of(value).seq_axes([])) for value in shown.values()), default=0)
+        shown = {name: value for name, value in shown.items() if len(NamedArray.of(value).seq_axes([])) == most}
         if not shown:
             return None
         made = states_spec(shown, step_dim=step.name, steps=own.along(step), title=title, live=self.live)
@@ -411,7 +413,7 @@ class _Page:
             if held:
                 entry["held"] = held
 
-    def _states_along(self, search: Search, run: _Run, step: Dim, title: str) -> Spec | None:
+    def _states_along(self, search: SearchEvents, run: _PathRun, step: Dim, title: str) -> Spec | None:
         """The states of the best hypothesis of each sequence, [seq, step, unit]; None if they are in no slots."""
         shown: dict[str, np.ndarray] = {}
         found: dict[str, Followed] = {}
@@ -450,7 +452,7 @@ class _Page:
                     self._held_track(made, entry, own.events(run.events), own.seqs, units, own.slot)
         return made
 
-    def _on(self, made: Spec, role: str, run: _Run, dim: Dim | None, search: Search | None) -> None:
+    def _on(self, made: Spec, role: str, run: _PathRun, dim: Dim | None, search: SearchEvents | None) -> None:
         """Say over what a view runs: the steps of a loop are one axis in all views, and those of a search have one name."""
         entries = made.head["maps"] if role == "row_dim" else [made.head]
         if not entries:
@@ -482,7 +484,7 @@ class _Page:
         """The dim that stands for the positions of a prompt and those that were written after it, the same in all layers."""
         return self._written.setdefault(before, Dim(1, name="source"))
 
-    def _batch(self, run: _Run, labels: list[str]) -> str:
+    def _batch(self, run: _PathRun, labels: list[str]) -> str:
         """The sequences that a view is of: "" those of the first view, else a number. Only views of the same ones are linked."""
         values = [value for value in run.events[0].values.values() if isinstance(value, Tensor)]
         over = {dim for value in values for dim in value.dims for dim in dim.length_dims}
@@ -491,7 +493,7 @@ class _Page:
         number = self._batches.setdefault(key, str(len(self._batches) or ""))
         return number
 
-    def _dim_named(self, run: _Run, name: str) -> Dim | None:
+    def _dim_named(self, run: _PathRun, name: str) -> Dim | None:
         dims = {dim for value in run.events[0].values.values() if isinstance(value, Tensor) for dim in value.dims}
         found = [dim for dim in dims if dim.name == name]
         return found[0] if len(found) == 1 else None
@@ -523,7 +525,7 @@ def _named(seqs: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]
     return [{**seq, "label": _UNNAMED.sub(name, seq["label"], count=1)} for seq in seqs]
 
 
-def _layered(parts: list[Spec], layered: dict[Any, tuple[int, list[str]]], new: Spec, run: _Run) -> bool:
+def _layered(parts: list[Spec], layered: dict[Any, tuple[int, list[str]]], new: Spec, run: _PathRun) -> bool:
     """Put the maps of a layer into the view of the layers before it, which has a path that differs in numbers only.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.trace.match import path_filter
-from rfnb.trace.training import Table, Training
+from rfnb.trace.training import Training, TrainingTable
 from rfnb.viz.curves.spec import spec as curves_spec
 from rfnb.viz.group import spec as group
 from rfnb.viz.of_epochs import Epochs
@@ -72,7 +72,11 @@ def _rank(name: str) -> int:
 
 
 def _modules(
-    shown: dict[tuple[str, str], Table], tables: dict[tuple[str, str], Table], path: Any, live: bool, what: str
+    shown: dict[tuple[str, str], TrainingTable],
+    tables: dict[tuple[str, str], TrainingTable],
+    path: Any,
+    live: bool,
+    what: str,
 ) -> Spec | None:
     """The curves of modules, as runs: what is measured shares a panel. None without any."""
     series: dict[str, dict[str, Any]] = {}
@@ -116,7 +120,9 @@ def _span(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def _line(stat: str, table: Table, columns: Iterable[int], weights: Table | None) -> tuple[np.ndarray, np.ndarray]:
+def _line(
+    stat: str, table: TrainingTable, columns: Iterable[int], weights: TrainingTable | None
+) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of several modules as one: norms of all together, of shares and means the average, of the largest the largest."""
     columns = list(columns)
     steps, part = np.array(table.steps, np.int64), table.array()[:, columns].astype(np.float64)
@@ -135,7 +141,7 @@ def _line(stat: str, table: Table, columns: Iterable[int], weights: Table | None
 
 
 def _ratios(
-    steps: np.ndarray, part: np.ndarray, columns: list[int], weights: Table | None
+    steps: np.ndarray, part: np.ndarray, columns: list[int], weights: TrainingTable | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The norm of the updates of all over that of their weights."""
     there = (part >= 0) | np.isnan(part)

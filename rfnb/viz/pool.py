@@ -11,7 +11,7 @@ _LONG = 32  # along the last axis, runs from this length on are faster in NumPy'
 
 
 @dataclass(frozen=True)
-class Merge:
+class Pooling:
     """A way to make one value of several.
 
     Attributes:
@@ -33,12 +33,12 @@ def _farthest(values: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarray:
 
 
 # The largest value; NaN only where all are.
-largest = Merge(np.fmax, lambda values, starts, axis: np.fmax.reduceat(values, starts, axis=axis))
+largest = Pooling(np.fmax, lambda values, starts, axis: np.fmax.reduceat(values, starts, axis=axis))
 # The value farthest from 0, with its sign; NaN where one is.
-extreme = Merge(_farther, _farthest)
+extreme = Pooling(_farther, _farthest)
 
 
-def merged(values: np.ndarray, starts: np.ndarray, axis: int, merge: Merge) -> np.ndarray:
+def merged(values: np.ndarray, starts: np.ndarray, axis: int, merge: Pooling) -> np.ndarray:
     """One value for each run along an axis: from each of the ascending starts up to the next one, the last to the end."""
     lengths = np.diff(starts, append=values.shape[axis])
     if axis == values.ndim - 1 and lengths.min() >= _LONG:
@@ -55,7 +55,7 @@ def merged(values: np.ndarray, starts: np.ndarray, axis: int, merge: Merge) -> n
 
 
 def pooled(
-    values: np.ndarray, factors: tuple[int, int], lengths: Sequence[tuple[int, int]], merge: Merge
+    values: np.ndarray, factors: tuple[int, int], lengths: Sequence[tuple[int, int]], merge: Pooling
 ) -> np.ndarray:
     """The values by one per block of `factors` rows and columns.
 
@@ -70,7 +70,7 @@ def pooled(
     return out
 
 
-def _blocks(values: np.ndarray, factors: tuple[int, int], merge: Merge) -> np.ndarray:
+def _blocks(values: np.ndarray, factors: tuple[int, int], merge: Pooling) -> np.ndarray:
     if factors == (1, 1) or not values.size:
         return values.copy()
     for axis, factor in enumerate(factors, 1):

@@ -11,7 +11,7 @@ from typing import Any
 
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
-from rfnb.viz.axes import Axis, Named
+from rfnb.viz.axes import Axis, NamedArray
 
 _SOURCES = ("source", "key", "keys", "axis", "enc", "encoder", "s", "k")
 _TARGETS = ("target", "query", "step", "decoder", "label", "out")
@@ -19,7 +19,7 @@ _STEPS = ("step", "time", "target", "decoder", "label")
 _SHORT_TARGETS, _SHORT_STEPS = ("t", "q"), ("t",)  # as einops has them: whole names
 
 
-def attention_axes(named: Named, value: Any, source_dim: Any, target_dim: Any) -> tuple[Axis, Axis | None]:
+def attention_axes(named: NamedArray, value: Any, source_dim: Any, target_dim: Any) -> tuple[Axis, Axis | None]:
     """The axis attended over, and the one that attends (None: there is but one row).
 
     Args:
@@ -46,7 +46,7 @@ def attention_axes(named: Named, value: Any, source_dim: Any, target_dim: Any) -
     return source, target
 
 
-def step_axis(named: Named, value: Any, where: str) -> Axis | None:
+def step_axis(named: NamedArray, value: Any, where: str) -> Axis | None:
     """The axis of the steps of a state; None if it has none.
 
     Raises:
@@ -63,13 +63,13 @@ def step_axis(named: Named, value: Any, where: str) -> Axis | None:
     return _first(named, (telling, ragged, free), 0, f"{where}: which dim runs over the steps?", fix)
 
 
-def recorded(value: Any, named: Named) -> dict[str, Axis]:
+def recorded(value: Any, named: NamedArray) -> dict[str, Axis]:
     """The axes that a recording knows, those that are there."""
     roles = value._roles if isinstance(value, Tensor) else None
     return {role: axis for role, dim in (roles or {}).items() for axis in named.axes if axis.dim is dim}
 
 
-def _source(named: Named, target: Axis | None) -> Axis:
+def _source(named: NamedArray, target: Axis | None) -> Axis:
     axes = [axis for axis in named.axes if axis is not target]
     telling = [axis for axis in axes if axis.name in _SOURCES]
     # A dim that is there twice: the twin is the one attended over.
@@ -94,7 +94,7 @@ def _source(named: Named, target: Axis | None) -> Axis:
     return found
 
 
-def _target(named: Named, source: Axis) -> Axis | None:
+def _target(named: NamedArray, source: Axis) -> Axis | None:
     """The dim that attends: that of which the source is a twin, by name, by lengths, or the only one left, no batch, beam or head."""
     over = named.over()
     left = [axis for axis in named.axes if axis is not source and axis.kind != "batch" and axis not in over]
@@ -107,7 +107,7 @@ def _target(named: Named, source: Axis) -> Axis | None:
 
 
 def _first(
-    named: Named, choices: Sequence[list[Axis]], at: int, question: str, fix: Callable[[Axis], str]
+    named: NamedArray, choices: Sequence[list[Axis]], at: int, question: str, fix: Callable[[Axis], str]
 ) -> Axis | None:
     """The one axis of the first choice that has any. Of several that of a plain array has its place, that of a Tensor is not known."""
     for choice in choices:

@@ -27,7 +27,7 @@ from rfnb.core.formats import FRAME
 from rfnb.core.place import warn_user
 from rfnb.core.strict_json import read_json
 from rfnb.core.tensor import Tensor
-from rfnb.viz.code import Code
+from rfnb.viz.code import BlockCode
 
 _TOP = 16  # bytes before the JSON
 _MOST = 1 << 28  # bytes that a frame may hold when inflated
@@ -51,7 +51,7 @@ class Spec:
     kind: str
     head: dict[str, Any]
     blocks: dict[str, np.ndarray] = field(default_factory=dict)
-    codes: Mapping[str, Code] = field(default_factory=dict)
+    codes: Mapping[str, BlockCode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", {name: _block(array, self.kind) for name, array in self.blocks.items()})
@@ -114,7 +114,7 @@ def _unpacked(top: Any, frame: bytes, start: int, left: int) -> Spec:
     for name, entry in top["blocks"].items():
         shape = tuple(entry["shape"])
         if "code" in entry:
-            codes[name] = Code.of_entry(entry["code"], shape, entry.get("pool"))
+            codes[name] = BlockCode.of_entry(entry["code"], shape, entry.get("pool"))
             shape = codes[name].stored_shape
         dtype = np.dtype(_NAMES["u8" if "code" in entry else entry["dtype"]])
         size = math.prod(shape) * dtype.itemsize
@@ -196,13 +196,13 @@ def _from_json(data: dict[str, Any]) -> Spec:
         values = [math.nan if value is None else float(value) for value in entry["data"]]
         shape = entry["shape"]
         if "code" in entry:
-            codes[name] = Code.of_entry(entry["code"], shape, entry.get("pool"))
+            codes[name] = BlockCode.of_entry(entry["code"], shape, entry.get("pool"))
             shape = codes[name].stored_shape
         blocks[name] = np.array(values, dtype=_NAMES[entry["dtype"]]).reshape(shape)
     return _checked(Spec(data["kind"], data["head"], blocks, codes))
 
 
-def _code_entry(code: Code | None) -> dict[str, Any]:
+def _code_entry(code: BlockCode | None) -> dict[str, Any]:
     return {} if code is None else {"shape": list(code.shape), "code": code.entry(), "pool": list(code.pool)}
 
 

@@ -254,7 +254,7 @@ class Driver:
         monkeypatch.setattr(
             torch._C, "_cuda_endAllocateToPool", lambda *which: self.asked.append(("end", *which)), raising=False
         )
-        monkeypatch.setattr(torch_captured, "_kept", torch_captured._OfThread())
+        monkeypatch.setattr(torch_captured, "_kept", torch_captured._CapturesOfThread())
 
     class stream:
         def __init__(self, driver, name):

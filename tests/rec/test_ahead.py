@@ -13,7 +13,7 @@ from rfnb.backends import torch_ahead
 from rfnb.backends.torch_backend import TorchBackend as TORCH
 from rfnb.rec import shared_code
 from rfnb.rec.ahead import ahead
-from rfnb.rec.lowering import Line
+from rfnb.rec.lowering import LoweredCall
 
 BATCH, UNITS, OUT = Dim(2, name="batch"), Dim(4, name="units"), Dim(5, name="out")
 TIME, RAGGED = Dim(11, name="time"), ragged([11, 4], BATCH, "time")
@@ -193,10 +193,10 @@ LINES = {
 def test_lines(name):
     parts, other, expected = LINES[name]
     given = {"fn": torch.addmm, "args": ("c0", "r1", "c1"), "effect": False} | other
-    join = Line(
+    join = LoweredCall(
         ("r1",), f"cat([{parts}], 1)", frozenset(parts.split(", ")), True, False, 0, torch.cat, (f"[{parts}]", "1")
     )
-    product = Line(("r2",), f"addmm({', '.join(given['args'])})", frozenset({"r1"}), True, given["effect"], 1, given["fn"],
+    product = LoweredCall(("r2",), f"addmm({', '.join(given['args'])})", frozenset({"r1"}), True, given["effect"], 1, given["fn"],
                    given["args"])  # fmt: skip
     bound = {"addmm": torch.addmm, "cat": torch.cat, "c0": torch.ones(5), "c1": torch.ones(9, 5), "ahead0": None}
     lines, products = ahead([join, product], bound, ["h"], ["x"], TORCH)
@@ -209,8 +209,10 @@ def test_lines(name):
 
 
 def test_side_by_side_is_along_the_last_axis():
-    join = Line(("r1",), "cat([x, h], 0)", frozenset("xh"), True, False, 0, torch.cat, ("[x, h]", "0"))
-    product = Line(("r2",), "addmm(c0, r1, c1)", frozenset({"r1"}), True, False, 1, torch.addmm, ("c0", "r1", "c1"))
+    join = LoweredCall(("r1",), "cat([x, h], 0)", frozenset("xh"), True, False, 0, torch.cat, ("[x, h]", "0"))
+    product = LoweredCall(
+        ("r2",), "addmm(c0, r1, c1)", frozenset({"r1"}), True, False, 1, torch.addmm, ("c0", "r1", "c1")
+    )
     assert ahead([join, product], {"c0": None, "c1": None}, ["h"], ["x"], TORCH)[1] == []
 
 

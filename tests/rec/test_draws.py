@@ -193,14 +193,14 @@ def another_thread(wait, draw):
 
 def test_another_thread_may_draw_when_recording_has_ended(monkeypatch):
     with another_thread(wait_to_draw, DRAWS["numpy"][1]) as draw_once:
-        stop, calls = draws.Watch.stop, []
+        stop, calls = draws.DrawWatch.stop, []
 
         def stop_and_draw(watch):
             stop(watch)
             draw_once()
             calls.append(watch)
 
-        monkeypatch.setattr(draws.Watch, "stop", stop_and_draw)
+        monkeypatch.setattr(draws.DrawWatch, "stop", stop_and_draw)
         run(lambda: None)
         assert calls
 

@@ -25,8 +25,8 @@ NO_GRADIENTS = FIRST | {"gradients": False}
 def watched(monkeypatch):
     """The steps that are watched besides the recorded one."""
     seen = []
-    run = stretch._Watch.run
-    monkeypatch.setattr(stretch._Watch, "run", lambda self, *args: (seen.append(self), run(self, *args))[1])
+    run = stretch._WatchedStep.run
+    monkeypatch.setattr(stretch._WatchedStep, "run", lambda self, *args: (seen.append(self), run(self, *args))[1])
     return seen
 
 

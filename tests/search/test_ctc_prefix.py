@@ -12,7 +12,7 @@ from ngram_models import random_arpa, score
 import rfnb as rf
 from rfnb import Dim, DimError
 from rfnb.search import ctc_prefix
-from rfnb.trace.beam_fields import Outcome
+from rfnb.trace.beam_fields import CandidateFate
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny.arpa"
 WORDS = ["<unk>", "<s>", "</s>", "a", "b", "c"]
@@ -252,7 +252,7 @@ def test_the_trace_says_which_prefixes_were_merged():
         [True, False, True]
     ]
     np.testing.assert_allclose(np.exp(second["scores"].numpy()[0]), [0.65, 0.16, 0.09], rtol=1e-5)
-    merged = second["cand_verdict"].numpy()[0] == Outcome.MERGED
+    merged = second["cand_verdict"].numpy()[0] == CandidateFate.MERGED
     assert second["cand_tokens"].numpy()[0][merged].tolist() == [0, 1]
     np.testing.assert_allclose(np.exp(second["cand_scores"].numpy()[0][merged]), [0.4 * 0.5, 0.4 * 0.1], rtol=1e-5)
     assert not (merged & second["cand_kept"].numpy()[0]).any()

@@ -36,7 +36,7 @@ def on_arrays(frames, lengths, blank, size):
     after = np.arange(frames.shape[1]) >= lengths[:, None]
     frames[after] = -np.inf
     frames[after, blank] = 0
-    search = ctc_prefix._Search(frames, size, blank)
+    search = ctc_prefix._PrefixSearch(frames, size, blank)
     search.fuses = False
     for index in range(frames.shape[1]):
         search.step(index, 0)

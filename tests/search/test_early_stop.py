@@ -10,7 +10,7 @@ from markov import Markov
 from test_beam_search import raw_step, run
 
 import rfnb as rf
-from rfnb.search.progress import Bar, Progress
+from rfnb.search.progress import Bar, SearchProgress
 
 
 def with_attention(step, size):
@@ -163,7 +163,7 @@ class Terminal:
 
 
 def states(*best):
-    return [Progress(step, len(best), (0,), 0, (text,)) for step, text in enumerate(best, 1)]
+    return [SearchProgress(step, len(best), (0,), 0, (text,)) for step, text in enumerate(best, 1)]
 
 
 def test_on_a_terminal_the_bar_is_written_over_and_nothing_is_left_of_a_longer_one(monkeypatch):

@@ -12,7 +12,7 @@ from markov import Markov, hypotheses
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.search.options import Options
+from rfnb.search.options import ChoiceOptions
 from rfnb.trace.probe import listen
 
 FACES = pytest.mark.parametrize("face", ["for", "with"])
@@ -531,15 +531,15 @@ def test_options_have_the_names_and_defaults_of_choice():
     given = inspect.signature(rf.choice).parameters
     options = {name: given[name].default for name in given if name not in ("scores", "axis")}
 
-    assert Options(**options)._asdict() == Options()._asdict()
-    assert set(options) | {"tokens"} == set(Options._fields)
+    assert ChoiceOptions(**options)._asdict() == ChoiceOptions()._asdict()
+    assert set(options) | {"tokens"} == set(ChoiceOptions._fields)
 
 
-@pytest.mark.parametrize("name", [name for name in Options._fields if name not in ("beam_size", "name")])
+@pytest.mark.parametrize("name", [name for name in ChoiceOptions._fields if name not in ("beam_size", "name")])
 def test_an_option_that_is_given_is_not_left_out_of_a_choice(name):
     value = {"input_type": "logits", "end_label": 1, "temperature": 0.5}.get(name, 2)
-    assert Options(beam_size=3, name="mine").are_usual()
-    assert not Options(beam_size=3, **{name: value}).are_usual()
+    assert ChoiceOptions(beam_size=3, name="mine").are_usual()
+    assert not ChoiceOptions(beam_size=3, **{name: value}).are_usual()
 
 
 def test_ngrams_are_those_of_the_hypothesis_where_not_every_step_makes_the_choice():

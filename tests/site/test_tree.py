@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from rfnb.site import tree as module
-from rfnb.site.tree import Tree, without_kernel
+from rfnb.site.tree import SiteTree, without_kernel
 
 ROOT = Path(__file__).parents[2]
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -46,7 +46,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def made(source, tmp_path_factory):
-    tree = Tree(source, tmp_path_factory.mktemp("tree"), read)
+    tree = SiteTree(source, tmp_path_factory.mktemp("tree"), read)
     tree.make()
     return tree
 
@@ -93,7 +93,7 @@ def test_a_notebook_says_under_its_title_what_the_page_is(made):
 
 
 def test_every_notebook_guide_and_page_for_teachers_of_the_repository_is_in_the_site(tmp_path):
-    tree = Tree(ROOT, tmp_path, read)
+    tree = SiteTree(ROOT, tmp_path, read)
     tree.make()
     lacking = [
         file.relative_to(ROOT).as_posix()
@@ -126,7 +126,7 @@ def test_the_course_of_a_wheel_is_laid_out_as_a_checkout(source, tmp_path_factor
     monkeypatch.setattr(module, "PACKAGE", package)
     place = package.parent / "copy"
     assert module.root(place) == place
-    tree = Tree(place, tmp_path_factory.mktemp("tree"), read)
+    tree = SiteTree(place, tmp_path_factory.mktemp("tree"), read)
     tree.make()
     assert (tree.folder / "notebooks/01_dims.ipynb").is_file() and (tree.folder / "docs/guide.md").is_file()
     assert (tree.folder / "index.md").read_text().startswith("# rfnb\n\n"), "a wheel has no README beside the course"

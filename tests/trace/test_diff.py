@@ -6,7 +6,7 @@ from asserting import ragged, raises_message, randn, tensor, with_nan_padding
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.diff_numbers import Numbers, Tolerance, compare
+from rfnb.trace.diff_numbers import DiffNumbers, Tolerance, compare
 from rfnb.trace.probe import probe, trace_context
 from rfnb.trace.record import record
 
@@ -121,7 +121,7 @@ def test_other_lengths_are_a_difference_and_what_both_have_is_compared():
         traces.append(recorded({"x": of(np.ones((2, 5), np.float32), batch, ragged(lengths, batch))}))
     diff = rf.diff(*traces)
     assert (diff.first.status, diff.first.note) == ("lengths", 'other lengths of "time"')
-    assert diff.first.numbers == Numbers(cells=7)
+    assert diff.first.numbers == DiffNumbers(cells=7)
 
 
 def test_a_static_dim_of_another_size_is_said():
@@ -211,8 +211,8 @@ def test_what_differs_in_float32(a, b, differing):
 
 def test_bit_for_bit_the_sign_of_zero_differs():
     a, b = np.array([0.0, 1.0], np.float32), np.array([-0.0, 1.0], np.float32)
-    assert compare(a, b, None, Tolerance("float32", 0)) == Numbers(2, 1, 0.0, 0.0, 0)
-    assert compare(a, a, None, Tolerance("float32", 0)) == Numbers(2)
+    assert compare(a, b, None, Tolerance("float32", 0)) == DiffNumbers(2, 1, 0.0, 0.0, 0)
+    assert compare(a, a, None, Tolerance("float32", 0)) == DiffNumbers(2)
 
 
 def test_numbers_are_those_of_all_cells_also_of_many():

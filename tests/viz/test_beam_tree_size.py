@@ -7,7 +7,7 @@ import pytest
 from viz.odd_views import search
 
 from rfnb.viz.beams.spec import spec
-from rfnb.viz.beams.tree import Node, grow, rating
+from rfnb.viz.beams.tree import TreeNode, grow, rating
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.7])
@@ -18,8 +18,8 @@ def test_no_path_is_walked_to_find_the_best(exponent, monkeypatch):
         step["cuts"] = [{"token": "t1", "parent": 0, "score": -1000.0, "why": "merged"} for _ in range(4)]
     seq["steps"][0]["cuts"] = []
     walked = []
-    path = Node.path
-    monkeypatch.setattr(Node, "path", lambda node: walked.append(node) or path(node))
+    path = TreeNode.path
+    monkeypatch.setattr(TreeNode, "path", lambda node: walked.append(node) or path(node))
     tree = grow(seq, length_exponent=exponent)
     assert not walked and len(tree.nbest) > 100
     for node in tree.nbest[:20]:

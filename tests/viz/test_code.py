@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from viz.stored_files import assert_stored
 
-from rfnb.viz.code import LEVELS, Code, decode, encode
+from rfnb.viz.code import LEVELS, BlockCode, decode, encode
 from rfnb.viz.spec import Spec, from_json, pack, to_json, unpack
 
 ODD = np.array([[0, 1, 0.25], [math.nan, math.inf, -math.inf], [1e-3, 0.5, 0.04]], np.float32)
@@ -146,4 +146,4 @@ def test_bytes_of_any_kind_give_a_spec_or_a_value_error(noise, at):
 
 
 def test_a_code_says_its_shape():
-    assert Code("linear", -1, 1, (2, 5, 7), (1, 2, 3)).stored_shape == (2, 3, 3)
+    assert BlockCode("linear", -1, 1, (2, 5, 7), (1, 2, 3)).stored_shape == (2, 3, 3)

@@ -277,7 +277,7 @@ def test_a_question_that_has_no_answer_gets_none(asked):
 
 
 def test_old_specs_are_forgotten_when_all_of_them_are_too_large(monkeypatch):
-    kept = exact._Kept(3 * sum(block.nbytes for block in attention(30, 30).blocks.values()))
+    kept = exact._Sources(3 * sum(block.nbytes for block in attention(30, 30).blocks.values()))
     monkeypatch.setattr(exact, "_kept", kept)
     sources = [Source() for _ in range(4)]
     for source in sources:

@@ -103,7 +103,7 @@ class StepNetworkLayer(Layer):
 
     # -- a call ------------------------------------------------------------------------------------------------------------
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        run = _Run(self, env, sources)
+        run = _LoopCall(self, env, sources)
         try:
             run.templates(make=True, roots=list(self.body.by_name))
         except (ValueError, TypeError, NotImplementedError):  # of what nobody needs; what is needed tells
@@ -111,7 +111,7 @@ class StepNetworkLayer(Layer):
         return run.dry()
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        run = _Run(self, env, sources)
+        run = _LoopCall(self, env, sources)
         run.templates(make=False)
         return run.real()
 
@@ -134,7 +134,7 @@ def _as_in_step(value: Tensor, axis: Dim, like: Tensor) -> Tensor:
     return value.copy_transpose([*first, *(dim for dim in value.dims if dim not in first)])
 
 
-class _Run:
+class _LoopCall:
     """One call of a loop."""
 
     def __init__(self, layer: StepNetworkLayer, env: Scope, sources: list[Tensor]):

@@ -39,7 +39,7 @@ from rfnb.interop.net.extern_data import bind_all, declare
 from rfnb.interop.net.layer import LayerDict
 from rfnb.interop.net.loop import StepNetworkLayer
 from rfnb.interop.net.needs import Needs
-from rfnb.interop.net.scope import Call, Scope
+from rfnb.interop.net.scope import NetCall, Scope
 from rfnb.nn.attention.encoder_decoder import last_frame
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -115,7 +115,7 @@ class DictNetwork(Module):
         dims = CallDims(self._declared)
         dims.batch = Dim(2, name="batch", kind="batch")
         data = {key: declared.dummy(dims) for key, declared in self.extern_data.items()}
-        call = Call(
+        call = NetCall(
             data,
             search=self.search,
             face="for",
@@ -176,7 +176,7 @@ class DictNetwork(Module):
         with self._on_its_device(data):
             dims = CallDims(self._declared)
             tensors = bind_all(self.extern_data, data, lengths or {}, dims)
-            call = Call(
+            call = NetCall(
                 tensors,
                 search=self.search if search is None else search,
                 face=self.loop if loop is None else _face(loop),

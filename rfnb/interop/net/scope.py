@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rfnb.rec.loop import Loop
 
 
-class Call:
+class NetCall:
     """One call of a network.
 
     Attributes:
@@ -58,7 +58,7 @@ class Scope:
     makes = True  # whether templates make parameters
 
     def __init__(
-        self, layers: LayerDict, call: Call, dims: CallDims, *, parent: Scope | None = None, dry: bool = False
+        self, layers: LayerDict, call: NetCall, dims: CallDims, *, parent: Scope | None = None, dry: bool = False
     ):
         self.layers, self.call, self.dims, self.parent, self.dry = layers, call, dims, parent, dry
         self.values: dict[str, Any] = {}

@@ -30,7 +30,7 @@ from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.said import Said
 from rfnb.interop.seen.silent import begin, end
-from rfnb.trace.attach import Options
+from rfnb.trace.attach import AttachOptions
 from rfnb.trace.probe import listening, trace_context
 
 _forwards = Replaced()
@@ -38,7 +38,7 @@ _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=()
 
 
 @block
-def attach(models: Mapping[str, torch.nn.Module], options: Options) -> Iterator[None]:
+def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Iterator[None]:
     """Let torch modules offer what they compute while a block runs."""
     around = _names.get()[-1] if _names.get() else None
     paths = {

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rfnb.trace.beam_fields import NUM_NEXT, Outcome
+from rfnb.trace.beam_fields import NUM_NEXT, CandidateFate
 
 NOTHING = -1.0e9  # the score that `generate` gives to what is no hypothesis
 _FEW = NOTHING / 2
@@ -196,16 +196,18 @@ class _Fields:
             own = list(zip(kept[seq][real].tolist(), scores[seq][real].tolist()))
             inside = {place for place, _ in own}
             others = [pair for pair in zip(index[seq].tolist(), top[seq].tolist()) if pair[0] not in inside]
-            why = Outcome.OVER if done[seq] else Outcome.CUT
-            rows.append([(*pair, Outcome.KEPT) for pair in own] + [(*pair, why) for pair in others if pair[1] > _FEW])
+            why = CandidateFate.OVER if done[seq] else CandidateFate.CUT
+            rows.append(
+                [(*pair, CandidateFate.KEPT) for pair in own] + [(*pair, why) for pair in others if pair[1] > _FEW]
+            )
         width = max(map(len, rows), default=0)
-        table = [row + [(0, -np.inf, Outcome.CUT)] * (width - len(row)) for row in rows]
+        table = [row + [(0, -np.inf, CandidateFate.CUT)] * (width - len(row)) for row in rows]
         places = np.array([[item[0] for item in row] for row in table], np.int64).reshape(len(rows), width)
         verdict = np.array([[int(item[2]) for item in row] for row in table], np.int64).reshape(len(rows), width)
         return {
             "cand_tokens": places % self.labels, "cand_parents": places // self.labels,
             "cand_scores": np.array([[item[1] for item in row] for row in table], np.float32).reshape(len(rows), width),
-            "cand_kept": verdict == Outcome.KEPT, "cand_verdict": verdict,
+            "cand_kept": verdict == CandidateFate.KEPT, "cand_verdict": verdict,
         }  # fmt: skip
 
 
@@ -253,7 +255,7 @@ class RowSearch:
             "cand_tokens": torch.cat([tokens, flat(index)], 1),
             "cand_parents": torch.cat([parents, flat(parents[:, :, None].expand_as(index))], 1),
             "cand_scores": torch.cat([self.running, flat(others)], 1),
-            "cand_verdict": torch.cat([torch.full_like(tokens, Outcome.KEPT), torch.full_like(order, Outcome.CUT)], 1),
+            "cand_verdict": torch.cat([torch.full_like(tokens, CandidateFate.KEPT), torch.full_like(order, CandidateFate.CUT)], 1),
             "next_tokens": following, "next_log_probs": more,
         }  # fmt: skip
         if own is not None:
@@ -264,7 +266,7 @@ class RowSearch:
                 made[f"{name}log_probs"] = value.masked_fill(over, 0.0)
         fields = {name: value.cpu().numpy() for name, value in made.items()}
         fields["before"] = np.where(before.cpu().numpy(), -np.inf, fields["base"])
-        return fields | {"cand_kept": fields["cand_verdict"] == Outcome.KEPT}
+        return fields | {"cand_kept": fields["cand_verdict"] == CandidateFate.KEPT}
 
 
 def with_blocked(
@@ -285,7 +287,7 @@ def with_blocked(
     scores, index = (own + base).masked_fill(numbers == 0, -torch.inf).topk(min(_MORE_CUT, own.shape[1]))
     found = {
         "cand_tokens": index % labels, "cand_parents": index // labels, "cand_scores": scores,
-        "cand_kept": torch.zeros_like(index, dtype=torch.bool), "cand_verdict": torch.full_like(index, Outcome.BLOCKED),
+        "cand_kept": torch.zeros_like(index, dtype=torch.bool), "cand_verdict": torch.full_like(index, CandidateFate.BLOCKED),
         "cand_log_probs": own.gather(1, index),
     }  # fmt: skip
     count = fields["cand_tokens"].shape[1]

@@ -38,7 +38,7 @@ class TransducerOutput:
         frame_shift: Seconds from a frame to the next; None: not known.
     """
 
-    def __init__(self, frames: FrameBatch, labels: LabelSet, sound: Sound, parts: Parts, first: int | None):
+    def __init__(self, frames: FrameBatch, labels: LabelSet, sound: Sound, parts: TransducerParts, first: int | None):
         self._frames, self._labels, self._sound, self._parts = frames, labels, sound, parts
         self._first = labels.blank if first is None else first
         self._classes = Dim(len(labels.labels), name="vocab", vocab=labels.labels)
@@ -119,7 +119,7 @@ class TransducerOutput:
             yield self._parts.join(left, right).reshape(len(some), places, -1)
 
     def _step(self) -> Any:
-        return Step(self._parts, self._frames.batch, self._classes)
+        return TransducerStep(self._parts, self._frames.batch, self._classes)
 
     def _options(self) -> dict[str, Any]:
         shapes = self._parts.shapes
@@ -134,7 +134,7 @@ class TransducerOutput:
         }  # fmt: skip
 
 
-class Parts:
+class TransducerParts:
     """A predictor and a joiner with one shape of call, whatever they came as.
 
     predict: labels int64 (n,), state or None -> output (n, ...), state; join: frames (n, feature), outputs (n, ...) -> logits (n, classes).
@@ -223,10 +223,10 @@ class Parts:
         return tuple(leaf.movedim(self._axis, 0).shape[1:])
 
 
-class Step:
+class TransducerStep:
     """A predictor and a joiner as step of `rf.transducer_beam_search`; what has no label yet gets no state."""
 
-    def __init__(self, parts: Parts, batch: Dim, classes: Dim):
+    def __init__(self, parts: TransducerParts, batch: Dim, classes: Dim):
         self._parts, self._batch, self._classes = parts, batch, classes
 
     def __call__(self, frame: Tensor, label: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
@@ -354,7 +354,7 @@ def make(
     frames = FrameBatch.of(what, encoder, lengths, layout, "feature", "frames of the encoder")
     check_finite(what, frames, "frames of the encoder")
     raw = frames.values.raw_tensor
-    parts = Parts(what, predictor, joiner, state_axis, raw.detach().new_zeros(raw.shape[2]))
+    parts = TransducerParts(what, predictor, joiner, state_axis, raw.detach().new_zeros(raw.shape[2]))
     labels = LabelSet.of(what, vocab, parts.classes, blank, None, word_delimiter)
     rate = sampling_rate_of(vocab) if sampling_rate is None else float(sampling_rate)
     sound = Sound(what, samples, rate, frame_shift, None, frames.lengths)

@@ -15,7 +15,7 @@ from rfnb.interop.watch.parts import inner, parameters_of
 from rfnb.interop.watch.untouched import settle, untouched
 from rfnb.trace.record import record
 from rfnb.trace.trace import Trace
-from rfnb.trace.training import Example
+from rfnb.trace.training import ExampleRecording
 
 LIMIT, ALL = 64 << 20, 256 << 20  # bytes of one recording, and of all
 
@@ -65,7 +65,7 @@ class ExampleRun:
             torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def fewer(examples: list[Example]) -> list[Example]:
+def fewer(examples: list[ExampleRecording]) -> list[ExampleRecording]:
     """The recordings that may be kept: of too many every second one goes, but for the first and the last."""
     while len(examples) > 2 and sum(one.trace.num_bytes for one in examples) > ALL:
         last = len(examples) - 1

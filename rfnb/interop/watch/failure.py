@@ -24,7 +24,7 @@ not_finite_error = ErrorOf(FloatingPointError)
 LIMIT = 64 << 20  # bytes of the recording of the batch
 
 
-class Kept(NamedTuple):
+class KeptCall(NamedTuple):
     """A call of the model in the training, as far as it is needed to do it once more.
 
     Attributes:
@@ -42,13 +42,13 @@ class Kept(NamedTuple):
     versions: tuple[int, ...]
 
 
-def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> Kept:
+def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> KeptCall:
     """The call that is about to be made."""
     autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
-    return Kept(number, args, kwargs, get_random_state(), autocast, _versions(args, kwargs))
+    return KeptCall(number, args, kwargs, get_random_state(), autocast, _versions(args, kwargs))
 
 
-class Found(NamedTuple):
+class BadCall(NamedTuple):
     """The first call whose output is bad.
 
     Attributes:
@@ -81,13 +81,13 @@ class Again(NamedTuple):
         order: The paths of the modules, in the order in which they were done.
     """
 
-    found: Found | None
+    found: BadCall | None
     trace: Trace | None
     changed: bool
     order: list[str]
 
 
-def do_again(model: Any, calls: list[Kept]) -> Again:
+def do_again(model: Any, calls: list[KeptCall]) -> Again:
     """Do the calls of an update once more, until a module gives something bad."""
     root = inner(model)
     changed, order = False, []
@@ -127,8 +127,8 @@ class _Look:
 
     def __init__(self, batch: int):
         self.batch = batch
-        self.found: Found | None = None  # NaN, or plus infinity
-        self.infinite: Found | None = None  # minus infinity, which masks are made of: only if there is nothing else
+        self.found: BadCall | None = None  # NaN, or plus infinity
+        self.infinite: BadCall | None = None  # minus infinity, which masks are made of: only if there is nothing else
         self.order: list[str] = []
         self._fine: str | None = None
 
@@ -145,9 +145,9 @@ class _Look:
                     path, type(forward.module).__name__, says, words(outputs), not bad_inputs, infinite, self._fine, self.batch
                 )  # fmt: skip
                 if any(map(_is_bad, outputs)):
-                    self.found = Found(*made)
+                    self.found = BadCall(*made)
                 elif self.infinite is None and any(bool(torch.isinf(each).any()) for each in outputs):
-                    self.infinite = Found(*made)
+                    self.infinite = BadCall(*made)
                 else:
                     self._fine = path
             return result

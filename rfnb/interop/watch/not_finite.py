@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rfnb.interop.watch import failure
-from rfnb.interop.watch.failure import Again, Kept, not_finite_error
+from rfnb.interop.watch.failure import Again, KeptCall, not_finite_error
 from rfnb.interop.watch.parts import inner
 from rfnb.nn.module.module import Module
 
@@ -39,7 +39,7 @@ class NotFinite:
     names: list[str]
     late: bool
     again: Again | None
-    calls: list[Kept]
+    calls: list[KeptCall]
     counts: Mapping[str, int]
     owned: list[str]
     looked: list[str]
@@ -80,7 +80,7 @@ class NotFinite:
         fix = "model.load_state_dict(torch.load(path))    # of before, and a smaller learning rate"
         return not_finite_error(f'watch: the parameter "{bad[0]}" is NaN or infinite.', rows, rule, fix)
 
-    def _of_forward(self, found: failure.Found) -> FloatingPointError:
+    def _of_forward(self, found: failure.BadCall) -> FloatingPointError:
         where = f'the output of "{found.path}"' if found.path else "the output of the model"
         rows: list[tuple[str, object]] = [("module", f"{found.path or 'the model'} ({found.kind})")]
         rows += [("input", found.inputs), ("output", found.output)]

@@ -14,7 +14,7 @@ from rfnb.interop.watch.late import Late
 from rfnb.interop.watch.norms import gradient_of, norms_of, turns
 from rfnb.interop.watch.pace import Pace, StepTimes
 from rfnb.interop.watch.parts import Owned
-from rfnb.trace.training import Table, Training
+from rfnb.trace.training import Training, TrainingTable
 
 _MOST_GROUPS = 8  # of parameters whose learning rates are curves
 
@@ -28,10 +28,10 @@ class Host(Protocol):
     @property
     def training(self) -> Training: ...
 
-    def before_update(self, steps: Steps) -> None:
+    def before_update(self, steps: OptimizerSteps) -> None:
         """Gradients are there, and the optimizer has not used them yet."""
 
-    def after_update(self, steps: Steps) -> None:
+    def after_update(self, steps: OptimizerSteps) -> None:
         """The parameters are new."""
 
     def saw_loss(self, loss: Any) -> None:
@@ -41,7 +41,7 @@ class Host(Protocol):
         """The gradients of these parameters are not finite."""
 
 
-class Steps:
+class OptimizerSteps:
     """The steps of one optimizer.
 
     Attributes:
@@ -242,7 +242,7 @@ class Steps:
         if total > most:
             training.counts["clipped"] = training.counts.get("clipped", 0) + 1
 
-    def _table(self, stat: str) -> Table:
+    def _table(self, stat: str) -> TrainingTable:
         return self.host.training.table(stat, self.name, self.paths)
 
 

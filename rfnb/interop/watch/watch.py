@@ -17,7 +17,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.watch import functions
 from rfnb.interop.watch.activations import Activations
 from rfnb.interop.watch.example import ExampleRun, fewer
-from rfnb.interop.watch.failure import Kept, do_again, kept
+from rfnb.interop.watch.failure import KeptCall, do_again, kept
 from rfnb.interop.watch.forward import Forward, in_backward
 from rfnb.interop.watch.late import Late
 from rfnb.interop.watch.not_finite import NotFinite
@@ -30,10 +30,10 @@ from rfnb.interop.watch.parts import (
     parameters_of,
     shared_of,
 )
-from rfnb.interop.watch.steps import Steps
+from rfnb.interop.watch.steps import OptimizerSteps
 from rfnb.nn.module.module import Module
 from rfnb.trace.trace import Trace
-from rfnb.trace.training import ACTIVATIONS, Example, Training
+from rfnb.trace.training import ACTIVATIONS, ExampleRecording, Training
 
 _MOST_CALLS = 16  # of one update, that can be done once more
 _FOUND = ("loss given to backward", "loss of the closure")  # where nobody logs one
@@ -82,9 +82,9 @@ class Watch(Training):
         self._pace = Pace(0.004, None if activations is None else int(activations))
         self._scaler: Any = scaler
         self._scaler_step: Any = None
-        self._steps: list[Steps] = []
+        self._steps: list[OptimizerSteps] = []
         self._owned = parameters_of(model)
-        self._calls: list[Kept] = []
+        self._calls: list[KeptCall] = []
         self._batches: deque[tuple[int, int]] = deque(maxlen=32)  # of the last updates, and how many there were by then
         self._root: Forward | None = None
         self._activations = Activations(model)
@@ -126,7 +126,7 @@ class Watch(Training):
         _watched[inner(self._model)] = weakref.ref(self)
         try:
             for name, each in named.items():
-                steps = Steps(self, name, each, self._owned, self._updates, always=self._on_nan != "ignore")
+                steps = OptimizerSteps(self, name, each, self._owned, self._updates, always=self._on_nan != "ignore")
                 self._steps.append(steps)  # before it sees anything: `close` goes through them
                 steps.see()
             self._begin_calls()
@@ -260,7 +260,7 @@ class Watch(Training):
         """Whether a loss of this update that was found is NaN or infinite."""
         return any(not bool(torch.isfinite(torch.as_tensor(loss, device="cpu")).all()) for _, loss in self._lost)
 
-    def before_update(self, steps: Steps) -> None:
+    def before_update(self, steps: OptimizerSteps) -> None:
         """Gradients are there, and the optimizer has not used them yet."""
         self.late.fetch()
         if self._looking:
@@ -271,7 +271,7 @@ class Watch(Training):
             name, self._bad_loss = self._bad_loss, None
             self._not_finite(f'the loss "{name}"', self._now(), [])
 
-    def after_update(self, steps: Steps) -> None:
+    def after_update(self, steps: OptimizerSteps) -> None:
         """The parameters are new."""
         self.counts["updates"] = max(each.count for each in self._steps)
         step = self.counts["updates"]
@@ -434,7 +434,7 @@ class Watch(Training):
             self._activations.open()
         if trace is not None:
             with self.lock:
-                self.examples = fewer([*self.examples, Example(label, self.counts["updates"], trace)])
+                self.examples = fewer([*self.examples, ExampleRecording(label, self.counts["updates"], trace)])
         self.times.own(time.perf_counter() - begin)
 
     def _say_epochs(self) -> None:

@@ -19,7 +19,7 @@ from rfnb.ops.operands import check_devices
 from rfnb.ops.out_dim import define_size
 
 
-class Places:
+class EntryPlaces:
     """Some entries of a tensor: an index for each of its axes, which together have the dims `dims`."""
 
     def __init__(self, target: Tensor, axis: Any, key: Any, key_dim: Any):

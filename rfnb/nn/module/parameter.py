@@ -21,7 +21,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.init import ParamInit, ParamInitType
-from rfnb.nn.module.assign_key import Places
+from rfnb.nn.module.assign_key import EntryPlaces
 from rfnb.nn.module.types import ItemKeyType, RawTensorTypes
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import device_of_new, get_default_float_dtype, is_float_dtype
@@ -231,7 +231,7 @@ class Parameter(Tensor):
             IndexError: An integer outside of its axis.
             TypeError, ValueError: Something else as key; not one key for each axis.
         """
-        places = Places(self, axis, key, key_dim)
+        places = EntryPlaces(self, axis, key, key_dim)
         places.assign(self._fitting("assign_key", value, places.dims))
 
     def _fitting(self, what: str, value: Any, dims: tuple[Dim, ...]) -> Any:

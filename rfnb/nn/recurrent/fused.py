@@ -35,7 +35,7 @@ def lstm_sequence(
         h of every step {spatial_dim, ..., out}, the last h and c.
     """
     backend = source.backend
-    call = _Call(what, source, h, in_dim, out_dim, spatial_dim)
+    call = _KernelCall(what, source, h, in_dim, out_dim, spatial_dim)
     raw_bias = backend.split_raw(bias._raw, [out_dim.extent] * 4, 0)
     blocks = dict(zip(order, raw_bias))
     if forget_bias:
@@ -59,7 +59,7 @@ def gru_sequence(
         h of every step {spatial_dim, ..., out}, and the last one.
     """
     backend = source.backend
-    call = _Call(what, source, h, in_dim, out_dim, spatial_dim)
+    call = _KernelCall(what, source, h, in_dim, out_dim, spatial_dim)
     y, last = backend.gru_raw(
         call.frames, call.flat(h), backend.transpose_raw(forward._raw, (1, 0)),
         backend.transpose_raw(recurrent._raw, (1, 0)), bias._raw, recurrent_bias._raw, call.mask,
@@ -78,7 +78,7 @@ def rnn_sequence(
         h of every step {spatial_dim, ..., out}, and the last one.
     """
     backend = source.backend
-    call = _Call(what, source, h, in_dim, out_dim, spatial_dim)
+    call = _KernelCall(what, source, h, in_dim, out_dim, spatial_dim)
     y, last = backend.rnn_tanh_raw(
         call.frames, call.flat(h), backend.transpose_raw(forward._raw, (1, 0)),
         backend.transpose_raw(recurrent._raw, (1, 0)), bias._raw, call.mask,
@@ -86,7 +86,7 @@ def rnn_sequence(
     return call.sequence(y), call.part(last)
 
 
-class _Call:
+class _KernelCall:
     """The fit of one call to the kernel: time first, all that is like a batch in one axis, and back."""
 
     def __init__(self, what: str, source: Tensor, state: Tensor, in_dim: Dim, out_dim: Dim, spatial_dim: Dim):

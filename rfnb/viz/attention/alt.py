@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.attention.panels import Panel, label_of
+from rfnb.viz.attention.panels import MapPanel, label_of
 from rfnb.viz.attention.text import real
 from rfnb.viz.drawing.labels import short
 from rfnb.viz.rounding import share
@@ -14,7 +14,7 @@ from rfnb.viz.rounding import share
 _MOST_ROWS, _MOST_NAMES = 24, 40
 
 
-def description(spec: Any, panels: list[Panel]) -> str:
+def description(spec: Any, panels: list[MapPanel]) -> str:
     """The picture in words: for each target, where most of the weight is."""
     entry, index, seq = panels[0].entry, panels[0].index, panels[0].seq
     values = real(spec, entry, index)

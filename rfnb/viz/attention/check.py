@@ -18,7 +18,7 @@ CLOSE = 0.01  # to 1; a sum of bfloat16 is that far away
 LEAST = 1e-4  # of a row on padding
 
 
-class Judged:
+class MapFindings:
     """The findings in one map.
 
     Attributes:
@@ -47,7 +47,7 @@ def judge(
     *,
     partial: bool,
     hidden: Sequence[np.ndarray | None] | None = None,
-) -> Judged:
+) -> MapFindings:
     """Look at a map [seq, row, col].
 
     Args:
@@ -55,10 +55,10 @@ def judge(
         partial: Whether rows of nothing but NaN may be ones that are not computed yet.
         hidden: What is masked of each sequence, bool [row, col] without its padding; None where nothing is.
     """
-    found = Judged()
+    found = MapFindings()
     masks = hidden or [None] * len(values)
     seqs = [
-        _Rows(values[index, : int(rows)], int(cols), mask)
+        _SequenceRows(values[index, : int(rows)], int(cols), mask)
         for index, (rows, cols, mask) in enumerate(zip(row_lens, col_lens, masks))
     ]
     every = np.concatenate([seq.totals[seq.computed & (seq.totals != 0)] for seq in seqs] or [np.zeros(0)])
@@ -81,7 +81,7 @@ def judge(
     return found
 
 
-class _Rows:
+class _SequenceRows:
     """The rows of one sequence.
 
     Attributes:
@@ -110,7 +110,7 @@ class _Rows:
         self.negative = bool(values[:, :col_len].min(initial=0.0) < -LEAST)
 
 
-def _sums(seq: _Rows, name: Callable[[int], str]) -> list[str]:
+def _sums(seq: _SequenceRows, name: Callable[[int], str]) -> list[str]:
     """The faults of rows that are meant to sum to 1 over what is no padding."""
     said = []
     rows, totals = seq.computed, seq.totals

@@ -10,7 +10,7 @@ from rfnb.viz.attention.alt import description
 from rfnb.viz.attention.long import glance, is_long, note
 from rfnb.viz.attention.panels import (
     HEAD,
-    Panel,
+    MapPanel,
     draw_header,
     draw_panel,
     first_seq_note,
@@ -23,7 +23,7 @@ from rfnb.viz.attention.rail_drawing import draw_rail, rail_height, rail_notes
 from rfnb.viz.attention.text import problem
 from rfnb.viz.attention.thumbnails import thumbnails
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale, number
+from rfnb.viz.drawing.matrix import MatrixBox, Scale, number
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Text
 from rfnb.viz.drawing.theme import on_cell
@@ -55,7 +55,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     return made
 
 
-def _labelled(spec: Any, panels: list[Panel], width: float) -> Drawing:
+def _labelled(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
     shown = panels[:_MOST_SEQS]
     scale = scale_of(spec, shown)
     across = _across(shown, width)
@@ -81,7 +81,7 @@ def _labelled(spec: Any, panels: list[Panel], width: float) -> Drawing:
     return made
 
 
-def _across(panels: list[Panel], width: float) -> int:
+def _across(panels: list[MapPanel], width: float) -> int:
     """The number of panels that stand side by side."""
     if len(panels) == 1:
         return 1
@@ -92,7 +92,7 @@ def _across(panels: list[Panel], width: float) -> int:
 
 
 def _with_labels(
-    spec: Any, panel: Panel, scale: Scale, width: float, tall: float, *, title: bool, numbers: bool
+    spec: Any, panel: MapPanel, scale: Scale, width: float, tall: float, *, title: bool, numbers: bool
 ) -> Drawing:
     (rows, cols), (row_len, col_len) = panel.shape, panel.real()
     top = 16.0 if title else 0.0
@@ -112,9 +112,9 @@ def _with_labels(
     made = Drawing(left + cols * cell + max(across.beside, 4), y + rows * high + 4)
     if title:
         made.add(Text(left, 7, labels.fitted(label_of(spec, panel), width - left, 11, bold=True), bold=True))
-    place = Place(left, y, cell, high)
+    place = MatrixBox(left, y, cell, high)
     draw_panel(made, spec, panel, place, scale)
-    draw_rail(made, spec, panel, Place(left, y - above, cell, high))
+    draw_rail(made, spec, panel, MatrixBox(left, y - above, cell, high))
     if cell >= 29 and high >= 17 and numbers:
         _numbers(made, panel, place, scale)
     labels.draw_rows(made, down, left - 6, y, high)
@@ -132,7 +132,7 @@ def _cells(cols: int, rows: int, width: float, tall: float) -> tuple[float, floa
     return small, small
 
 
-def _empty(spec: Any, panel: Panel, width: float, *, title: bool) -> Drawing:
+def _empty(spec: Any, panel: MapPanel, width: float, *, title: bool) -> Drawing:
     made = Drawing(min(width, 160.0), 34.0 if title else 20.0)
     if title:
         made.add(Text(0, 7, labels.fitted(label_of(spec, panel), width, 11, bold=True), bold=True))
@@ -140,7 +140,7 @@ def _empty(spec: Any, panel: Panel, width: float, *, title: bool) -> Drawing:
     return made
 
 
-def _numbers(made: Drawing, panel: Panel, place: Place, scale: Scale) -> None:
+def _numbers(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale) -> None:
     """The values in their cells: each is one weight."""
     rows, cols = panel.real()
     part = panel.values[:rows, :cols]

@@ -20,7 +20,7 @@ from rfnb.viz.spec import Spec
 _LIVE_CELLS = 1 << 21  # of all maps: with more, the badges wait for the end of the recording
 
 
-class Part(NamedTuple):
+class MapPart(NamedTuple):
     """The weights of one tensor with what they are between.
 
     Attributes:
@@ -42,7 +42,7 @@ class Part(NamedTuple):
         rows, cols = (np.array([len(labels) for labels in side], np.int32) for side in (self.rows, self.cols))
         return rows, cols
 
-    def merged(self, merge: Merge) -> Part:
+    def merged(self, merge: Merge) -> MapPart:
         """The same between words."""
         masks = self.hidden
         if self.causal:  # a mask of pieces, since words may be several on one side only
@@ -60,7 +60,7 @@ class Part(NamedTuple):
             for side, labels, at in zip(words, sides, begins):
                 side.append(joined(labels, at))
         array = _stacked(arrays, 0, np.float32)
-        return Part(array, *words, _stacked(hidden, 1, bool) if hidden else None)
+        return MapPart(array, *words, _stacked(hidden, 1, bool) if hidden else None)
 
 
 def _stacked(arrays: list[np.ndarray], fill: float, dtype: Any) -> np.ndarray:
@@ -91,7 +91,7 @@ class Maps:
 
     def add(
         self,
-        part: Part,
+        part: MapPart,
         entry: dict[str, Any],
         places: Sequence[tuple[str, str]],
         names: Sequence[str],
@@ -141,7 +141,7 @@ class Maps:
         """The head so far, for what asks a spec."""
         return {"seqs": self.seqs}
 
-    def _sequences(self, names: Sequence[str], part: Part) -> list[int]:
+    def _sequences(self, names: Sequence[str], part: MapPart) -> list[int]:
         """The numbers of the sequences; those that are there already are not written again."""
         where = []
         for name, rows, cols in zip(names, part.rows, part.cols):

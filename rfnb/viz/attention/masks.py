@@ -11,14 +11,14 @@ import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
-from rfnb.viz.axes import Axis, Named
+from rfnb.viz.axes import Axis, NamedArray
 from rfnb.viz.spec import host
 
 CAUSAL = "causal"
 
 
 def hidden_cells(
-    mask: Any, named: Named, seqs: list[Axis], maps: list[Axis], target: Axis | None, source: Axis
+    mask: Any, named: NamedArray, seqs: list[Axis], maps: list[Axis], target: Axis | None, source: Axis
 ) -> np.ndarray | None:
     """The cells that a mask (true: may be seen) hides, bool [seq, map or 1, row, col]; None without a mask.
 
@@ -37,7 +37,7 @@ def hidden_cells(
         if foreign:
             raise dim_error(
                 f"attention: the mask has {foreign[0].short_repr()}, which the weights have not.",
-                [("weights", named.describe()), ("mask", Named.of(mask).describe())],
+                [("weights", named.describe()), ("mask", NamedArray.of(mask).describe())],
                 "A mask says of the weights' positions which may be seen; its dims are some of theirs.",
                 "rf.viz.attention(weights, mask=mask)",
             )

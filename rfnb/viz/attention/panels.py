@@ -11,7 +11,7 @@ import numpy as np
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.text import real
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale
+from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale
 from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Text
 from rfnb.viz.pool import largest_in
 
@@ -19,7 +19,7 @@ HEAD = 24.0  # the line with the names of the dims and the scale
 
 
 @dataclass
-class Panel:
+class MapPanel:
     """One sequence of one map."""
 
     entry: dict[str, Any]
@@ -37,7 +37,7 @@ class Panel:
         return min(self.seq["row_len"], self.shape[0]), min(self.seq["col_len"], self.shape[1])
 
 
-def panels_of(spec: Any) -> list[Panel]:
+def panels_of(spec: Any) -> list[MapPanel]:
     """The panels that are drawn: the sequences of the one map, or the first sequence of each of several.
 
     Of a slider with several maps it is the last place, of one with one map each place is a panel.
@@ -50,7 +50,7 @@ def panels_of(spec: Any) -> list[Panel]:
     return [_panel(spec, entry, index) for entry, index in chosen if entry["seqs"]]
 
 
-def slider_note(spec: Any, panels: Sequence[Panel]) -> list[str]:
+def slider_note(spec: Any, panels: Sequence[MapPanel]) -> list[str]:
     """The place of the slider that is drawn, as a sentence; none if all are."""
     slider = spec.head.get("slider")
     steps = {panel.entry.get("step") or 0 for panel in panels}
@@ -60,7 +60,7 @@ def slider_note(spec: Any, panels: Sequence[Panel]) -> list[str]:
     return [f"{slider['name']} {slider['labels'][step]}, one of {len(slider['labels'])}"]
 
 
-def first_seq_note(head: dict[str, Any], panels: Sequence[Panel]) -> list[str]:
+def first_seq_note(head: dict[str, Any], panels: Sequence[MapPanel]) -> list[str]:
     """The sequence that is drawn of several maps, and of how many it is the first, as a sentence; none if that is all."""
     seqs = len(panels[0].entry["seqs"])
     shown = {id(panel.entry) for panel in panels}
@@ -69,14 +69,14 @@ def first_seq_note(head: dict[str, Any], panels: Sequence[Panel]) -> list[str]:
     return [f"The first of {seqs} sequences: {labels.short(panels[0].seq['label'], 60)}"]
 
 
-def _panel(spec: Any, entry: dict[str, Any], index: int) -> Panel:
+def _panel(spec: Any, entry: dict[str, Any], index: int) -> MapPanel:
     wrong = str(index) in (entry.get("notes") or {})
     seq = spec.head["seqs"][entry["seqs"][index]]
     values = spec.blocks[entry["block"]][index, : seq["row_len"]] if wrong else real(spec, entry, index)
-    return Panel(entry, index, seq, values)
+    return MapPanel(entry, index, seq, values)
 
 
-def scale_of(spec: Any, panels: Sequence[Panel]) -> Scale:
+def scale_of(spec: Any, panels: Sequence[MapPanel]) -> Scale:
     """The scale of all panels: ordinary weights get that from 0 to 1, so that colours mean the same in every view."""
     low, high = spec.head.get("range") or _range(panels)
     if low == 0 and 0.2 < high <= 1.001:
@@ -85,7 +85,7 @@ def scale_of(spec: Any, panels: Sequence[Panel]) -> Scale:
     return Scale(low, high if high > low else low + 1, ramp, root=low == 0)
 
 
-def _range(panels: Sequence[Panel]) -> tuple[float, float]:
+def _range(panels: Sequence[MapPanel]) -> tuple[float, float]:
     low = high = 0.0
     for panel in panels:
         rows, cols = panel.real()
@@ -94,7 +94,7 @@ def _range(panels: Sequence[Panel]) -> tuple[float, float]:
     return low, high
 
 
-def label_of(spec: Any, panel: Panel) -> str:
+def label_of(spec: Any, panel: MapPanel) -> str:
     """The name of a panel: of its map, its sequence, its place on the slider."""
     names = [str(panel.entry["label"])] if len({str(entry["label"]) for entry in spec.head["maps"]}) > 1 else []
     slider = spec.head.get("slider")
@@ -105,7 +105,7 @@ def label_of(spec: Any, panel: Panel) -> str:
     return ", ".join(names)
 
 
-def draw_panel(made: Drawing, spec: Any, panel: Panel, place: Place, scale: Scale) -> None:
+def draw_panel(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox, scale: Scale) -> None:
     """The cells of a panel, with hatches for what holds no weight."""
     (rows, cols), (_, col_len) = panel.shape, panel.real()
     values, hidden = panel.values, hidden_of(spec, panel.entry, panel.index)
@@ -134,14 +134,14 @@ def draw_panel(made: Drawing, spec: Any, panel: Panel, place: Place, scale: Scal
         made.add(Lines("warn", 1.5, [[(edge_x, place.y), (edge_x, bottom)]]))
 
 
-def _cover(made: Drawing, hidden: np.ndarray, place: Place) -> None:
+def _cover(made: Drawing, hidden: np.ndarray, place: MatrixBox) -> None:
     """The lightest colour where nothing is hidden: the hatch is seen through masked cells only."""
     width, height = hidden.shape[1] * place.pitch_x, hidden.shape[0] * place.pitch_y
     few = largest_in(hidden.astype(np.float32), max(1, round(height)), max(1, round(width)))
     made.add(Cells(place.x, place.y, width, height, (few == 0).astype(np.uint8), "sequential"))
 
 
-def _nothing(panel: Panel, hidden: np.ndarray | None) -> np.ndarray:
+def _nothing(panel: MapPanel, hidden: np.ndarray | None) -> np.ndarray:
     """The rows that hold nothing but NaN."""
     rows, cols = panel.real()
     part = panel.values[:rows, :cols]
@@ -156,7 +156,7 @@ def _runs(where: np.ndarray) -> list[tuple[int, int]]:
     return [(int(start), int(end)) for start, end in zip(edges[::2], edges[1::2])]
 
 
-def draw_header(made: Drawing, spec: Any, panels: Sequence[Panel], scale: Scale) -> float:
+def draw_header(made: Drawing, spec: Any, panels: Sequence[MapPanel], scale: Scale) -> float:
     """The names of the dims, the scale and the hatches, in one line; returns where it ends."""
     entry = panels[0].entry
     names = f"{labels.short(entry['row_dim']['name'], 24)} ↓   {labels.short(entry['col_dim']['name'], 24)} →"

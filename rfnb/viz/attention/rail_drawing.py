@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.attention.panels import Panel
+from rfnb.viz.attention.panels import MapPanel
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place
+from rfnb.viz.drawing.matrix import MatrixBox
 from rfnb.viz.drawing.shapes import Cells, Drawing, Rect, Text
 from rfnb.viz.pool import largest_in
 
@@ -21,7 +21,7 @@ def rail_height(head: dict[str, Any]) -> float:
     return (_SOUND + _GAP) * bool(rail.get("block")) + (_WORDS + _GAP) * any(rail["words"])
 
 
-def draw_rail(made: Drawing, spec: Any, panel: Panel, place: Place) -> None:
+def draw_rail(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox) -> None:
     """The rail of a panel's sequence; its corner is that of the place, whose columns are those of the map."""
     rail = spec.head.get("rail")
     if not rail:

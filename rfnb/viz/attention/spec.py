@@ -21,10 +21,10 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace.long_attention import LongAttention
 from rfnb.viz.attention.long import long_spec
-from rfnb.viz.attention.maps import Maps, Part
+from rfnb.viz.attention.maps import MapPart, Maps
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
-from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of, vocab_of
+from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, tokens_of, vocab_of
 from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, plain, refuse_missing
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host, single
@@ -133,7 +133,7 @@ def spec(
             cols = tokens_of(sides["col"], lengths["col"], one.seqs, where="attention", role="source")
             masked = seen.get(str(label)) if mask is None else mask
             hidden = hidden_cells(masked, one.named, one.seqs, one.maps, one.target, one.source)
-            part = Part(one.array(), rows, cols, hidden, mask == CAUSAL if isinstance(mask, str) else None)
+            part = MapPart(one.array(), rows, cols, hidden, mask == CAUSAL if isinstance(mask, str) else None)
             if merge is not None and merge is not False:
                 part = part.merged(merge)
             entry = one.entry(same)
@@ -174,7 +174,7 @@ def _layers(value: Any, dims: Any) -> Mapping[str, Any]:
 class _Weights:
     """One tensor of weights, its axes sorted by role."""
 
-    def __init__(self, named: Named, source: Axis, target: Axis | None):
+    def __init__(self, named: NamedArray, source: Axis, target: Axis | None):
         self.named, self.source, self.target = named, source, target
         self.seqs = named.seq_axes([source, target])
         rest = [axis for axis in named.axes if axis is not source and axis is not target and axis not in self.seqs]
@@ -187,11 +187,11 @@ class _Weights:
     ) -> _Weights:
         value = plain(value, dims)
         if isinstance(value, Tensor):
-            named = Named.of(value)
+            named = NamedArray.of(value)
         else:
             array = host(value)
             names = dims if dims is not None else _default_names(array, source, target)
-            named = Named.of(array, names, where="attention")
+            named = NamedArray.of(array, names, where="attention")
         if not named.axes:
             raise dim_error(
                 "attention: the weights have no dims.",

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, first_seq_note, scale_of
+from rfnb.viz.attention.panels import HEAD, MapPanel, draw_header, draw_panel, first_seq_note, scale_of
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale
+from rfnb.viz.drawing.matrix import MatrixBox, Scale
 from rfnb.viz.drawing.shapes import Drawing, Rect, Text
 
 _THUMB, _LEAST, _TALL, _GAP = 112.0, 20.0, 900.0, 6.0
 
 
-def thumbnails(spec: Any, panels: list[Panel], width: float) -> Drawing:
+def thumbnails(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
     """All maps, as many as there is room for."""
     downs, acrosses, at = grid_of(spec, panels)
     if len(at) < len(panels) or len(downs) == 1 or len(at) < 0.5 * len(downs) * len(acrosses):
@@ -50,7 +50,7 @@ def thumbnails(spec: Any, panels: list[Panel], width: float) -> Drawing:
     return made
 
 
-def grid_of(spec: Any, panels: Sequence[Panel]) -> tuple[list[str], list[str], dict[tuple[int, int], int]]:
+def grid_of(spec: Any, panels: Sequence[MapPanel]) -> tuple[list[str], list[str], dict[tuple[int, int], int]]:
     """The names of the layers and heads, and where each panel is: (row, column) -> its number. Without a grid none has a place."""
     head = spec.head
     places = [tuple(panel.entry.get("at") or ()) for panel in panels]
@@ -62,7 +62,7 @@ def grid_of(spec: Any, panels: Sequence[Panel]) -> tuple[list[str], list[str], d
     return downs[: sizes[0]], acrosses[: sizes[1]], {(row, col): index for index, (row, col) in enumerate(places)}
 
 
-def _wrapped(spec: Any, panels: list[Panel], width: float) -> Drawing:
+def _wrapped(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
     """Thumbnails that are no grid of layers and heads, each with its label above."""
     across = max(
         1, min(len(panels), 12 if len(panels) > 24 else 8 if len(panels) > 12 else 6, int(width // (48 + _GAP)))
@@ -82,22 +82,22 @@ def _wrapped(spec: Any, panels: list[Panel], width: float) -> Drawing:
     return made
 
 
-def _thumb_tall(panels: list[Panel], size: float) -> float:
+def _thumb_tall(panels: list[MapPanel], size: float) -> float:
     rows, cols = (max(panel.shape[axis] for panel in panels) for axis in (0, 1))
     return max(min(size, size * rows / max(cols, 1)), min(size, 12.0))
 
 
-def _thumb(made: Drawing, spec: Any, panel: Panel, box: tuple[float, float, float, float], scale: Scale) -> None:
+def _thumb(made: Drawing, spec: Any, panel: MapPanel, box: tuple[float, float, float, float], scale: Scale) -> None:
     x, y, width, height = box
     rows, cols = panel.shape
     if rows and cols:
-        draw_panel(made, spec, panel, Place(x, y, width / cols, height / rows), scale)
+        draw_panel(made, spec, panel, MatrixBox(x, y, width / cols, height / rows), scale)
     wrong = bool((panel.entry.get("notes") or {}).get(str(panel.index)))
     if not rows or not cols or wrong:
         made.add(Rect(x, y, width, height, None, "warn" if wrong else "line", 1.5 if wrong else 1.0))
 
 
-def _thumb_notes(made: Drawing, spec: Any, shown: Sequence[Panel], panels: Sequence[Panel]) -> None:
+def _thumb_notes(made: Drawing, spec: Any, shown: Sequence[MapPanel], panels: Sequence[MapPanel]) -> None:
     if len(shown) < len(panels):
         made.notes.append(f"{len(shown)} of {len(panels)} maps")
     made.notes += first_seq_note(spec.head, panels)

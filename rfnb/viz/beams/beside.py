@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rfnb.viz.beams.tree import Arms, Node, Tree
+from rfnb.viz.beams.tree import Arms, BeamTree, TreeNode
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.shapes import Drawing, Lines, Point, Text, curve
 from rfnb.viz.visible import line
@@ -21,10 +21,10 @@ class Beside:
     """The name of the steps, the nodes of the reference, and whether it fell after the last."""
 
     axis: str
-    reference: list[Node]
+    reference: list[TreeNode]
     fell: bool
 
-    def __init__(self, seq: Mapping[str, Any], tree: Tree):
+    def __init__(self, seq: Mapping[str, Any], tree: BeamTree):
         self.axis = str(seq.get("axis") or "step")
         told = seq.get("reference") or {}
         path, nodes = told.get("path") or [], tree.nodes
@@ -32,7 +32,12 @@ class Beside:
         self.reference, self.fell = [node for node in found if node], "fell" in told
 
     def draw_reference(
-        self, made: Drawing, start: Callable[[Node], Point], end: Callable[[Node], Point], above: float, parts: int
+        self,
+        made: Drawing,
+        start: Callable[[TreeNode], Point],
+        end: Callable[[TreeNode], Point],
+        above: float,
+        parts: int,
     ) -> None:
         """Draw the way of the reference as a dashed line, and an R at its end; of one that fell at once there is none."""
         if not self.reference:
@@ -57,7 +62,11 @@ def draw_arms(made: Drawing, arms: Arms, x: float, ys: Sequence[float], half: fl
 
 
 def joins(
-    made: Drawing, tree: Tree, start: Callable[[Node | None], Point], end: Callable[[Node], Point], parts: int
+    made: Drawing,
+    tree: BeamTree,
+    start: Callable[[TreeNode | None], Point],
+    end: Callable[[TreeNode], Point],
+    parts: int,
 ) -> None:
     """Dotted lines from what was merged to what it became a part of."""
     paths = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.viz.beams.beside import BETWEEN, Beside, draw_arms, joins
 from rfnb.viz.beams.text import EMPTY, apart, of_smaller, prefix
-from rfnb.viz.beams.tree import Cut, Node, Tree, grow, problem
+from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grow, problem
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
@@ -65,7 +65,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     return made
 
 
-def of_tree(tree: Tree, width: float, seq: Mapping[str, Any]) -> Drawing:
+def of_tree(tree: BeamTree, width: float, seq: Mapping[str, Any]) -> Drawing:
     """One search as a drawing of at most this width; `seq` is its sequence of the spec."""
     made = _of_tree(tree, width, Beside(seq, tree))
     reference = seq.get("reference")
@@ -75,7 +75,7 @@ def of_tree(tree: Tree, width: float, seq: Mapping[str, Any]) -> Drawing:
     return made
 
 
-def _of_tree(tree: Tree, width: float, beside: Beside) -> Drawing:
+def _of_tree(tree: BeamTree, width: float, beside: Beside) -> Drawing:
     lanes = max(1, max(len(row) for row in tree.nodes))
     if lanes <= _MOST_LANES and len(tree.nodes) * (26 + _GAP) + 2 * _MARGIN <= width:
         boxes = _Boxes(tree, lanes, beside)
@@ -94,7 +94,7 @@ def _of_tree(tree: Tree, width: float, beside: Beside) -> Drawing:
     return made
 
 
-def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
+def description(head: dict[str, Any], seq: dict[str, Any], tree: BeamTree) -> str:
     """The picture in words."""
     name = labels.short(seq.get("label", "sequence"), 60)
     words = f"Beam search over {len(tree.nodes)} steps with up to {tree.width} hypotheses, {name}."
@@ -112,7 +112,7 @@ def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
 class _Boxes:
     """Tokens in boxes, with the best candidates that were cut below them."""
 
-    def __init__(self, tree: Tree, lanes: int, beside: Beside):
+    def __init__(self, tree: BeamTree, lanes: int, beside: Beside):
         self.beside = beside
         self.tree, self.best, self.ranks = (
             tree,
@@ -166,20 +166,20 @@ class _Boxes:
             self._pill(made, node)
         return made
 
-    def _end(self, node: Node) -> Point:
+    def _end(self, node: TreeNode) -> Point:
         return (self.x[node.step] - self._half(node), self.y[node.slot])
 
-    def _after(self, node: Node | None) -> Point:
+    def _after(self, node: TreeNode | None) -> Point:
         return (self.x[node.step] + self._half(node), self.y[node.slot]) if node else self.root
 
-    def _half(self, node: Node) -> float:
+    def _half(self, node: TreeNode) -> float:
         if node.state == "carried":
             return 4.0
         if not node.written:
             return 6.0
         return max(26.0, fonts.width(self.labels[node.step][node.slot], 12) + 18) / 2
 
-    def _start(self, node: Node) -> Point:
+    def _start(self, node: TreeNode) -> Point:
         return self._after(node.parent)
 
     def _draw_stubs(self, made: Drawing) -> None:
@@ -193,7 +193,7 @@ class _Boxes:
                 made.add(Lines("faint", 0.9, [curve(start, (left, y))], dash=(3, 3)))
                 made.add(Marks("muted", [(left + 5, y)], 3.0, "cross"), Text(left + 12, y, text, 10, "muted"))
 
-    def _pill(self, made: Drawing, node: Node) -> None:
+    def _pill(self, made: Drawing, node: TreeNode) -> None:
         x, y, half = self.x[node.step], self.y[node.slot], self._half(node)
         if node.state == "carried":
             made.add(Marks("muted", [(x, y)], 3.0, "ring"))
@@ -239,10 +239,10 @@ class _Edges:
 
 def _edges(
     made: Drawing,
-    nodes: list[Node],
+    nodes: list[TreeNode],
     best: set[tuple[int, int]],
-    start: Callable[[Node], Point],
-    end: Callable[[Node], Point],
+    start: Callable[[TreeNode], Point],
+    end: Callable[[TreeNode], Point],
     strong: float,
 ) -> None:
     """The lines from parents, those of one style as one shape, the winner's on top."""
@@ -264,14 +264,14 @@ def _edges(
 
 
 def _frame(
-    tree: Tree, lanes: int, pitch: float, width: float, axis_name: str
+    tree: BeamTree, lanes: int, pitch: float, width: float, axis_name: str
 ) -> tuple[Drawing, list[float], list[float], float]:
     """An overview with its axes: the drawing, the x of steps, the y of slots, the height of a slot."""
     lane = min(22.0, max(3.0, _OVERVIEW / lanes))
     xs = [_MARGIN + (step + 0.5) * pitch for step in range(len(tree.nodes))]
     arms = tree.arms
     axis = _words(tree, tree.best, pitch)
-    other = _words(tree, [place for place in arms.best if place[0] >= arms.at], pitch) if arms else labels.Axis()
+    other = _words(tree, [place for place in arms.best if place[0] >= arms.at], pitch) if arms else labels.AxisLabels()
     top = _AXIS + axis.room + (4 if axis.at else 0)
     between = BETWEEN + other.room if arms else 0.0
     ys = [top + 4 + (slot + 0.5) * lane + (between if arms and slot >= arms.split else 0) for slot in range(lanes)]
@@ -285,7 +285,7 @@ def _frame(
     return made, xs, ys, lane
 
 
-def _words(tree: Tree, path: list[tuple[int, int]], pitch: float) -> labels.Axis:
+def _words(tree: BeamTree, path: list[tuple[int, int]], pitch: float) -> labels.AxisLabels:
     """The tokens of a winner above its steps, only where most of them can be read."""
     tokens = [""] * len(tree.nodes)
     for step, slot in path:
@@ -293,12 +293,12 @@ def _words(tree: Tree, path: list[tuple[int, int]], pitch: float) -> labels.Axis
         if node and node.state != "carried":
             tokens[step] = labels.short(node.token)
     if pitch < 5 or not any(tokens):
-        return labels.Axis()
+        return labels.AxisLabels()
     axis = labels.columns(tokens, pitch)
     return replace(axis, at=[(step, text) for step, text in axis.at if tokens[step]])
 
 
-def _dots(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
+def _dots(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
     made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     half = min(4.5, max(1.0, min(pitch, lane) * 0.28))
     best, nodes = tree.won, [node for row in tree.nodes for node in row if node]
@@ -323,7 +323,7 @@ def _dots(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) ->
     return made
 
 
-def _cells(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
+def _cells(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
     """Each place of the beam as a cell: darker where a result goes through, with the winner's path on top."""
     made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     shades = np.zeros((lanes, len(tree.nodes)), np.uint8)
@@ -352,7 +352,7 @@ def _cells(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -
     return made
 
 
-def _axis(made: Drawing, xs: list[float], ys: list[float], name: str, tree: Tree) -> None:
+def _axis(made: Drawing, xs: list[float], ys: list[float], name: str, tree: BeamTree) -> None:
     """Numbers of steps above, of slots at the left."""
     pitch = xs[1] - xs[0] if len(xs) > 1 else 40.0
     every = labels.stride(pitch, 32)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.beams.tree import Node, Tree
+from rfnb.viz.beams.tree import BeamTree, TreeNode
 from rfnb.viz.rounding import percent
 from rfnb.viz.visible import line, visible
 
@@ -20,7 +20,7 @@ Labels = list[tuple[Any, ...]]
 def told(
     steps: Sequence[Mapping[str, np.ndarray]],
     seq: int,
-    tree: Tree,
+    tree: BeamTree,
     label: Callable[[int, int], str],
     ids: bool = False,
 ) -> list[dict[str, Labels]]:
@@ -66,18 +66,18 @@ def _share(log_prob: float) -> str:
     return percent(float(np.exp(log_prob)))
 
 
-def _is_complete(node: Node | None) -> bool:
+def _is_complete(node: TreeNode | None) -> bool:
     """Whether a hypothesis has ended, so that what its model says means nothing."""
     return node is None or node.state in ("ended", "carried", "dropped")
 
 
-def of_winner(step: Mapping[str, Any], node: Node) -> Labels:
+def of_winner(step: Mapping[str, Any], node: TreeNode) -> Labels:
     """The best labels of a step of a spec for the hypothesis that a node continues."""
     labels = step.get("next") or {}
     return labels.get("all") or labels.get(str(node.parent.slot) if node.parent else "0") or []
 
 
-def _on_paths(tree: Tree) -> list[set[int]]:
+def _on_paths(tree: BeamTree) -> list[set[int]]:
     """For each step the slots of the step before on the paths of the first results."""
     found: list[set[int]] = [set() for _ in tree.nodes]
     for end in tree.nbest[:_RESULTS]:

@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.viz.beams.drawing import MOST_SEQS, description, of_tree
 from rfnb.viz.beams.parts import adds_up
 from rfnb.viz.beams.text import EMPTY, apart, prefix, remark, telling
-from rfnb.viz.beams.tree import Tree, grow, parts_along, problem
+from rfnb.viz.beams.tree import BeamTree, grow, parts_along, problem
 from rfnb.viz.drawing.img import img
 from rfnb.viz.kinds import WIDE
 from rfnb.viz.visible import line as one_line
@@ -52,7 +52,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
     return f"<p><b>{caption}</b></p>\n{arms}{img(picture)}\n{notes}{table}"
 
 
-def _reasons(tree: Tree) -> str:
+def _reasons(tree: BeamTree) -> str:
     """The reasons why candidates did not go on, as a table to unfold."""
     found = [cut for cuts in tree.cuts for cut in telling(cuts)]
     rows = [

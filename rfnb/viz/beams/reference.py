@@ -8,12 +8,12 @@ from typing import Any
 from rfnb.trace.beam_analysis import verdicts
 from rfnb.trace.edits import edits
 from rfnb.viz.beams.text import is_mark, tokens_of
-from rfnb.viz.beams.tree import Tree
+from rfnb.viz.beams.tree import BeamTree
 
 _ALIGNED = 20  # hypotheses of the n-best list
 
 
-def told(history: Any, seq: int, reference: Sequence[Any], tree: Tree) -> dict[str, Any]:
+def told(history: Any, seq: int, reference: Sequence[Any], tree: BeamTree) -> dict[str, Any]:
     """The fields of a spec that tell of the reference of one sequence.
 
     Args:
@@ -65,7 +65,7 @@ def _rank(history: Any, seq: int, found: Any, numbers: Sequence[int], path: list
     return None
 
 
-def _aligned(tree: Tree, labels: Sequence[str]) -> dict[str, str]:
+def _aligned(tree: BeamTree, labels: Sequence[str]) -> dict[str, str]:
     """The edits from the reference to each of the first hypotheses: "=" the same, "s" another label, "i" one more, "d" one less."""
     goal = list(labels[:-1] if len(labels) > 1 and is_mark(labels[-1]) else labels)
     return {f"{node.step},{node.slot}": edits(goal, tokens_of(node.path())) for node in tree.nbest[:_ALIGNED]}

@@ -8,7 +8,7 @@ import numpy as np
 
 from rfnb.trace.beam_sizes import kept_by
 from rfnb.viz.beams.text import EMPTY, prefix
-from rfnb.viz.beams.tree import Node, Tree, nats, rating
+from rfnb.viz.beams.tree import BeamTree, TreeNode, nats, rating
 from rfnb.viz.visible import line
 
 _ALL = 8  # up to this size each is there, of larger ones some
@@ -22,7 +22,7 @@ def sizes_below(width: int) -> list[int]:
 
 
 def told(
-    history: Any, seq: int, tree: Tree, *, length_exponent: float, join: str
+    history: Any, seq: int, tree: BeamTree, *, length_exponent: float, join: str
 ) -> tuple[list[dict[str, Any]], list[list[int]]]:
     """The entries of a spec for the smaller beams of one sequence, and for each step and slot in which of them it would have been.
 
@@ -54,7 +54,7 @@ def told(
     return entries, masks
 
 
-def _best(tree: Tree, inside: list[np.ndarray], length_exponent: float) -> Node | None:
+def _best(tree: BeamTree, inside: list[np.ndarray], length_exponent: float) -> TreeNode | None:
     """The best of what a smaller beam has at its end, or what has left it complete."""
     last = len(tree.nodes) - 1
     nodes = [
@@ -69,7 +69,7 @@ def _best(tree: Tree, inside: list[np.ndarray], length_exponent: float) -> Node 
     return best
 
 
-def _places_kept(node: Node) -> list[Node]:
+def _places_kept(node: TreeNode) -> list[TreeNode]:
     """The places in the beam that a complete hypothesis keeps after its end."""
     after = []
     while (following := next((child for child in node.children if child.state == "carried"), None)) is not None:
@@ -77,7 +77,7 @@ def _places_kept(node: Node) -> list[Node]:
     return after
 
 
-def _text(entry: dict[str, Any], tree: Tree, best: Node | None, join: str) -> str:
+def _text(entry: dict[str, Any], tree: BeamTree, best: TreeNode | None, join: str) -> str:
     beam, until, lost = f"A beam of {entry['size']}", entry.get("until"), entry.get("lost")
     unknown = f"from step {until} on it may have kept what this search has cut."
     if lost is None:

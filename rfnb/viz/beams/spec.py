@@ -16,14 +16,14 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
-from rfnb.trace.beam_fields import NEXT, Outcome
+from rfnb.trace.beam_fields import NEXT, CandidateFate
 from rfnb.trace.beams import BeamHistory
-from rfnb.viz.axes import Named
+from rfnb.viz.axes import NamedArray
 from rfnb.viz.beams import following, smaller
 from rfnb.viz.beams.parts import Parts
 from rfnb.viz.beams.reference import told
 from rfnb.viz.beams.text import prefix
-from rfnb.viz.beams.tree import Tree, grow, tell
+from rfnb.viz.beams.tree import BeamTree, grow, tell
 from rfnb.viz.spec import Spec, host
 
 _FIELDS = ("tokens", "parents", "scores")
@@ -198,7 +198,7 @@ def _array(index: int, name: str, value: Any) -> np.ndarray:
     """A field as [batch, entry] or [entry]; of a Tensor, whose dims have no order, the batch comes first."""
     if not isinstance(value, Tensor) or len(value.dims) < 2:
         return host(value)
-    named = Named.of(value)
+    named = NamedArray.of(value)
     batch = [axis for axis in named.axes if axis.kind == "batch"]
     beam = [axis for axis in named.axes if axis.kind == "beam"]
     if len(batch) != 1 and len(beam) == 1:
@@ -307,13 +307,13 @@ def _cut(
     rounded = np.round(scores[places], _DIGITS)
     order = np.argsort(-rounded, kind="stable")[:most]
     places, rounded = places[order], rounded[order]
-    why = step["cand_verdict"][seq][places].tolist() if "cand_verdict" in step else [Outcome.CUT] * len(places)
+    why = step["cand_verdict"][seq][places].tolist() if "cand_verdict" in step else [CandidateFate.CUT] * len(places)
     rows = list(zip(*parts.of(step, seq, "cand_"))) if parts.names else []
     by = step["cand_by"][seq] if "cand_by" in step and blockers else None
     tokens, parents = step["cand_tokens"][seq][places].tolist(), _whole(step["cand_parents"][seq][places])
     return [
         {"token": name(token), "parent": parent, "score": score}
-        | ({"why": Outcome(code).text} if code > Outcome.CUT else {})
+        | ({"why": CandidateFate(code).text} if code > CandidateFate.CUT else {})
         | ({"by": str(blockers[int(by[place]) - 1])} if by is not None and by[place] else {})
         | ({"parts": list(rows[place])} if rows else {})
         | ({"id": int(token)} if ids else {})
@@ -341,7 +341,7 @@ def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return steps
 
 
-def _finish(seq: dict[str, Any], tree: Tree, join: str) -> dict[str, Any]:
+def _finish(seq: dict[str, Any], tree: BeamTree, join: str) -> dict[str, Any]:
     """Add the path of the winner, its text, and what there is to say of each hypothesis."""
     path = tree.nbest[0].path() if tree.nbest else []
     return {**tell(seq, tree), "best": [[node.step, node.slot] for node in path], "result": prefix(path, join)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.viz.beams.following import of_winner, words
 from rfnb.viz.beams.parts import adds_up
-from rfnb.viz.beams.tree import Arms, Cut, Node, Tree, grow, parts_along, problem, rating
+from rfnb.viz.beams.tree import Arms, BeamTree, Cut, TreeNode, grow, parts_along, problem, rating
 from rfnb.viz.terminal import WIDTH, aligned, shortened, width_of
 from rfnb.viz.visible import line, visible
 
@@ -29,12 +29,12 @@ def text(spec: Any) -> str:
     return "\n\n".join(parts) if parts else f"{head.get('title', 'Beam search')}: no sequences"
 
 
-def prefix(path: Sequence[Node], join: str = " ") -> str:
+def prefix(path: Sequence[TreeNode], join: str = " ") -> str:
     """The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all)."""
     return join.join(tokens_of(path))
 
 
-def tokens_of(path: Sequence[Node]) -> list[str]:
+def tokens_of(path: Sequence[TreeNode]) -> list[str]:
     """The tokens of a path likewise."""
     tokens = [node.token for node in path if node.written]
     closed = len(tokens) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1])
@@ -94,7 +94,7 @@ def of_smaller(seq: Mapping[str, Any]) -> list[str]:
     return [line(one["text"]) for one in beams[max(lost, 0) : lost + 2]]
 
 
-def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str]:
+def _nbest_table(tree: BeamTree, exponent: float, join: str, live: bool) -> list[str]:
     rows = [["rank", "score", "", "text"]]
     if exponent:
         rows[0][2:2] = [f"score / length^{exponent:g}"]
@@ -121,7 +121,7 @@ def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str
     return lines
 
 
-def remark(tree: Tree, node: Node, live: bool) -> str:
+def remark(tree: BeamTree, node: TreeNode, live: bool) -> str:
     """The remark on a hypothesis in the n-best list."""
     won = (node.step, node.slot) in tree.ends
     words = ["best so far" if live else "winner"] if won else []
@@ -134,7 +134,7 @@ def telling(cuts: Sequence[Cut]) -> list[Cut]:
     return [cut for cut in cuts if cut is first or cut is cuts[0]]
 
 
-def _step_table(tree: Tree, steps: Sequence[Mapping[str, Any]]) -> list[str]:
+def _step_table(tree: BeamTree, steps: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line per step with as many slots as fit, and below it the best candidates that were cut, and of the winner the best labels."""
     nodes = tree.nodes[:_MAX_STEPS]
     most, best = max(len(row) for row in nodes), tree.won
@@ -164,15 +164,15 @@ def _step_table(tree: Tree, steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _in_turn(
-    nodes: Sequence[Sequence[Node | None]], split: int, most: int
-) -> tuple[list[list[Node | None]], list[str]]:
+    nodes: Sequence[Sequence[TreeNode | None]], split: int, most: int
+) -> tuple[list[list[TreeNode | None]], list[str]]:
     """The slots of two searches in turn, the best of both first; and their names."""
     order = sorted(range(most), key=lambda slot: (slot % split, slot))
     heads = [f"{'AB'[slot >= split]} {slot % split}" for slot in order]
     return [[row[slot] if slot < len(row) else None for slot in order] for row in nodes], heads
 
 
-def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:
+def _cell(node: TreeNode | None, best: set[tuple[int, int]]) -> str:
     if node is None:
         return "-"
     mark = "*" if (node.step, node.slot) in best else ""
@@ -180,7 +180,7 @@ def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:
     return f"{_arrow(node.parent)}{_token(node.token)} {node.score:.3f} {mark}".rstrip()
 
 
-def _arrow(parent: Node | None) -> str:
+def _arrow(parent: TreeNode | None) -> str:
     return f"{parent.slot}>" if parent else ""
 
 

@@ -23,7 +23,7 @@ from rfnb.viz.visible import visible
 
 
 @dataclass(slots=True)
-class Node:
+class TreeNode:
     """One hypothesis after one step. `gain`: natural-log probability of its last token alone (None without a parent score).
     `written`: whether the token is one; in a search over alignments a hypothesis may stay as it is.
     `parts`: what `gain` is made of, by the names in `Tree.parts`. `left`: whether it was complete and left the beam for the result."""
@@ -32,21 +32,21 @@ class Node:
     slot: int
     token: str
     score: float
-    parent: Node | None
+    parent: TreeNode | None
     gain: float
     state: str = "dead"
     last: int = 0  # the last step that a continuation of it reached
-    children: Sequence[Node] = ()
+    children: Sequence[TreeNode] = ()
     written: bool = True
     parts: Sequence[float] = ()
     left: bool = False
     length: int = 0  # how many labels are along its path
     labels: int = 0  # the number of the labels along its path, equal for equal labels
 
-    def path(self) -> list[Node]:
+    def path(self) -> list[TreeNode]:
         """The nodes from the first step to this one, without those that only keep their place."""
-        node: Node | None = self
-        nodes: list[Node] = []
+        node: TreeNode | None = self
+        nodes: list[TreeNode] = []
         while node is not None:
             if node.state != "carried":
                 nodes.append(node)
@@ -61,7 +61,7 @@ class Cut:
     step: int
     token: str
     score: float
-    parent: Node | None
+    parent: TreeNode | None
     gain: float
     rank: int
     verdict: str
@@ -74,13 +74,13 @@ class Cut:
 
 
 @dataclass
-class Tree:
+class BeamTree:
     """The hypotheses of one search, as the view draws them."""
 
-    nodes: list[list[Node | None]]  # by step and slot
+    nodes: list[list[TreeNode | None]]  # by step and slot
     cuts: list[list[Cut]]  # by step, best first
     best: list[tuple[int, int]]  # path of the winner: (step, slot)
-    nbest: list[Node]  # complete hypotheses and those still open at the end, best first
+    nbest: list[TreeNode]  # complete hypotheses and those still open at the end, best first
     parts: list[str]  # of what the scores are made, if it is more than one log probability
     width: int  # hypotheses in the beam at most, without those that left it
     arms: Arms | None = None  # of two searches in one
@@ -95,7 +95,7 @@ class Tree:
         """The places where the winners end."""
         return [path[-1] for path in (self.best, self.arms.best if self.arms else []) if path]
 
-    def rivals(self, node: Node) -> list[Node]:
+    def rivals(self, node: TreeNode) -> list[TreeNode]:
         """The hypotheses of its search in its step, itself among them."""
         arms = self.arms
         row = [other for other in self.nodes[node.step] if other]
@@ -121,22 +121,22 @@ class Arms:
         best = [(int(step), int(slot)) for step, slot in told["best"]]
         return Arms(told["at"], told["split"], tuple(told["names"]), tuple(told["ends"]), best)
 
-    def arm_of(self, node: Node) -> int | None:
+    def arm_of(self, node: TreeNode) -> int | None:
         """The number of the arm that a node is in; None: it is in both."""
         return None if node.step < self.at else int(node.slot >= self.split)
 
-    def tag(self, node: Node) -> str:
+    def tag(self, node: TreeNode) -> str:
         """The same as a letter; "" for what is in both."""
         arm = self.arm_of(node)
         return "" if arm is None else "AB"[arm]
 
-    def is_last(self, node: Node) -> bool:
+    def is_last(self, node: TreeNode) -> bool:
         """Whether the search of this node ends with its step."""
         arm = self.arm_of(node)
         return node.step in self.last if arm is None else node.step == self.last[arm]
 
 
-def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float | None = None) -> Tree:
+def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float | None = None) -> BeamTree:
     """The tree of one sequence of a `beams` spec (checked by `problem` before)."""
     nodes, arms = _link(seq["steps"], seq.get("blank")), Arms.of(seq)
     if arms:
@@ -146,10 +146,10 @@ def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float 
     cuts = _cuts(seq["steps"], nodes, seq.get("blank"), threshold, told=arms is not None)
     best = [(int(step), int(slot)) for step, slot in seq.get("best") or []]
     width = max((sum(not (node and node.left) for node in row) for row in nodes), default=0)
-    return Tree(nodes, cuts, best, _nbest(nodes, length_exponent, arms), columns(seq), width, arms)
+    return BeamTree(nodes, cuts, best, _nbest(nodes, length_exponent, arms), columns(seq), width, arms)
 
 
-def tell(seq: dict[str, Any], tree: Tree) -> dict[str, Any]:
+def tell(seq: dict[str, Any], tree: BeamTree) -> dict[str, Any]:
     """The sequence of a spec with what its tree says of each hypothesis, and of the candidates that it has."""
     steps = []
     for step, row, cuts in zip(seq["steps"], tree.nodes, tree.cuts, strict=True):
@@ -164,20 +164,20 @@ def tell(seq: dict[str, Any], tree: Tree) -> dict[str, Any]:
     return {**seq, "steps": steps}
 
 
-def rating(node: Node, length_exponent: float) -> float:
+def rating(node: TreeNode, length_exponent: float) -> float:
     """The number that the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
     return float(node.score / max(node.length, 1) ** length_exponent)
 
 
-def parts_along(path: list[Node]) -> list[float]:
+def parts_along(path: list[TreeNode]) -> list[float]:
     """The sum of each part over a path."""
     return [sum(column) for column in zip(*(node.parts for node in path))]
 
 
-def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[Node | None]]:
-    rows: list[list[Node | None]] = []
+def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[TreeNode | None]]:
+    rows: list[list[TreeNode | None]] = []
     for index, step in enumerate(steps):
-        row: list[Node | None] = []
+        row: list[TreeNode | None] = []
         parts, left = step.get("parts"), step.get("left")
         for slot, (token, parent_slot, score) in enumerate(zip(step["tokens"], step["parents"], step["scores"])):
             parent = rows[-1][parent_slot] if rows else None
@@ -185,7 +185,7 @@ def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[Node | No
                 row.append(None)
                 continue
             gain = score - (parent.score if parent else 0.0)
-            node = Node(index, slot, token, score, parent, gain, written=blank is None or token != blank)
+            node = TreeNode(index, slot, token, score, parent, gain, written=blank is None or token != blank)
             if parts:
                 node.parts = [values[slot] for values in parts]
             node.left = bool(left and left[slot])
@@ -196,7 +196,7 @@ def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[Node | No
     return rows
 
 
-def _carries(steps: list[dict[str, Any]], nodes: list[list[Node | None]]) -> bool:
+def _carries(steps: list[dict[str, Any]], nodes: list[list[TreeNode | None]]) -> bool:
     """Whether complete hypotheses keep their place in the beam (else they leave it for a pool)."""
     for index in range(1, len(steps)):
         ended = steps[index - 1]["ended"]
@@ -207,7 +207,7 @@ def _carries(steps: list[dict[str, Any]], nodes: list[list[Node | None]]) -> boo
     return False
 
 
-def _states(nodes: list[list[Node | None]], steps: list[dict[str, Any]], *, carries: bool) -> None:
+def _states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]], *, carries: bool) -> None:
     end = len(nodes) - 1
     for row in nodes:
         for node in row:
@@ -228,7 +228,7 @@ def _states(nodes: list[list[Node | None]], steps: list[dict[str, Any]], *, carr
                 node.state = "dead"
 
 
-def _told_states(nodes: list[list[Node | None]], steps: list[dict[str, Any]]) -> None:
+def _told_states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]]) -> None:
     """The states that the spec has: two searches in one have been told theirs."""
     for row, step in zip(reversed(nodes), reversed(steps)):
         for node in row:
@@ -237,13 +237,13 @@ def _told_states(nodes: list[list[Node | None]], steps: list[dict[str, Any]]) ->
                 node.state = step["states"][node.slot] or node.state
 
 
-def rank_of(tree: Tree, node: Node) -> int:
+def rank_of(tree: BeamTree, node: TreeNode) -> int:
     """The place of a hypothesis in its step by score, from 1."""
     present = sorted(tree.rivals(node), key=lambda other: (-other.score, other.slot))
     return next(rank for rank, other in enumerate(present, 1) if other is node)
 
 
-def verdict_of(tree: Tree, node: Node) -> str:
+def verdict_of(tree: BeamTree, node: TreeNode) -> str:
     """The fate of a hypothesis in words, as the page says it (`widgets/src/beams/verdict.ts`)."""
     present = tree.rivals(node)
     rank, behind = rank_of(tree, node), max(other.score for other in present) - node.score
@@ -270,7 +270,7 @@ def verdict_of(tree: Tree, node: Node) -> str:
 
 def _cuts(
     steps: list[dict[str, Any]],
-    nodes: list[list[Node | None]],
+    nodes: list[list[TreeNode | None]],
     blank: str | None,
     threshold: float | None,
     *,
@@ -313,7 +313,7 @@ def _cuts(
     return out
 
 
-def _number_labels(nodes: list[list[Node | None]]) -> dict[tuple[int, str], int]:
+def _number_labels(nodes: list[list[TreeNode | None]]) -> dict[tuple[int, str], int]:
     """Give each node the length of its path and the number of the labels along it; these by that of the path before and the next label."""
     numbers: dict[tuple[int, str], int] = {}
     for row in nodes:
@@ -326,7 +326,7 @@ def _number_labels(nodes: list[list[Node | None]]) -> dict[tuple[int, str], int]
     return numbers
 
 
-def _same_labels(row: list[Node | None], labels: int | None) -> int | None:
+def _same_labels(row: list[TreeNode | None], labels: int | None) -> int | None:
     """The slot of the hypothesis that a candidate was merged with; None: of none that was kept."""
     return next((node.slot for node in row if node and node.labels == labels), None)
 
@@ -376,7 +376,7 @@ def nats(value: float) -> str:
     return f"{value:.5f} nats" if 0 < value < 0.005 else f"{value:.2f} nats"
 
 
-def _nbest(nodes: list[list[Node | None]], length_exponent: float, arms: Arms | None) -> list[Node]:
+def _nbest(nodes: list[list[TreeNode | None]], length_exponent: float, arms: Arms | None) -> list[TreeNode]:
     flat = [node for row in nodes for node in row if node]
     ended = [node for node in flat if node.state == "ended"]
     last = [node for node in flat if arms.is_last(node)] if arms else nodes[-1] if nodes else []

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.curves.text import Curve, curves_of, number, odd, problem, since_nan, values_text
+from rfnb.viz.curves.text import DrawnCurve, curves_of, number, odd, problem, since_nan, values_text
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
@@ -55,7 +55,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     for panel, scale in zip(shown, scales):
         title_at = made.height
         _legend(made, panel, title_at + _TITLE, width, str(head["x"]))
-        _draw(made, panel, scale, _Place(left, made.height + _TITLE, width - left - _RIGHT, tall, x))
+        _draw(made, panel, scale, _PlotBox(left, made.height + _TITLE, width - left - _RIGHT, tall, x))
         _title(made, panel, title_at + _TITLE - 13, str(head["x"]))
         made.height += _TITLE + tall + 8
     _axis(made, x, left, str(head["x"]))
@@ -67,7 +67,7 @@ def drawing(spec: Any, width: float) -> Drawing:
 
 
 @dataclass
-class Panel:
+class Plot:
     """Series that share a plot: usually one.
 
     Attributes:
@@ -76,25 +76,25 @@ class Panel:
     """
 
     name: str
-    curves: list[Curve]
-    among: list[Curve]
+    curves: list[DrawnCurve]
+    among: list[DrawnCurve]
 
     @property
     def alone(self) -> bool:
         """Whether it has one series, which is of no run."""
         return len(self.among) == 1 and self.among[0].run is None
 
-    def styled(self) -> list[tuple[Curve, int | None]]:
+    def styled(self) -> list[tuple[DrawnCurve, int | None]]:
         """Each line with the number of its style; None for one alone."""
         if self.alone:
             return [(self.curves[0], None)]
         return [(curve, index if curve.run is None else curve.style) for index, curve in enumerate(self.curves)]
 
 
-def panels_of(curves: list[Curve]) -> list[Panel]:
+def panels_of(curves: list[DrawnCurve]) -> list[Plot]:
     """A panel for each series, and for the runs of one label; of very many, one for all whose names differ in their numbers only."""
     few = len({curve.label for curve in curves}) <= _MOST_PANELS
-    groups: dict[Any, list[Curve]] = {}
+    groups: dict[Any, list[DrawnCurve]] = {}
     for index, curve in enumerate(curves):
         label = curve.label if few else re.sub(r"\d+", "#", curve.label[:200])
         key = index if few and curve.run is None else (label, curve.unit, few or curve.log)
@@ -104,12 +104,12 @@ def panels_of(curves: list[Curve]) -> list[Panel]:
         name = group[0].label if few else key[0]
         at = np.unique(np.linspace(0, len(group) - 1, min(_MOST_SHARED, len(group))).astype(int))
         label = name if len(group) > 1 or group[0].run is not None else group[0].name
-        out.append(Panel(label, [group[int(index)] for index in at], group))
+        out.append(Plot(label, [group[int(index)] for index in at], group))
     return out
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PlotBox:
     """The box of a plot, and its axis of x."""
 
     left: float
@@ -125,7 +125,7 @@ class _Place:
         return self.top + (1 - scale.shares(ys)) * self.tall
 
 
-def _scale(panel: Panel, tall: float) -> Ticks | None:
+def _scale(panel: Plot, tall: float) -> Ticks | None:
     ends = [
         (float(curve.y[curve.known].min()), float(curve.y[curve.known].max()))
         for curve in panel.among
@@ -137,7 +137,7 @@ def _scale(panel: Panel, tall: float) -> Ticks | None:
     return y_ticks(low, high, log=all(curve.log for curve in panel.among) and low > 0, count=4 if tall > 110 else 3)
 
 
-def _draw(made: Drawing, panel: Panel, scale: Ticks | None, place: _Place) -> None:
+def _draw(made: Drawing, panel: Plot, scale: Ticks | None, place: _PlotBox) -> None:
     right, bottom = place.left + place.width, place.top + place.tall
     xs = [float(x) for x in place.px(np.array([value for value, _ in place.x.at]))]
     made.add(Lines("line", 0.6, [[(x, place.top), (x, bottom)] for x in xs]))
@@ -165,7 +165,7 @@ def look(style: int | None) -> tuple[str, tuple[float, float] | None, str]:
     return f"hue{style % 8}", _DASHES[style % len(_DASHES)], _MARKS[style % len(_MARKS)]
 
 
-def _legend(made: Drawing, panel: Panel, top: float, width: float, x_name: str) -> None:
+def _legend(made: Drawing, panel: Plot, top: float, width: float, x_name: str) -> None:
     """Put the names of the lines of a panel, how they are drawn and their last values above it; adds its height."""
     if panel.alone:
         return
@@ -187,7 +187,7 @@ def _legend(made: Drawing, panel: Panel, top: float, width: float, x_name: str) 
     made.height = top - _TITLE + _LEGEND
 
 
-def _title(made: Drawing, panel: Panel, y: float, x_name: str) -> None:
+def _title(made: Drawing, panel: Plot, y: float, x_name: str) -> None:
     values = _values(panel.curves[0], x_name) if panel.alone else []
     right = made.width - _RIGHT
     for text, color, bold in reversed(values):
@@ -208,7 +208,7 @@ def _title(made: Drawing, panel: Panel, y: float, x_name: str) -> None:
         made.add(Text(at, y, labels.fitted(unit, right - at - 8, 10.5), 10.5, "muted"))
 
 
-def _values(curve: Curve, x_name: str) -> list[tuple[str, str, bool]]:
+def _values(curve: DrawnCurve, x_name: str) -> list[tuple[str, str, bool]]:
     """The texts at the right of the title: text, colour, whether bold."""
     if not len(curve.y):
         return []
@@ -223,7 +223,7 @@ def _values(curve: Curve, x_name: str) -> list[tuple[str, str, bool]]:
     ]
 
 
-def _curve(made: Drawing, curve: Curve, place: _Place, scale: Ticks, style: int | None) -> None:
+def _curve(made: Drawing, curve: DrawnCurve, place: _PlotBox, scale: Ticks, style: int | None) -> None:
     color, dash, mark = look(style)
     x, y = curve.x, np.where(np.isfinite(curve.y), curve.y, np.nan)
     if len(curve.known) > 4 * place.width:  # more than a line can show: the range, and the mean through it
@@ -259,7 +259,7 @@ def _box(x: float, y: float, width: float, height: float) -> list[Point]:
 
 
 def _range(
-    made: Drawing, curves: list[Curve], place: _Place, scale: Ticks, pixels: float = 2.0, color: str = "shade"
+    made: Drawing, curves: list[DrawnCurve], place: _PlotBox, scale: Ticks, pixels: float = 2.0, color: str = "shade"
 ) -> None:
     """From the lowest to the highest of all, in each so many units of width."""
     count = max(1, int(place.width // pixels))
@@ -293,14 +293,14 @@ def _range(
         made.add(Area(color, paths, 1.0 if color == "shade" else 0.25))
 
 
-def _columns(curve: Curve, place: _Place, pixels: float, of: np.ndarray | None = None) -> np.ndarray:
+def _columns(curve: DrawnCurve, place: _PlotBox, pixels: float, of: np.ndarray | None = None) -> np.ndarray:
     """The column of some points, by default each that has a number, of columns of so many units."""
     count = max(1, int(place.width // pixels))
     x = curve.x[curve.known if of is None else of]
     return np.clip((place.x.shares(x) * count).astype(np.int64), 0, count - 1)
 
 
-def _means(curve: Curve, place: _Place, pixels: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+def _means(curve: DrawnCurve, place: _PlotBox, pixels: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
     """The mean x and y of the points of each column; NaN where there are none."""
     column, count = _columns(curve, place, pixels), max(1, int(place.width // pixels))
     known = np.maximum(np.bincount(column, minlength=count), 1)
@@ -321,7 +321,7 @@ def _axis(made: Drawing, x: Ticks, left: float, name: str) -> None:
     made.height += _AXIS
 
 
-def description(title: str, panels: list[Panel], x_name: str) -> str:
+def description(title: str, panels: list[Plot], x_name: str) -> str:
     """The picture in words: the first, last and best value of each series that is drawn as a line."""
     curves = [curve for panel in panels for curve in panel.curves]
     words = [f"{labels.short(curve.name, 60)}: {values_text(curve, labels.short(x_name))}." for curve in curves]

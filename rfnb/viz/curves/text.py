@@ -15,7 +15,7 @@ _MOST_BARS, _LEAST_BARS, _MOST_LABEL, _MOST_SERIES = 40, 16, 24, 24
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class DrawnCurve:
     """One series: x and y as float64, and its index of the best point (None if there is none). `style`: which of the runs."""
 
     label: str
@@ -88,13 +88,13 @@ def problem(spec: Any) -> str | None:
     return None
 
 
-def curves_of(spec: Any) -> list[Curve]:
+def curves_of(spec: Any) -> list[DrawnCurve]:
     """The series of a spec without fault."""
     runs = [str(run) for run in spec.head.get("runs") or []]
     return [_curve(entry, spec.blocks, runs) for entry in spec.head["series"]]
 
 
-def values_text(curve: Curve, x_name: str, *, span: bool = False) -> str:
+def values_text(curve: DrawnCurve, x_name: str, *, span: bool = False) -> str:
     """The first, last and best value in words.
 
     Args:
@@ -112,7 +112,7 @@ def values_text(curve: Curve, x_name: str, *, span: bool = False) -> str:
     return ", ".join([*said, *odd(curve, x_name)])
 
 
-def odd(curve: Curve, x_name: str) -> list[str]:
+def odd(curve: DrawnCurve, x_name: str) -> list[str]:
     """The values that are no numbers: "NaN since step 390", "2 infinite, first at step 7"."""
     return odd_in(curve.x, curve.y, x_name)
 
@@ -129,7 +129,7 @@ def odd_in(x: np.ndarray, y: np.ndarray, x_name: str) -> list[str]:
     return said
 
 
-def since_nan(curve: Curve) -> int | None:
+def since_nan(curve: DrawnCurve) -> int | None:
     """The index since which nothing is a number any more, if that is more than the last point."""
     bad = np.flatnonzero(np.isnan(curve.y))
     return int(bad[0]) if len(bad) > 1 and len(bad) == len(curve.y) - bad[0] else None
@@ -155,7 +155,7 @@ def number(value: float, digits: int = 4) -> str:
     )
 
 
-def _values(curve: Curve, x_name: str) -> Iterator[str]:
+def _values(curve: DrawnCurve, x_name: str) -> Iterator[str]:
     yield f"first {number(curve.y[0])}"
     if len(curve.y) > 1:
         yield f"last {number(curve.y[-1])}"
@@ -163,7 +163,7 @@ def _values(curve: Curve, x_name: str) -> Iterator[str]:
         yield f"best {number(curve.y[curve.best])} at {x_name} {number(curve.x[curve.best])}"
 
 
-def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]) -> Curve:
+def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]) -> DrawnCurve:
     x, y = (blocks[entry[name]].astype(np.float64) for name in ("x", "y"))
     best = None
     finite = np.isfinite(y)
@@ -173,15 +173,15 @@ def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]
     log = bool(entry.get("log")) and bool(finite.any()) and bool((y[finite] > 0).all())
     run = None if entry.get("run") is None else str(entry["run"])
     style = runs.index(run) if run in runs else 0
-    return Curve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style)
+    return DrawnCurve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style)
 
 
-def column_of(curve: Curve, edges: np.ndarray) -> np.ndarray:
+def column_of(curve: DrawnCurve, edges: np.ndarray) -> np.ndarray:
     """The column of bars that each point is in."""
     return np.clip(np.searchsorted(edges, curve.x, side="right") - 1, 0, len(edges) - 2)
 
 
-def _bars(curve: Curve, edges: np.ndarray, others: list[Curve]) -> str:
+def _bars(curve: DrawnCurve, edges: np.ndarray, others: list[DrawnCurve]) -> str:
     """One bar per column: the mean of the points in it, between two points what a straight line has; blank in gaps.
 
     Args:

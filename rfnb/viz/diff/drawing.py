@@ -8,7 +8,7 @@ import numpy as np
 
 from rfnb.viz.diff.check import problem, share
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_matrix, number
+from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_matrix, number
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
@@ -67,7 +67,7 @@ def _timeline(made: Drawing, spec: Any, shown: list[int]) -> None:
     for index, name in enumerate(names):
         wrong = head["rows"][shown[index]]["first"] is not None
         made.add(Text(0, top + (index + 0.5) * _ROW, name, 11, "ink" if wrong else "muted", bold=wrong))
-    place = Place(left, top, pitch, _ROW)
+    place = MatrixBox(left, top, pitch, _ROW)
     draw_matrix(made, share(log), place, Scale(0.0, 1.0))
     if pitch >= 5:
         beyond = np.argwhere(log > 0)[:2000]
@@ -160,6 +160,6 @@ def _pair(made: Drawing, spec: Any, pair: Any) -> None:
     for index, (name, values, limit) in enumerate(panels):
         x, y = (index * (wide + 12), made.height) if beside else (0.0, made.height + index * (tall + 22))
         made.add(Text(x, y + 6, labels.fitted(f"{name}   −{number(limit)} to {number(limit)}", wide, 10), 10, "muted"))
-        place = Place(x, y + 16, pitch, tall / rows)
+        place = MatrixBox(x, y + 16, pitch, tall / rows)
         draw_matrix(made, values, place, Scale(-limit, limit, "diverging"), signed=True)
     made.height += 16 + tall + 4 if beside else 3 * (tall + 22)

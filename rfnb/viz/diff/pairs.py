@@ -17,11 +17,11 @@ from rfnb.trace.diff_rows import Row
 from rfnb.viz.spec import Spec
 
 _ROWS, _COLS = 48, 128  # cells of a pair
-_sources: weakref.WeakKeyDictionary[Spec, tuple[Diff, list[Place]]] = weakref.WeakKeyDictionary()
+_sources: weakref.WeakKeyDictionary[Spec, tuple[Diff, list[PathStep]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Place:
+class PathStep:
     """One path in one step.
 
     Attributes:
@@ -42,7 +42,7 @@ class Place:
     first: bool
 
 
-def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[Place]]:
+def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[PathStep]]:
     """The labels of the columns in the order in which the run came to them, and the places of all values."""
     number = {path: index for index, path in enumerate(paths)}
     cols: dict[Any, int] = {}
@@ -62,7 +62,7 @@ def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[Place]]:
         first = next((row for row in rows if row is d.first), None)
         most = max(row.numbers.max_abs for row in rows)
         differs = any(row.differs for row in rows)
-        made.append(Place(path, moved[col], first or worst, _log(worst), most, differs, first is not None))
+        made.append(PathStep(path, moved[col], first or worst, _log(worst), most, differs, first is not None))
     made.sort(key=lambda place: (place.row, place.col))
     return [_label(key) for key in order], made
 
@@ -135,17 +135,17 @@ def _pooled(values: np.ndarray, apart: np.ndarray, down: int, across: int) -> np
     return np.stack([np.take_along_axis(blocks(each), at, -1)[..., 0] for each in wide])
 
 
-def note_source(spec: Spec, d: Diff, places: list[Place]) -> None:
+def note_source(spec: Spec, d: Diff, places: list[PathStep]) -> None:
     """Keep what a spec was made of as long as there is the spec."""
     _sources[spec] = d, places
 
 
-def source_of(spec: Spec) -> tuple[Diff, list[Place]] | None:
+def source_of(spec: Spec) -> tuple[Diff, list[PathStep]] | None:
     """The Diff that a spec was made of, and its places; None: it was loaded."""
     return _sources.get(spec)
 
 
-def asked(source: tuple[Diff, list[Place]], name: str) -> np.ndarray | None:
+def asked(source: tuple[Diff, list[PathStep]], name: str) -> np.ndarray | None:
     """A block that a page asks for: `pair/ROW/COL`, and `pair/ROW/COL/size` [3] with its rows and cols, and 1 if it was pooled."""
     parts = name.split("/")
     if len(parts) not in (3, 4) or parts[0] != "pair" or not all(part.isdecimal() for part in parts[1:3]):

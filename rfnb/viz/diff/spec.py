@@ -16,7 +16,7 @@ from rfnb.core.errors import type_error
 from rfnb.trace import diff_text
 from rfnb.trace.diff import Diff, PathDiff, diff
 from rfnb.trace.diff_rows import Row
-from rfnb.viz.diff.pairs import Place, note_source, pair_of, places_of
+from rfnb.viz.diff.pairs import PathStep, note_source, pair_of, places_of
 from rfnb.viz.spec import Spec
 
 _MOST_ROWS, _MOST_COLS = 400, 4000
@@ -47,7 +47,7 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
     paths = _paths(d)
     cols, places = places_of(d, paths)
     log, most = _maps(places, len(paths), len(cols))
-    of_row: list[list[Place]] = [[] for _ in paths]
+    of_row: list[list[PathStep]] = [[] for _ in paths]
     for place in places:
         of_row[place.row].append(place)
     entries = [_entry(path, own) for path, own in zip(paths, of_row)]
@@ -89,14 +89,14 @@ def _has_values(each: PathDiff) -> bool:
     return any(row.numbers.cells or row.differs for row in each.rows)
 
 
-def _maps(places: list[Place], rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
+def _maps(places: list[PathStep], rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
     log, most = (np.full((1, rows, cols), np.nan, np.float32) for _ in range(2))
     for place in places:
         log[0, place.row, place.col], most[0, place.row, place.col] = place.log, place.max_abs
     return log, most
 
 
-def _entry(path: str, own: list[Place]) -> dict[str, Any]:
+def _entry(path: str, own: list[PathStep]) -> dict[str, Any]:
     """One path: its label, where it differs first and most."""
     differ = [place for place in own if place.differs]
     worst = max(differ, key=lambda place: (place.log, place.max_abs), default=None)
@@ -111,10 +111,10 @@ def _entry(path: str, own: list[Place]) -> dict[str, Any]:
 
 
 def _pairs(
-    d: Diff, of_row: list[list[Place]], first: Place | None, blocks: dict[str, np.ndarray]
+    d: Diff, of_row: list[list[PathStep]], first: PathStep | None, blocks: dict[str, np.ndarray]
 ) -> list[dict[str, Any]]:
     """The values of the first difference, of the first and the largest one of each path, and then of others."""
-    wanted: dict[tuple[int, int], Place] = {} if first is None else {(first.row, first.col): first}
+    wanted: dict[tuple[int, int], PathStep] = {} if first is None else {(first.row, first.col): first}
     rows = [differ for own in of_row if (differ := [place for place in own if place.differs])]
     for own in rows:
         for place in (own[0], max(own, key=lambda each: (each.log, each.max_abs))):

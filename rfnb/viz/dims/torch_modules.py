@@ -52,10 +52,10 @@ def add_module(rows: Any, module: Any) -> None:
     Args:
         rows: What collects them: `row`, `heading`, `named_axis`, `array_row`.
     """
-    _Tree(rows).add(unwrapped(module)[0], "", 0)
+    _ModuleRows(rows).add(unwrapped(module)[0], "", 0)
 
 
-class _Tree:
+class _ModuleRows:
     """The rows so far, so that what is shared is said. The objects are kept: an id is that of a living one."""
 
     def __init__(self, rows: Any):

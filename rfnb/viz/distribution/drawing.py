@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.distribution.words import WRONG, Step, of_scores, of_seq, problem, shown_steps, step_of
+from rfnb.viz.distribution.words import WRONG, StepWords, of_scores, of_seq, problem, shown_steps, step_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Rect, Text
@@ -75,7 +75,7 @@ def _sequence(made: Drawing, spec: Any, seq: int) -> None:
         made.notes.append(f"{labels.short(entry['label'], 60)}: {len(at)} of {entry['len']} steps")
 
 
-def _reference(made: Drawing, step: Step, columns: list[float], y: float, *, loss: bool) -> None:
+def _reference(made: Drawing, step: StepWords, columns: list[float], y: float, *, loss: bool) -> None:
     word = labels.short(step.reference) if step.reference is not None else "–"
     made.add(Text(columns[1], y, labels.fitted(word, columns[2] - columns[1] - 6)))
     color = "ink" if step.rank == 1 else "warn"
@@ -88,7 +88,7 @@ def _reference(made: Drawing, step: Step, columns: list[float], y: float, *, los
     made.add(Text(columns[3] + _LOSS, y, text, 10, "muted", "right"))
 
 
-def _bar(made: Drawing, step: Step, left: float, y: float) -> None:
+def _bar(made: Drawing, step: StepWords, left: float, y: float) -> None:
     """The parts of the best labels, that of the reference framed; the rest is hatched."""
     wide, top = made.width - left - 1, y - _BAR / 2
     if step.best is None:

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
-from rfnb.viz.axes import Axis, Named
+from rfnb.viz.axes import Axis, NamedArray
 from rfnb.viz.spec import host
 
 _NONE = -1  # no reference in this step
@@ -53,7 +53,7 @@ def reference_of(given: Any, seqs: Sequence[Axis], step: Axis | None, labels: Se
 
 
 def _of_tensor(given: Tensor, axes: list[Axis], shape: tuple[int, int]) -> np.ndarray:
-    named = Named.of(given)
+    named = NamedArray.of(given)
     foreign = [axis for axis in named.axes if all(axis.dim is not other.dim for other in axes)]
     if foreign:
         dims = ", ".join(axis.describe() for axis in axes)

@@ -22,7 +22,7 @@ _TINY = 1e-320
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ScoreRows:
     """The summary of rows of scores [row, label]: the best labels, and numbers that are sums over all of them.
 
     Attributes:
@@ -89,17 +89,17 @@ def kind_of(scores: np.ndarray, given: str | None, *, half: bool = False) -> str
     )
 
 
-def rows_of(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Rows:
+def rows_of(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> ScoreRows:
     """The summary of scores [row, label], with a reference label for each row (-1: none)."""
     top = min(top, scores.shape[1])
     parts = [_rows(scores[at], kind, reference[at], top) for at in _chunks(scores)] or [
         _rows(scores, kind, reference, top)
     ]
-    joined = (np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__dataclass_fields__)
-    return Rows(*joined)
+    joined = (np.concatenate([getattr(part, name) for part in parts]) for name in ScoreRows.__dataclass_fields__)
+    return ScoreRows(*joined)
 
 
-def _rows(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Rows:
+def _rows(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> ScoreRows:
     most = scores.max(-1, initial=-np.inf)
     odd = np.isnan(most) | (most == np.inf) | ((most == -np.inf) & (scores.shape[1] > 0))
     scale, total, entropy = _totals(scores, kind, most.astype(np.float64), odd)
@@ -118,7 +118,7 @@ def _rows(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Row
     before = np.arange(scores.shape[1]) < at
     # The order of the scores themselves: right is what argmax says of them.
     rank = 1 + (scores > own).sum(-1, dtype=np.int32) + ((scores == own) & before).sum(-1, dtype=np.int32)
-    return Rows(
+    return ScoreRows(
         np.where(odd[:, None], -1, order).astype(np.int32),
         np.where(odd[:, None], np.nan, best),
         np.where(odd, np.nan, rest),

@@ -18,9 +18,9 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
-from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, tokens_of
 from rfnb.viz.distribution.reference import reference_of
-from rfnb.viz.distribution.scores import Rows, kind_of, rows_of
+from rfnb.viz.distribution.scores import ScoreRows, kind_of, rows_of
 from rfnb.viz.given import of_output, plain, stacked_steps
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
@@ -134,16 +134,16 @@ def _is_half(scores: Any) -> bool:
     return str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
 
 
-def _named(scores: Any, dims: str | Sequence[str] | None) -> Named:
+def _named(scores: Any, dims: str | Sequence[str] | None) -> NamedArray:
     if isinstance(scores, Tensor):
-        return Named.of(scores)
+        return NamedArray.of(scores)
     scores = host(scores)
     count = scores.ndim
     default = {1: ["label"], 2: ["step", "label"], 3: ["batch", "step", "label"]}.get(count, [])
-    return Named.of(scores, dims if dims is not None else default, where=_WHERE)
+    return NamedArray.of(scores, dims if dims is not None else default, where=_WHERE)
 
 
-def _vocab(named: Named, reference: Any, given: Any) -> Axis:
+def _vocab(named: NamedArray, reference: Any, given: Any) -> Axis:
     """The axis of the labels."""
     if given is not None:
         return named.find(given, where=_WHERE, role="axis")
@@ -165,16 +165,16 @@ def _vocab(named: Named, reference: Any, given: Any) -> Axis:
     )
 
 
-def _others(named: Named, scores: Any, vocab: Axis, given: Any) -> tuple[list[Axis], Axis | None]:
+def _others(named: NamedArray, scores: Any, vocab: Axis, given: Any) -> tuple[list[Axis], Axis | None]:
     """The axes of the sequences, and that of the steps."""
-    rest = Named(named.array, [axis for axis in named.axes if axis is not vocab], named.plain)
+    rest = NamedArray(named.array, [axis for axis in named.axes if axis is not vocab], named.plain)
     step = rest.find(given, where=_WHERE, role="step_dim") if given is not None else step_axis(rest, scores, _WHERE)
     if step is None and len(rest.axes) == 1 and rest.axes[0].kind != "beam":
         step = rest.axes[0]  # a classifier: one output per example
     return rest.sorted([axis for axis in rest.axes if axis is not step]), step
 
 
-def _blocks(rows: Rows, real: np.ndarray, reference: np.ndarray | None) -> dict[str, np.ndarray]:
+def _blocks(rows: ScoreRows, real: np.ndarray, reference: np.ndarray | None) -> dict[str, np.ndarray]:
     """The numbers as blocks [seq, step, ...]; after the end of a sequence -1 and NaN."""
 
     def spread(values: np.ndarray, dtype: Any, fill: float) -> np.ndarray:

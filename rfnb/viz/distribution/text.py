@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.distribution.words import Step, of_scores, of_seq, problem, shown_steps, step_of, warnings
+from rfnb.viz.distribution.words import StepWords, of_scores, of_seq, problem, shown_steps, step_of, warnings
 from rfnb.viz.rounding import share as rounded
 from rfnb.viz.terminal import bar, clip, width_of
 
@@ -52,7 +52,7 @@ def _sequence(spec: Any, seq: int) -> list[str]:
     return lines
 
 
-def _line(step: Step, names: int, right: int) -> str:
+def _line(step: StepWords, names: int, right: int) -> str:
     out = f"  {clip(step.name, names)}"
     if right:
         numbers = f"{_share(step.prob)}  {_loss(step.loss)}  {step.rank:>4}" if step.rank else " " * 18

@@ -13,7 +13,7 @@ _OF_REFERENCE = {"reference": 2, "log_prob": 2, "rank": 2}
 RIGHT, WRONG = "✓ right", "✗ wrong"
 
 
-class Step(NamedTuple):
+class StepWords(NamedTuple):
     """One step, ready to draw.
 
     Attributes:
@@ -58,7 +58,7 @@ def label_of(head: dict[str, Any], index: int) -> str | None:
     return None if index < 0 else str(head["tokens"].get(str(index), index))
 
 
-def step_of(spec: Any, seq: int, step: int, most: int) -> Step:
+def step_of(spec: Any, seq: int, step: int, most: int) -> StepWords:
     """One step, with at most so many of the best labels."""
     head, blocks = spec.head, spec.blocks
     top, logs = blocks["top"][seq, step][:most].tolist(), blocks["top_log_probs"][seq, step].astype(np.float64)
@@ -73,7 +73,7 @@ def step_of(spec: Any, seq: int, step: int, most: int) -> Step:
         reference = label_of(head, int(blocks["reference"][seq, step]))
         log_prob, rank = float(blocks["log_prob"][seq, step]), int(blocks["rank"][seq, step])
     entropy = float(blocks["entropy"][seq, step])
-    return Step(str(name), best, rest, entropy, reference, float(np.exp(log_prob)), 0.0 - log_prob, rank)
+    return StepWords(str(name), best, rest, entropy, reference, float(np.exp(log_prob)), 0.0 - log_prob, rank)
 
 
 def of_seq(head: dict[str, Any], seq: int) -> str:

@@ -47,7 +47,7 @@ def stride(pitch: float, room: float) -> int:
 
 
 @dataclass
-class Axis:
+class AxisLabels:
     """The labels of one axis that are drawn.
 
     Attributes:
@@ -64,39 +64,41 @@ class Axis:
     at: list[tuple[int, str]] = field(default_factory=list)
 
 
-def rows(labels: Sequence[str], pitch: float, size: float = 11.0) -> Axis:
+def rows(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:
     """Labels at the left of rows of this height."""
     every = stride(pitch, size + 2)
     at = [(index, short(labels[index])) for index in range(0, len(labels), every)]
-    return Axis(_widest(at, size), 0, 0, size, at)
+    return AxisLabels(_widest(at, size), 0, 0, size, at)
 
 
-def columns(labels: Sequence[str], pitch: float, size: float = 11.0) -> Axis:
+def columns(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:
     """Labels above columns of this width: level where they fit, then slanted, then upright and thinned."""
     every = stride(pitch, size + 1)
     at = [(index, short(labels[index])) for index in range(0, len(labels), every)]
     widest = _widest(at, size)
     if every == 1 and widest + 6 <= pitch:
-        return Axis(size + 2, 0, 0, size, at)
+        return AxisLabels(size + 2, 0, 0, size, at)
     if all(text.isdigit() for _, text in at):
         wide = stride(pitch, widest + 8)
-        return Axis(size + 2, 0, 0, size, [(index, labels[index]) for index in range(0, len(labels), wide)])
+        return AxisLabels(size + 2, 0, 0, size, [(index, labels[index]) for index in range(0, len(labels), wide)])
     if every == 1 and pitch >= size + 4:
         slant = widest * 0.7071
-        return Axis(slant + size * 0.7 + 2, max(0.0, slant - pitch / 2), 45, size, at)
-    return Axis(widest + 4, 0, 90, size, at)
+        return AxisLabels(slant + size * 0.7 + 2, max(0.0, slant - pitch / 2), 45, size, at)
+    return AxisLabels(widest + 4, 0, 90, size, at)
 
 
 def _widest(at: list[tuple[int, str]], size: float) -> float:
     return min(_LONGEST, max((fonts.width(text, size) for _, text in at), default=0.0))
 
 
-def draw_rows(drawing: Drawing, axis: Axis, right: float, top: float, pitch: float, color: str = "ink") -> None:
+def draw_rows(drawing: Drawing, axis: AxisLabels, right: float, top: float, pitch: float, color: str = "ink") -> None:
     """Labels that end at `right`, of rows from `top` on."""
     drawing.add(*(Text(right, top + (index + 0.5) * pitch, text, axis.size, color, "right") for index, text in axis.at))
 
 
-def draw_columns(drawing: Drawing, axis: Axis, left: float, bottom: float, pitch: float, color: str = "ink") -> None:
+def draw_columns(
+    drawing: Drawing, axis: AxisLabels, left: float, bottom: float, pitch: float, color: str = "ink"
+) -> None:
     """Labels that stand on `bottom`, of columns from `left` on."""
     for index, text in axis.at:
         x = left + (index + 0.5) * pitch

@@ -64,7 +64,7 @@ def bounds(values: np.ndarray) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Place:
+class MatrixBox:
     """The place of a matrix in a drawing: its corner, and the size of a cell."""
 
     x: float
@@ -73,7 +73,7 @@ class Place:
     pitch_y: float
 
 
-def draw_matrix(drawing: Drawing, values: np.ndarray, place: Place, scale: Scale, *, signed: bool = False) -> None:
+def draw_matrix(drawing: Drawing, values: np.ndarray, place: MatrixBox, scale: Scale, *, signed: bool = False) -> None:
     """The cells of a matrix, at most one per unit of the drawing, with a thin line of paper between large ones; NaN is not drawn."""
     rows, cols = values.shape
     width, height = cols * place.pitch_x, rows * place.pitch_y
@@ -89,7 +89,7 @@ def draw_matrix(drawing: Drawing, values: np.ndarray, place: Place, scale: Scale
         drawing.add(Lines("paper", 1.0 if signed else 0.75, lines))
 
 
-def draw_odd(drawing: Drawing, values: np.ndarray, place: Place) -> None:
+def draw_odd(drawing: Drawing, values: np.ndarray, place: MatrixBox) -> None:
     """A cross for NaN among numbers, a triangle for an infinity; of many only the first, and none where they could not be seen."""
     if min(place.pitch_x, place.pitch_y) < _LEAST_MARK or bool(np.isfinite(values).all()):
         return

@@ -16,7 +16,7 @@ from rfnb.core.tensor import Tensor
 
 
 @dataclass(eq=False)
-class Call:
+class FlowCall:
     """A call of a module or of an op.
 
     Attributes:
@@ -43,7 +43,7 @@ class Call:
     steps: tuple[int, ...] = ()
     loop: str = ""
     is_step: bool = False
-    parts: list[Call] = field(default_factory=list)
+    parts: list[FlowCall] = field(default_factory=list)
     needs: dict[int, None] = field(default_factory=dict)
     made: set[int] = field(default_factory=set)
     alike: int = 0  # of calls that are alike but for a number in their names
@@ -65,7 +65,7 @@ class Flow:
         made: The numbers of those that calls have made.
     """
 
-    calls: list[Call]
+    calls: list[FlowCall]
     known: bool
     tensors: dict[int, Tensor]
     made: set[int]
@@ -73,8 +73,8 @@ class Flow:
 
 def flow_of(events: Iterable[Any]) -> Flow:
     """The calls in the "module" and "op" events of a recording."""
-    stack: list[tuple[int, Call]] = []
-    everything: list[Call] = []
+    stack: list[tuple[int, FlowCall]] = []
+    everything: list[FlowCall] = []
     known = False
     alike: dict[Any, int] = {}
     born: set[int] = set()
@@ -96,7 +96,7 @@ def flow_of(events: Iterable[Any]) -> Flow:
     return Flow(calls, known, _tensors(calls, everything), born)
 
 
-def _call_of(event: Any) -> Call:
+def _call_of(event: Any) -> FlowCall:
     values = event.values
     op = values.get("op")
     name = str(op).lstrip("_") if op is not None else _name_of(event.path)
@@ -108,7 +108,7 @@ def _call_of(event: Any) -> Call:
     module = "" if op is not None else str(values.get("module") or "Module")
     loop = event.loop_dim.name if event.loop_dim is not None else ""
     raised = str(values.get("raised") or "")
-    return Call(event.path, name, module, inputs, outputs, reads, writes, raised, event.steps, loop)
+    return FlowCall(event.path, name, module, inputs, outputs, reads, writes, raised, event.steps, loop)
 
 
 def _name_of(path: str) -> str:
@@ -117,13 +117,13 @@ def _name_of(path: str) -> str:
     return ".".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]
 
 
-def _in_steps(calls: list[Call], level: int, alike: dict[Any, int]) -> list[Call]:
+def _in_steps(calls: list[FlowCall], level: int, alike: dict[Any, int]) -> list[FlowCall]:
     """The calls, those in a step of a loop as one.
 
     Args:
         level: How many loops are around them all.
     """
-    made: list[Call] = []
+    made: list[FlowCall] = []
     for key, group in itertools.groupby(
         calls, lambda call: call.steps[: level + 1] if len(call.steps) > level else None
     ):
@@ -132,7 +132,7 @@ def _in_steps(calls: list[Call], level: int, alike: dict[Any, int]) -> list[Call
             made += parts
             continue
         loop = next((call.loop for call in parts if len(call.steps) == level + 1), "")
-        step = Call("", f"step over {loop}" if loop else "step", "", [], [], [], [], steps=key[:-1], is_step=True)
+        step = FlowCall("", f"step over {loop}" if loop else "step", "", [], [], [], [], steps=key[:-1], is_step=True)
         step.parts = _in_steps(parts, level + 1, alike)
         step.raised = next((part.raised for part in step.parts if part.raised), "")
         _finish(step, alike, set(), {})
@@ -141,7 +141,7 @@ def _in_steps(calls: list[Call], level: int, alike: dict[Any, int]) -> list[Call
     return made
 
 
-def _finish(call: Call, alike: dict[Any, int], born: set[int], looks: dict[Dim, Any]) -> None:
+def _finish(call: FlowCall, alike: dict[Any, int], born: set[int], looks: dict[Dim, Any]) -> None:
     """Work out what is known of a call when its parts are.
 
     Args:
@@ -173,7 +173,7 @@ def _look(dim: Dim) -> Any:
     return dim.name, size, None if lengths is None else lengths.tobytes()
 
 
-def _tensors(calls: list[Call], everything: list[Call]) -> dict[int, Tensor]:
+def _tensors(calls: list[FlowCall], everything: list[FlowCall]) -> dict[int, Tensor]:
     """The tensors that are computed with, not parameters and constants: what is made of the inputs of modules, or these are made of."""
     look: dict[int, Tensor] = {}
     for call in everything:
@@ -194,7 +194,7 @@ def _tensors(calls: list[Call], everything: list[Call]) -> dict[int, Tensor]:
     return {number: look[number] for number in found if number in look}
 
 
-def _outside(calls: Iterable[Call]) -> Iterator[Call]:
+def _outside(calls: Iterable[FlowCall]) -> Iterator[FlowCall]:
     """The calls of ops that are in no module."""
     for call in calls:
         if call.is_op:

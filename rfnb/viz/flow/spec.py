@@ -23,7 +23,7 @@ from typing import Any
 from rfnb.core.errors import type_error
 from rfnb.viz.dims.entries import Entries
 from rfnb.viz.dims.table import names_of, size_text
-from rfnb.viz.flow.calls import Call, Flow, flow_of
+from rfnb.viz.flow.calls import Flow, FlowCall, flow_of
 from rfnb.viz.flow.layout import layouts
 from rfnb.viz.flow.stations import Scene, Station, dims_of, scene_of
 from rfnb.viz.flow.words import change_of, legend_of, marks_of, words_of
@@ -97,9 +97,9 @@ class _Levels:
 
     def __init__(self, flow: Flow, dims: Entries):
         self._flow, self._dims = flow, dims
-        self._scenes: dict[Call | None, Scene] = {}
+        self._scenes: dict[FlowCall | None, Scene] = {}
         self.levels: list[dict[str, Any]] = []
-        self._todo: list[tuple[Call | None, str, int | None, dict[str, Any] | None]] = []
+        self._todo: list[tuple[FlowCall | None, str, int | None, dict[str, Any] | None]] = []
         self._room = MOST_STATIONS
         self._todo.append((self._top(), "all", None, None))
         at = 0
@@ -107,29 +107,29 @@ class _Levels:
             self._add(*self._todo[at])
             at += 1
 
-    def _scene(self, call: Call | None) -> Scene:
+    def _scene(self, call: FlowCall | None) -> Scene:
         if call not in self._scenes:
             self._scenes[call] = scene_of(self._flow, call)
         return self._scenes[call]
 
-    def _calls(self, call: Call | None) -> list[Station]:
+    def _calls(self, call: FlowCall | None) -> list[Station]:
         return [station for station in self._scene(call).stations if station.shape == "op"]
 
-    def _top(self) -> Call | None:
+    def _top(self) -> FlowCall | None:
         """The call that is the whole of what was recorded; None if there are several."""
-        top: Call | None = None
+        top: FlowCall | None = None
         while len(inner := self._calls(top)) == 1 and len(inner[0].calls) == 1 and self._calls(inner[0].calls[0]):
             top = inner[0].calls[0]
         return top
 
-    def _inmost(self, call: Call) -> tuple[Call, int, bool]:
+    def _inmost(self, call: FlowCall) -> tuple[FlowCall, int, bool]:
         """The call, or the one in it that is all it calls; how often that is, and whether one after the other."""
         count, chained = 1, False
         while len(inner := self._calls(call)) == 1 and inner[0].calls[0].parts:
             call, count, chained = inner[0].shown, count * len(inner[0].calls), chained or inner[0].chained
         return call, count, chained
 
-    def _add(self, call: Call | None, label: str, up: int | None, door: dict[str, Any] | None) -> None:
+    def _add(self, call: FlowCall | None, label: str, up: int | None, door: dict[str, Any] | None) -> None:
         scene = self._scene(call)
         if door is not None and (len(self.levels) >= MOST_LEVELS or len(scene.stations) > self._room):
             return
@@ -174,14 +174,14 @@ class _Levels:
         }
         return made  # not a copy: what opens it is noted later
 
-    def _taken(self, call: Call) -> dict[Any, None]:
+    def _taken(self, call: FlowCall) -> dict[Any, None]:
         """The dims of what a call computes with: not of parameters."""
         if not self._flow.known:
             return dims_of(call.inputs)
         numbers = call.needs if call.is_step else call.reads
         return dims_of([("", self._flow.tensors[number]) for number in numbers if number in self._flow.tensors])
 
-    def _given(self, call: Call) -> dict[Any, None]:
+    def _given(self, call: FlowCall) -> dict[Any, None]:
         """The dims of what a call gives; of a step of a loop those of what it makes."""
         if not call.is_step:
             return dims_of(call.outputs)

@@ -13,7 +13,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.viz.flow.calls import Call, Flow
+from rfnb.viz.flow.calls import Flow, FlowCall
 
 MOST = 40  # stations in one picture
 _PERIOD = 64  # calls in what is repeated
@@ -34,13 +34,13 @@ class Station:
 
     label: str
     shape: str = "op"
-    calls: list[Call] = field(default_factory=list)
+    calls: list[FlowCall] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
     cut: bool = False
     chained: bool = False
 
     @property
-    def shown(self) -> Call:
+    def shown(self) -> FlowCall:
         """The one of the calls that is shown for all: not all steps of a loop do as much."""
         return max(self.calls, key=lambda call: len(call.parts))
 
@@ -61,14 +61,14 @@ def dims_of(tensors: Sequence[tuple[str, Tensor]]) -> dict[Dim, None]:
     return dict.fromkeys(dim.twin_of or dim for _, tensor in tensors for dim in tensor.dims)
 
 
-def scene_of(flow: Flow, around: Call | None) -> Scene:
+def scene_of(flow: Flow, around: FlowCall | None) -> Scene:
     """The stations in a call; of None the outermost ones."""
     calls = flow.calls if around is None else around.parts
     made = (_known if flow.known else _in_order)(flow, calls, around)
     return _cut(_folded(made))
 
 
-def _known(flow: Flow, calls: Sequence[Call], around: Call | None) -> Scene:
+def _known(flow: Flow, calls: Sequence[FlowCall], around: FlowCall | None) -> Scene:
     """The stations by the numbers of the tensors that go between them."""
     source: dict[int, Station] = {}
     stations: list[Station] = []
@@ -112,7 +112,7 @@ def _known(flow: Flow, calls: Sequence[Call], around: Call | None) -> Scene:
     return Scene([*outside, *stations, *results], lines)
 
 
-def _in_order(flow: Flow, calls: Sequence[Call], around: Call | None) -> Scene:
+def _in_order(flow: Flow, calls: Sequence[FlowCall], around: FlowCall | None) -> Scene:
     """The stations by the order of the calls: a line goes on with the next call that has its dim."""
     last: dict[Dim, Station] = {}
     lines: Lines = {}
@@ -138,7 +138,7 @@ def _in_order(flow: Flow, calls: Sequence[Call], around: Call | None) -> Scene:
     return Scene(stations, lines)
 
 
-def _inputs(call: Call) -> list[str]:
+def _inputs(call: FlowCall) -> list[str]:
     """The names of what a call gets: those of its arguments, else numbers."""
     several = len(call.inputs) > 1
     return [

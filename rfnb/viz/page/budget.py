@@ -48,7 +48,7 @@ class Room:
         return Room(most, min(self.easy, most))
 
 
-class Options:
+class ViewOptions:
     """The settings of all views, unless a view says otherwise."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Options:
         self._budget = checked(budget)
 
 
-options = Options()
+options = ViewOptions()
 
 
 def checked(budget: int | None) -> int | None:

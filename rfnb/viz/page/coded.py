@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rfnb.viz.code import Code, Kind, encode, span_of
-from rfnb.viz.pool import Merge, pooled
+from rfnb.viz.code import BlockCode, Kind, encode, span_of
+from rfnb.viz.pool import Pooling, pooled
 
 _SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
 _LEAST = 0.01  # bytes per cell, deflated: nothing is smaller, so no sample is needed to know that it is too large
@@ -38,7 +38,7 @@ class Grid:
     values: np.ndarray
     lengths: Sequence[tuple[int, int]]
     kind: Kind
-    merge: Merge
+    merge: Pooling
     factors: Callable[[int], tuple[int, int]]
 
 
@@ -58,7 +58,7 @@ class Coded:
         size: Bytes of `levels` when deflated.
     """
 
-    code: Code
+    code: BlockCode
     levels: np.ndarray
     size: int
 

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.core.errors import value_error
 from rfnb.search.label_alignment import LabelAlignment, is_alignments
 from rfnb.viz.question.grid import grid_of
-from rfnb.viz.question.spec import Step, named
+from rfnb.viz.question.spec import QuestionStep, named
 from rfnb.viz.question.spec import spec as question
 from rfnb.viz.spec import Spec
 
@@ -68,7 +68,7 @@ def alignment_spec(
     best = [_best(row) for row in shares]
     col_names = named("column", cols)
     says = [[f"most of its weight is on {col_names[int(row.argmax())]}."] * len(cols) for row in shares]
-    step = Step(
+    step = QuestionStep(
         rows,
         named("row", rows),
         [board for board, _ in best],

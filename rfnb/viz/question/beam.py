@@ -9,7 +9,7 @@ from typing import Any
 from rfnb.core.errors import missing_key_error, value_error
 from rfnb.trace.trace import Trace
 from rfnb.viz.kinds import spec_of
-from rfnb.viz.question.spec import Step
+from rfnb.viz.question.spec import QuestionStep
 from rfnb.viz.question.spec import spec as question
 from rfnb.viz.spec import Spec
 from rfnb.viz.visible import visible
@@ -200,7 +200,7 @@ def _step(
     prefixes: Sequence[Sequence[Sequence[str]]],
     digits: int,
     join: str,
-) -> Step:
+) -> QuestionStep:
     def rounded(one: Candidate) -> float:
         return round(one.score, digits) + 0.0  # no minus before 0
 
@@ -242,7 +242,7 @@ def _step(
         f"a margin of {_number(round(last - first_out, digits) + 0.0, digits)}."
     )
     more = {name: made[name] for name in ("lanes", "labels", "texts", "after", "ties")} | {"size": len(kept)}
-    return Step(made["rows"], made["names"], made["solution"], made["says"], right, more=more)
+    return QuestionStep(made["rows"], made["names"], made["solution"], made["says"], right, more=more)
 
 
 MINUS = "\u2212"

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.core.errors import value_error
 from rfnb.viz.question.grid import grid_of
-from rfnb.viz.question.spec import Board, Step, named
+from rfnb.viz.question.spec import Board, QuestionStep, named
 from rfnb.viz.question.spec import spec as question
 from rfnb.viz.spec import Spec
 
@@ -58,7 +58,7 @@ def mask_spec(
         return f"{row_names[r]} {verb} see {col_names[c]}{f': {reason}' if reason else ''}."
 
     says = [[sentence(r, c) for c in range(mask.shape[1])] for r in range(mask.shape[0])]
-    step = Step(rows, row_names, _board(mask), says, f"All {mask.size} cells are right.", _known(mask))
+    step = QuestionStep(rows, row_names, _board(mask), says, f"All {mask.size} cells are right.", _known(mask))
     return question("mask", name, asked or _ASKED, [step], cols=cols, col_names=col_names)
 
 

@@ -22,7 +22,7 @@ MOST_CELLS = 4096  # that one draws in by hand
 
 
 @dataclass
-class Step:
+class QuestionStep:
     """A grid that is answered at once.
 
     Attributes:
@@ -55,7 +55,7 @@ def spec(
     form: str,
     name: str,
     asked: str,
-    steps: Sequence[Step],
+    steps: Sequence[QuestionStep],
     *,
     cols: Sequence[str] = (),
     col_names: Sequence[str] = (),

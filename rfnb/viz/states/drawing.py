@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, number
+from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, number
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text
@@ -126,7 +126,7 @@ def _track(
         seen = values.T.astype(np.float32, copy=len(values) > length)
         if len(values) > length:
             seen[:, length:][seen[:, length:] == 0] = np.nan
-        place = Place(_LEFT, strip, pitch, tall / units)
+        place = MatrixBox(_LEFT, strip, pitch, tall / units)
         draw_matrix(made, seen, place, scale, signed=scale.ramp == "diverging")
         draw_odd(made, values[:length].T, place)
         if len(values) > length:  # something moves after the end

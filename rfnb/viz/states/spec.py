@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
-from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, tokens_of
 from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output, plain
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host, single
@@ -134,7 +134,7 @@ def _judged(
 class _Track:
     """One state, its axes sorted by role."""
 
-    def __init__(self, label: str, named: Named, step: Axis):
+    def __init__(self, label: str, named: NamedArray, step: Axis):
         self.label, self.named, self.step = label, named, step
         self.seqs = named.seq_axes([step])
         self.seqs += [axis for axis in named.axes if axis.kind == "beam" and axis not in self.seqs and axis is not step]
@@ -146,11 +146,11 @@ class _Track:
     def of(label: str, value: Any, step_dim: Any, dims: str | Sequence[str] | None) -> _Track:
         value = plain(value, dims)
         if isinstance(value, Tensor):
-            named = Named.of(value)
+            named = NamedArray.of(value)
         else:
             array = host(value)
             default = {1: ["step"], 2: ["step", "unit"], 3: ["batch", "step", "unit"]}.get(array.ndim, [])
-            named = Named.of(array, dims if dims is not None else default, where=f'states, track "{label}"')
+            named = NamedArray.of(array, dims if dims is not None else default, where=f'states, track "{label}"')
         if step_dim is not None:
             return _Track(label, named, named.find(step_dim, where=f'states, track "{label}"', role="step_dim"))
         step = step_axis(named, value, f'states, track "{label}"')

@@ -9,7 +9,7 @@ from interop.watch.watched_models import Encoder, Tagger, batches, made, train
 from waiting import LONG
 
 import rfnb as rf
-from rfnb.trace.training import MOST_ROWS, Curve, Table, Training
+from rfnb.trace.training import MOST_ROWS, Training, TrainingCurve, TrainingTable
 from rfnb.viz import of_training
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.show import view_of
@@ -62,11 +62,11 @@ def test_groups_are_the_finest_parts_that_can_be_told_apart():
 
 def test_a_group_has_the_norm_of_all_that_is_in_it():
     training = Training()
-    norms = training.tables["gradient norm", ""] = Table(["a.x", "a.y", "b"])
+    norms = training.tables["gradient norm", ""] = TrainingTable(["a.x", "a.y", "b"])
     norms.add(1, np.array([3.0, 4.0, -1.0]))
-    weights = training.tables["weight norm", ""] = Table(["a.x", "a.y", "b"])
+    weights = training.tables["weight norm", ""] = TrainingTable(["a.x", "a.y", "b"])
     weights.add(1, np.array([6.0, 8.0, 1.0]))
-    ratios = training.tables["update ratio", ""] = Table(["a.x", "a.y", "b"])
+    ratios = training.tables["update ratio", ""] = TrainingTable(["a.x", "a.y", "b"])
     ratios.add(1, np.array([0.5, 0.5, -1.0]))
     steps, values = of_training._line("gradient norm", norms, [0, 1], None)
     assert (steps.tolist(), values.tolist()) == ([1], [5.0])
@@ -179,7 +179,7 @@ def test_a_file_gives_back_all_of_it(tmp_path):
 
 
 def test_long_trainings_keep_every_other_row():
-    table, curve = Table(["a"]), Curve()
+    table, curve = TrainingTable(["a"]), TrainingCurve()
     for step in range(3 * MOST_ROWS):
         table.add(step, np.array([float(step)]))
         curve.add(step, float(step))
@@ -190,11 +190,11 @@ def test_long_trainings_keep_every_other_row():
 
 def test_the_summary_says_what_is_odd():
     training = Training("Model")
-    norms = training.tables["gradient norm", ""] = Table(["a", "b", "c", "d", "e"])
+    norms = training.tables["gradient norm", ""] = TrainingTable(["a", "b", "c", "d", "e"])
     norms.add(1, np.array([1.0, 2.0, 1e-6, 1e6, -1.0]))
-    ratios = training.tables["update ratio", ""] = Table(["a", "b"])
+    ratios = training.tables["update ratio", ""] = TrainingTable(["a", "b"])
     ratios.add(1, np.array([1e-6, 0.5]))
-    dead = training.tables["dead units", ""] = Table(["relu"])
+    dead = training.tables["dead units", ""] = TrainingTable(["relu"])
     dead.add(1, np.array([0.5]))
     dead.add(2, np.array([0.25]))  # what was dead once only is not
     assert training.summary().splitlines() == [
