@@ -79,7 +79,8 @@ class Course:
             names: That the cell needs beside `rf`, `lesson`, and what cells above import.
         """
         (at,) = [i for i, cell in enumerate(self.stored.cells) if _checks(cell, exercise)]
-        space: dict[str, Any] = {"rf": rf, **self._imported(at), **names, "lesson": _Silent()}
+        others = dict.fromkeys(self.exercises, ...)  # that it may go on with
+        space: dict[str, Any] = {"rf": rf, **others, **self._imported(at), **names, "lesson": _Silent()}
         exec(compile(self.stored.cells[at].source, f"<cell of {exercise}>", "exec"), space)
         return space[exercise]
 

@@ -195,7 +195,7 @@ def test_the_two_upper_lines_come_together_as_the_ratio_falls(ran):
         tuple(map(float, found.groups())) for found in lines.values()
     )
     assert abs(taught_0 - free_0) < abs(taught_1 - free_1)
-    assert taught_0 < taught_1 and after_0 > after_1 + 10
+    assert taught_0 < taught_1 and free_0 < free_1 and after_0 > after_1 + 10
 
 
 @pytest.mark.notebook
