@@ -257,11 +257,11 @@ def test_shared_code_keeps_no_arrays_and_no_dims():
         if isinstance(value, (tuple, list, dict)):
             for item in [*value, *value.values()] if isinstance(value, dict) else value:
                 yield from parts(item)
-        elif isinstance(value, shared_code.Code):
+        elif isinstance(value, shared_code.ProgramCode):
             yield from parts(vars(value))
 
     found = list(parts(shared_code._shared))
-    assert any(isinstance(part, shared_code.Code) for part in found)
+    assert any(isinstance(part, shared_code.ProgramCode) for part in found)
     assert not any(isinstance(part, (torch.Tensor, rf.Tensor, Dim)) for part in found)
     assert not any(getattr(part, "__closure__", None) for part in found)
 
