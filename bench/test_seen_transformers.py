@@ -7,10 +7,12 @@ import torch
 from ratio import measure
 
 import rfnb as rf
+from rfnb.viz.show import view_of
 
 transformers = pytest.importorskip("transformers", reason="records its models")
 
 LIMIT = 1.15
+VIEW_LIMIT = 3.0
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
@@ -38,5 +40,31 @@ def test_a_forward_pass_of_twelve_layers(implementation):
             return model(ids).logits
 
     found = measure(f"recorded forward pass, {implementation}", recorded, plain, limit=LIMIT, turns=11, warmup=2)
+    print(f"\n{found}")
+    found.check()
+
+
+def test_a_view_of_more_maps_than_stay():
+    """24 layers of 4 heads at 2048 tokens, against the pass that writes out their weights: made once, measured, pooled and given back."""
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 64, "num_hidden_layers": 24, "num_attention_heads": 4, "intermediate_size": 128}
+    config = transformers.LlamaConfig(**sizes, vocab_size=500, max_position_embeddings=2048)
+    config._attn_implementation = "eager"
+    model = transformers.LlamaForCausalLM(config).eval()
+    ids = torch.randint(3, 500, (1, 2048))
+
+    def plain():
+        with torch.no_grad():
+            return model(ids).logits
+
+    with rf.record(model=model, limit=64 << 20) as trace:
+        plain()
+    logits = plain()
+
+    def shown():
+        view_of(trace, kinds="attention")
+        return logits
+
+    found = measure("view of many maps", shown, plain, limit=VIEW_LIMIT, turns=3, warmup=1)
     print(f"\n{found}")
     found.check()

@@ -12,6 +12,7 @@ from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import Event
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.paths import PathError, find_path, path_error
+from rfnb.trace.probe import is_lent
 from rfnb.trace.stack import loop_dim_of, runs_of, stack
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         return runs_of(self._paths[full])
 
     def _cached(self, path: str, index: int, run: list[Event]) -> Value:
+        if is_lent() and run[0].step is None:  # it is the values of the event, which are not to stay
+            return self._value(run)
         # In a running loop the dim of the loop gets known only at the end: the same events may then give another value.
         dim = loop_dim_of(run[0])
         state = 2 * len(run) + (dim is not None and dim.is_dim_known())

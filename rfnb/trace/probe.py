@@ -177,12 +177,26 @@ class Later(Mapping[str, Any]):
 
     def made(self) -> dict[str, Any]:
         """All values."""
-        make = self._make
-        if self._values is None and make is not None:  # two threads may make it twice, to the same end
-            self._values = make()
+        values, make = self._values, self._make
+        if values is None and make is not None:  # two threads may make it twice, to the same end
+            values = self._values = make()
+            lent = _lent.get()
+            if lent is None:
+                self._make = self.host = None
+            else:
+                lent.append(self)
+        assert values is not None
+        return values
+
+    def give_back(self) -> None:
+        """Drop the values, which are made again when somebody looks at them."""
+        if self._make is not None:
+            self._values = None
+
+    def keep(self) -> None:
+        """Keep the values from now on, and not what they are made of."""
+        if self._values is not None:
             self._make = self.host = None
-        assert self._values is not None
-        return self._values
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return dict, (self.made(),)  # a copy does not make them anew
@@ -199,6 +213,22 @@ class Later(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.made())
+
+
+_lent: ContextVar[list[Later] | None] = ContextVar("rfnb_lent", default=None)
+
+
+@block
+def lent() -> Iterator[list[Later]]:
+    """List the values that are made in a with-block, which may be given back."""
+    made: list[Later] = []
+    with Setting(_lent, lambda: _lent.set(made)):
+        yield made
+
+
+def is_lent() -> bool:
+    """Whether what is made here may be given back."""
+    return _lent.get() is not None
 
 
 def probe_later(kind: str, values: Later) -> None:

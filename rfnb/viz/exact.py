@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections import OrderedDict
 from typing import Any
 
@@ -128,23 +129,29 @@ def _picked(block: np.ndarray, pick: Any) -> np.ndarray | None:
 
 
 class _Sources:
-    """The sources that were shown last; the oldest forget what they had when all of them have too much."""
+    """The sources that were shown last; the oldest forget what they had when all of them have too much. That of a view goes with it."""
 
     def __init__(self, most: int):
         self._most = most
         self._total = 0
-        self._sizes: OrderedDict[int, tuple[Source, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._sizes: OrderedDict[int, tuple[weakref.ref[Source], int]] = OrderedDict()
+        self._lock = threading.RLock()  # a view may go while another one is noted
 
     def touch(self, source: Source, size: int) -> None:
         with self._lock:
-            _, before = self._sizes.pop(id(source), (source, 0))
-            self._sizes[id(source)] = source, size
-            self._total += size - before
+            number = id(source)
+            self._gone(number)
+            self._sizes[number] = weakref.ref(source, lambda _: self._gone(number)), size
+            self._total += size
             while self._total > self._most and len(self._sizes) > 1:
-                _, (oldest, size) = self._sizes.popitem(last=False)
-                oldest.forget()
-                self._total -= size
+                oldest = self._sizes[next(iter(self._sizes))][0]()
+                self._gone(next(iter(self._sizes)))
+                if oldest is not None:
+                    oldest.forget()
+
+    def _gone(self, number: int) -> None:
+        with self._lock:
+            self._total -= self._sizes.pop(number, (None, 0))[1]
 
 
 _kept = _Sources(_MOST_KEPT)

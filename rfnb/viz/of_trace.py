@@ -20,12 +20,14 @@ from rfnb.trace.beam_labels import Combined
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.trace.on_host import all_on_host, on_host
+from rfnb.trace.probe import lent
 from rfnb.trace.stack import loop_dim_of, runs_of
 from rfnb.viz.attention.layers import joined_layers, layers_of, pattern_of
 from rfnb.viz.attention.long import is_long, long_spec
 from rfnb.viz.attention.masks import CAUSAL
+from rfnb.viz.attention.remade import Recent, RemadeBlock, remade, with_change
+from rfnb.viz.attention.spec import array_of, maps_of
 from rfnb.viz.attention.spec import axes_of as attention_axes_of
-from rfnb.viz.attention.spec import maps_of
 from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.axes import Axis, NamedArray, RowsOver
 from rfnb.viz.beams.spec import spec as beams_spec
@@ -93,13 +95,14 @@ def spec(
     runs = list(page.runs(lambda kind, each: wanted(kind) and there(each)))
     # Made in the order of the recording: what is numbered then keeps its number when more comes.
     by_run = {id(run): page.part(run) for run in sorted(runs, key=lambda run: run.events[0].index)}
+    page.done()
     parts: list[Spec] = []
     layered: dict[Any, tuple[int, list[str]]] = {}
     for run in runs:
         made = by_run[id(run)]
         if made is None:
             continue
-        if made.kind == "attention" and not is_long(made) and _layered(parts, layered, made, run):
+        if made.kind == "attention" and _is_joined(made) and _layered(parts, layered, made, run):
             continue
         if run.count > 1 or not _joined(parts, made):
             parts.append(made)
@@ -200,6 +203,13 @@ class _Page:
         self._axes: dict[Dim, str] = {}
         self._batches: dict[Any, str] = {}
         self._written: dict[Dim, Dim] = {}
+        self.recent = Recent(2)
+        self._before: dict[str, Spec] = {}  # of layers whose maps do not stay, the last one
+
+    def done(self) -> None:
+        """All parts are made: keep little of what was needed for that."""
+        self.recent.keep(1)
+        self._before.clear()
 
     def runs(self, wanted: Any) -> Iterator[_PathRun]:
         """The last runs of each path, in the order of the parts."""
@@ -219,9 +229,11 @@ class _Page:
 
     def part(self, run: _PathRun) -> Spec | None:
         """The view of a run; None if it has nothing to show."""
-        part: Spec | None = _or_fault(
-            f"{_TITLES[run.kind]}: {run.path or run.kind}{run.text}", lambda: self._made(run), self.live
-        )
+        title = f"{_TITLES[run.kind]}: {run.path or run.kind}{run.text}"
+        with lent() as values:
+            part: Spec | None = _or_fault(title, lambda: self._made(run), self.live)
+            for each in values:
+                each.give_back() if part is not None and is_long(part) else each.keep()
         return part
 
     def _made(self, run: _PathRun) -> Spec | None:
@@ -243,10 +255,14 @@ class _Page:
         """The names of the sequences of the batch that most of the recording is about."""
         for kind in ("beams", KIND, "attention", "states"):
             for events in self.trace.by_path(kind).values():
-                try:
-                    return self.tokens.of(events[:1]).names()
-                except Exception:  # its own view says so
-                    continue
+                with lent() as values:  # what stays has been made for its view
+                    try:
+                        return self.tokens.of(events[:1]).names()
+                    except Exception:  # its own view says so
+                        continue
+                    finally:
+                        for each in values:
+                            each.give_back()
         return []
 
     def _beams(self, run: _PathRun, own: RunLabels) -> Spec:
@@ -306,10 +322,30 @@ class _Page:
         self._on(made, "row_dim", run, target.dim if target is not None else None, search)
         if made.head["maps"]:
             made.head["col_axis"] = self._axis(source.dim)
+        if run.events[0].step is None and not self.live and not self.hands:
+            made = self._few(made, run, source.dim, target.dim if target is not None else None)
         if self.hands and target is not None and target.dim in {self.trace.step_dim(run.events)}:
             seqs, maps = map(sizes, attention_axes_of(weights, source.dim, target.dim))
             self._held_maps(made, run.events, source.name, seqs, maps)
         return self._of_slots(made, weights)
+
+    def _few(self, made: Spec, run: _PathRun, source: Any, target: Any) -> Spec:
+        """The view, which keeps no weights if all runs together have too many: they are made once more when they are looked at."""
+        trace, place = self.trace, (run.path, run.number)
+
+        def make() -> np.ndarray:
+            with lent() as values:
+                array = array_of(on_host([trace.attention[place]])[0], source, target)
+                for each in values:
+                    each.give_back()
+            return array
+
+        runs, pattern = sum(map(len, trace.by_path("attention").values())), pattern_of(run.path)
+        few = remade(made, make, runs, self.recent, place)
+        if few is not made and pattern is not None:  # while both are there
+            with_change(few, made, self._before.get(pattern))
+            self._before[pattern] = made
+        return few
 
     def _held_maps(
         self, made: Spec, events: Sequence[Any], axis: str, seqs: Any, maps: Any, slot: str | None = None
@@ -567,6 +603,11 @@ def _common(one: str, other: str) -> str:
     """The path that both begin with."""
     same = [a for a, b in zip(one.split("."), other.split(".")) if a == b]
     return ".".join(same if one.split(".")[: len(same)] == same else [])
+
+
+def _is_joined(made: Spec) -> bool:
+    """Whether a view may be put together with those of other layers: not if its maps are chosen by the caller."""
+    return not is_long(made) or any(isinstance(block, RemadeBlock) for block in made.blocks.values())
 
 
 def _is_beam(dim: Dim) -> bool:

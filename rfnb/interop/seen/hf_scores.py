@@ -72,7 +72,7 @@ class Scored:
         with torch.no_grad():
             key = self.key.repeat_interleave(groups, 1) if groups > 1 else self.key
             query = self.query[:, :, first:end]
-            scores = (query @ key.to(query.dtype).transpose(-1, -2)).float() * self.scale
+            scores = (query @ key.to(query.dtype).transpose(-1, -2)).float().mul_(self.scale)
             if self.softcap is not None:
                 scores = torch.tanh(scores / self.softcap) * self.softcap
             for added in (self.bias, self.mask):
@@ -80,9 +80,10 @@ class Scored:
                     scores = _added(scores, self._rows(added, first, end))
             seen = self.seen(first, end)
             if seen is not None:
-                scores = scores.masked_fill(~seen, -math.inf)
+                scores.masked_fill_(~seen, -math.inf)
             if self.sinks is None:  # where nothing may be seen torch gives 0
-                return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
+                nothing = scores.amax(-1, keepdim=True).isneginf()
+                return torch.softmax(scores, -1).masked_fill_(nothing, 0)
             sinks = self.sinks.detach().float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
             return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
 

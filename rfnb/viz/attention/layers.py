@@ -64,4 +64,5 @@ def joined_layers(one: Spec, other: Spec, labels: Sequence[str]) -> Spec:
     ]
     blocks.pop("badges", None)
     head = {**one.head, "maps": maps, "seqs": seqs, "layers": [*labels], "heads": heads}
-    return finished(head, blocks, found[0] + found[1])
+    lows, highs = zip(*(spec.head["range"] for spec in (one, other)))
+    return finished(head, blocks, found[0] + found[1], (min(lows), max(highs)))

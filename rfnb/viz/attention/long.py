@@ -39,6 +39,11 @@ class LongBlock:
         ]
         return np.stack(made) if made else np.zeros((0, len(rows), len(cols)), np.float32)
 
+    @property
+    def factor(self) -> int:
+        """The number of rows and of columns that a cell of the overview stands for."""
+        return self.long.factor
+
     def overview(self) -> np.ndarray:
         """The largest weight of each block of cells, [sequence, row, column]."""
         return np.stack([self.long.overview(head=self.head, seq=seq) for seq in self.seqs])
@@ -124,19 +129,22 @@ def glance(spec: Any) -> Any:
     """The spec with overviews instead of maps that are made by rows, a label for each of their rows; the same spec if it has none."""
     if not is_long(spec):
         return spec
-    block = next(block for block in spec.blocks.values() if getattr(block, "by_rows", False))
-    factor = block.long.factor
+    factors = {seq: _factor(spec.blocks[entry["block"]]) for entry in spec.head["maps"] for seq in entry["seqs"]}
     few = [
         {**seq, "rows": seq["rows"][::factor], "cols": seq["cols"][::factor], "row_len": -(-seq["row_len"] // factor),
          "col_len": -(-seq["col_len"] // factor)}
-        for seq in spec.head["seqs"]
+        for seq, factor in ((seq, factors.get(index, 1)) for index, seq in enumerate(spec.head["seqs"]))
     ]  # fmt: skip
     blocks = {name: each.overview() if getattr(each, "by_rows", False) else each for name, each in spec.blocks.items()}
     return Spec(spec.kind, {**spec.head, "seqs": few}, blocks)
+
+
+def _factor(block: Any) -> int:
+    return int(block.factor) if getattr(block, "by_rows", False) else 1
 
 
 def note(spec: Any) -> str:
     """The sentence on what a picture of overviews shows."""
     block = next(block for block in spec.blocks.values() if getattr(block, "by_rows", False))
     sizes = f"{block.shape[1]:,} targets by {block.shape[2]:,} sources"
-    return f"{sizes}: each cell shows the largest of {block.long.factor} x {block.long.factor} weights"
+    return f"{sizes}: each cell shows the largest of {block.factor} x {block.factor} weights"

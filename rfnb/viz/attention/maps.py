@@ -175,10 +175,14 @@ class Maps:
         )
 
 
-def finished(head: dict[str, Any], blocks: dict[str, np.ndarray], found: list[np.ndarray]) -> Spec:
-    """The spec with what all of its maps together say: the range of the colours, the badges with the changes between layers."""
+def finished(head: dict[str, Any], blocks: dict[str, Any], found: list[np.ndarray], ends: Any = None) -> Spec:
+    """The spec with what all of its maps together say: the range of the colours, the badges with the changes between layers.
+
+    Args:
+        ends: The range, if it is known.
+    """
     spec = Spec("attention", head, blocks)
-    head["range"] = _range(spec)
+    head["range"] = _range(spec) if ends is None else list(ends)
     if any(np.isfinite(one).any() for one in found):
         every = np.full((len(found), max(map(len, found)), len(badges.NAMES)), np.nan, np.float32)
         for index, one in enumerate(found):

@@ -5,6 +5,7 @@ What is masked is no weight of 0: it is outside of the colours and of every numb
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rfnb.viz.axes import Axis, NamedArray
 from rfnb.viz.spec import host
 
 CAUSAL = "causal"
+_MOST_KEPT = 1 << 22  # cells, of a byte each
 
 
 def hidden_cells(
@@ -101,8 +103,15 @@ def _first_rows_fit(array: np.ndarray, rows: int, cols: int) -> bool:
 
 
 def above(rows: int, cols: int) -> np.ndarray:
-    """The cells that lie ahead of their row, bool [rows, cols]."""
-    return np.arange(cols)[None, :] > np.arange(rows)[:, None] + (cols - rows)
+    """The cells that lie ahead of their row, bool [rows, cols]. To be read only: maps of one size share it."""
+    return (_ahead if rows * cols <= _MOST_KEPT else _ahead.__wrapped__)(rows, cols)
+
+
+@lru_cache(maxsize=4)
+def _ahead(rows: int, cols: int) -> np.ndarray:
+    made = np.arange(cols)[None, :] > np.arange(rows)[:, None] + (cols - rows)
+    made.setflags(write=False)
+    return made
 
 
 def hidden_of(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray | None:

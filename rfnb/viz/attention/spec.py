@@ -233,6 +233,11 @@ def maps_of(array: np.ndarray, dims: Sequence[str]) -> np.ndarray:
     return _Weights.of(array, None, None, "source", "target", dims).array()
 
 
+def array_of(weights: Tensor, source: Any, target: Any) -> np.ndarray:
+    """Weights as [seq, map, row, col] in the order of a spec's maps."""
+    return _Weights.of(weights, None, None, source, target, None).array()
+
+
 def axes_of(weights: Tensor, source: Any, target: Any) -> tuple[list[Axis], list[Axis]]:
     """The axes that sequences run over, and those that maps do, in the order of a spec."""
     one = _Weights.of(weights, None, None, source, target, None)

@@ -115,7 +115,7 @@ def _of_overview(block: Any, made: Coded) -> Coded:
     """Say of a coded overview that it is of the map itself."""
     if not getattr(block, "by_rows", False):
         return made
-    factor, code = block.long.factor, made.code
+    factor, code = block.factor, made.code
     pool = (1, *(factor * each for each in code.pool[1:]))
     return replace(made, code=replace(code, shape=tuple(block.shape), pool=pool))
 

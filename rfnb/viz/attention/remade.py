@@ -1,0 +1,125 @@
+"""Maps of a recording that together are more than may stay in memory: what a view keeps of them are overviews.
+
+A recording has the queries and keys that weights are made of. So the view has a `RemadeBlock` where else an array is: the weights are made
+once more when somebody asks for some of them. What a head does, its faults and the range are of the exact weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.attention import badges
+from rfnb.viz.spec import Spec
+
+MOST = 1 << 24  # cells of all maps of a recording that are kept as they are
+_OVERVIEWS = 1 << 21  # cells of all overviews, about
+
+
+class Recent:
+    """The weights of the runs that were looked at last.
+
+    Attributes:
+        most: How many runs.
+    """
+
+    def __init__(self, most: int):
+        self.most = most
+        self._arrays: dict[Any, np.ndarray] = {}
+
+    def get(self, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The weights of a run; `make` makes them."""
+        found = self._arrays.pop(key, None)
+        self._arrays[key] = make() if found is None else found
+        while len(self._arrays) > self.most:
+            del self._arrays[next(iter(self._arrays))]
+        return self._arrays[key]
+
+    def keep(self, most: int) -> None:
+        """Keep so many from now on."""
+        self.most = most
+        while len(self._arrays) > most:
+            del self._arrays[next(iter(self._arrays))]
+
+
+class RemadeBlock:
+    """One map [sequence, target, source] of a run.
+
+    Args:
+        values: The map.
+        make: Makes the weights of the run, [sequence, map, target, source].
+        number: Of the map in these.
+        factor: How many rows and columns a cell of the overview stands for.
+    """
+
+    by_rows = True
+    ndim = 3
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self, values: np.ndarray, make: Callable[[], np.ndarray], number: int, factor: int, recent: Recent, key: Any
+    ):
+        self.shape, self.size, self.factor = values.shape, values.size, factor
+        self._make, self._number, self._recent, self._key = make, number, recent, key
+        self._overview = _pooled(values, factor)
+        self.nbytes = self._overview.nbytes
+
+    def __getitem__(self, at: Any) -> np.ndarray:
+        return np.asarray(self._recent.get(self._key, self._make)[:, self._number][at])
+
+    def overview(self) -> np.ndarray:
+        """The largest weight of each block of cells, [sequence, row, column]."""
+        return self._overview
+
+
+def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: Recent, key: Any) -> Spec:
+    """The spec with overviews, if as many runs as there are like this one are too many to be kept.
+
+    Args:
+        make: Makes the weights of all maps of the spec, [sequence, map, target, source].
+    """
+    blocks: dict[str, Any] = {entry["block"]: spec.blocks[entry["block"]] for entry in spec.head["maps"]}
+    if not blocks or runs * sum(block.size for block in blocks.values()) <= MOST:
+        return spec
+    rows, cols = next(iter(blocks.values())).shape[1:]
+    factor = 1
+    while rows * cols > factor * factor * _OVERVIEWS // max(runs, 8):
+        factor *= 2
+    if factor == 1:
+        return spec
+    made: dict[str, Any] = {
+        name: RemadeBlock(block, make, number, factor, recent, key)
+        for number, (name, block) in enumerate(blocks.items())
+    }
+    # What is masked has no weight; a mask is as large as a map.
+    maps = [{name: value for name, value in entry.items() if name != "mask"} for entry in spec.head["maps"]]
+    others = {name: block for name, block in spec.blocks.items() if name not in blocks and not name.startswith("mask")}
+    return Spec(spec.kind, {**spec.head, "maps": maps}, {**others, **made})
+
+
+def with_change(spec: Spec, made: Spec, before: Spec | None) -> None:
+    """Put the distances to the layer before into the badges of a spec, of the weights that both were made of."""
+    if before is None or "badges" not in spec.blocks or before.head["seqs"] != made.head["seqs"]:
+        return
+    at = badges.NAMES.index("change")
+    for number, (one, other) in enumerate(zip(made.head["maps"], before.head["maps"])):
+        if one["at"] != other["at"] or one["seqs"] != other["seqs"]:
+            continue
+        for seq, where in enumerate(one["seqs"]):
+            size = made.head["seqs"][where]
+            pair = [each.blocks[entry["block"]][seq] for each, entry in ((made, one), (before, other))]
+            near = [values[: size["row_len"], : size["col_len"]] for values in pair]
+            spec.blocks["badges"][number, seq, at] = badges.change(near[0], near[1])
+
+
+def _pooled(values: np.ndarray, factor: int) -> np.ndarray:
+    """The largest weight of each block of cells."""
+    seqs, rows, cols = values.shape
+    values = (
+        np.pad(values, [(0, 0), (0, -rows % factor), (0, -cols % factor)]) if rows % factor or cols % factor else values
+    )
+    down, across = (size // factor for size in values.shape[1:])
+    pooled = values.reshape(seqs, down, factor, across * factor).max(2)
+    return np.ascontiguousarray(pooled.reshape(seqs, down, across, factor).max(3))
