@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick", action="store_true", help="run no notebook: those whose run is not kept are shown as they are stored"
     )
+    parser.add_argument("--teacher", action="store_true", help="with answers, and with the pages for teachers")
     given = parser.parse_args(arguments)
     if given.what and (given.what[0] != "slides" or len(given.what) != 2):
         parser.error(f"not understood: {' '.join(given.what)}")
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             notebook = Path(given.what[1])
             print(slides(notebook, given.output or notebook.with_suffix(".slides.html").name))
         else:
-            print(build(given.output or "site", run=is_kept if given.quick else None))
+            print(build(given.output or "site", run=is_kept if given.quick else None, teacher=given.teacher))
     except (
         OSError,
         ImportError,

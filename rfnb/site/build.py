@@ -22,6 +22,7 @@ def build(
     folder: str | Path,
     *,
     run: Callable[[Path], bool] | None = None,
+    teacher: bool = False,
     source: Path | None = None,
     cache: Path | None = None,
     say: Callable[[str], None] = print,
@@ -31,6 +32,7 @@ def build(
     Args:
         folder: Where the pages go. An older site there is replaced; another folder that is not empty is refused.
         run: Which notebooks are run, by their path. Default: all; the others are shown as they are stored.
+        teacher: With the pages for teachers, and with the answers to all questions.
         source: The root of the repository. Default: that of this package, or the installed course.
         cache: Where runs of notebooks are kept. Default: the cache folder of the user.
         say: Told what is going on, a line at a time.
@@ -64,7 +66,7 @@ def build(
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
         (work / "tree").mkdir()
-        tree = SiteTree(source or root(work / "course"), work / "tree", ran)
+        tree = SiteTree(source or root(work / "course"), work / "tree", ran, teacher=teacher)
         tree.make()
         say("making pages ...")
         warnings = _sphinx(work)

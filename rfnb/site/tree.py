@@ -21,6 +21,9 @@ _SOURCE = re.compile(r"""\b(?:src|href)=["']([^"'#:]+)["']""")
 _CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
+_FOR_TEACHERS = {("docs", "teaching"), ("docs", "teaching.md"), ("notebooks", "checks"), ("notebooks", "solutions")}
+_TELLS = re.compile(r"\.reveal\(|^reveal\(|\blesson\.(?:after|solution)\(", re.MULTILINE)
+_ASKED_FIRST = "○ What it is comes after your answer, in the notebook: rfnb lab"
 _FRONT = "# rfnb\n\nSee inside sequence models while they run: a course in notebooks, guides, and all public names."  # of a wheel
 
 
@@ -72,10 +75,11 @@ class SiteTree:
         source: The root of the repository, or of the installed course.
         folder: Where the tree is made; empty.
         ran: What gives a notebook as it ran.
+        teacher: With the pages for teachers, and with the answers to all questions.
     """
 
-    def __init__(self, source: Path, folder: Path, ran: Callable[[Path], Any]):
-        self.source, self.folder, self._ran = source.resolve(), folder, ran
+    def __init__(self, source: Path, folder: Path, ran: Callable[[Path], Any], *, teacher: bool = True):
+        self.source, self.folder, self._ran, self.teacher = source.resolve(), folder, ran, teacher
         self.groups: dict[str, list[Path]] = {}
         self._indices: dict[Path, list[Path]] = {}  # of folders without README.md, and what is in them
         self._to_do: list[Path] = []
@@ -103,9 +107,15 @@ class SiteTree:
     def _sort_into_groups(self) -> None:
         taken: set[Path] = set()
         for group in reversed(GROUPS):  # later ones are narrower: what is in them is in no wider one
-            found = dict.fromkeys(file for pattern in group.patterns for file in sorted(self.source.glob(pattern)))
+            every = dict.fromkeys(file for pattern in group.patterns for file in sorted(self.source.glob(pattern)))
+            found = [file for file in every if not self._is_left_out(file)]
             self.groups[group.caption] = [file for file in found if file not in taken]
             taken.update(found)
+
+    def _is_left_out(self, file: Path) -> bool:
+        """Whether students do not get it: pages for teachers, checks and solutions."""
+        parts = file.relative_to(self.source).parts[:2]
+        return not self.teacher and parts in _FOR_TEACHERS
 
     def _front(self) -> None:
         """The README as first page; behind it what stands in the bar at the side."""
@@ -151,6 +161,8 @@ class SiteTree:
         import nbformat
 
         notebook = without_kernel(self._ran(file))
+        if not self.teacher:
+            hide_answers(notebook)
         for cell in notebook.cells:
             for output in cell.get("outputs", []):  # what only programs read, as answers for a grader
                 for kind in [kind for kind in output.get("data", {}) if kind.startswith("application/vnd.")]:
@@ -193,7 +205,7 @@ class SiteTree:
             return path.rstrip("/") + "/index.md"
         if (target / "README.md").is_file():
             target, path = target / "README.md", path.rstrip("/") + "/README.md"
-        if not target.is_file() or not target.is_relative_to(self.source):
+        if not target.is_file() or not target.is_relative_to(self.source) or self._is_left_out(target):
             return None
         self._to_do.append(target)
         return path
@@ -208,6 +220,19 @@ def title_of(file: Path) -> str:
         )
     match = re.search(r"^# (.+)$", text, re.MULTILINE)
     return match[1] if match else file.stem
+
+
+def hide_answers(notebook: Any) -> None:
+    """Take out of a notebook that ran with everything revealed what tells an answer, and the code of folded cells."""
+    import nbformat
+
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        if _TELLS.search(cell.source):
+            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=_ASKED_FIRST)]
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            cell.source = "# This code has an answer in it, and is in the notebook."
 
 
 def without_kernel(notebook: Any) -> Any:

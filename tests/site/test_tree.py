@@ -143,3 +143,27 @@ def test_without_a_course_it_says_where_it_looked(tmp_path, monkeypatch):
         "The site is made of the notebooks and guides, which a checkout has, and a wheel that ships the course.\n"
         "Run it in a checkout:\n    make site"
     )
+
+
+def test_students_get_no_answer_and_no_page_for_teachers(tmp_path):
+    hidden = {"jupyter": {"source_hidden": True}}
+    out = [nbformat.v4.new_output("stream", name="stdout", text="It is: SH")]
+    cells = [
+        nbformat.v4.new_code_cell('p = lesson.predict("p", "Which?", options=["SH", "CH"])'),
+        nbformat.v4.new_code_cell('p.reveal("SH", why="so")', metadata=hidden, outputs=out),
+        nbformat.v4.new_code_cell('lesson.after("p", view)', outputs=out),
+        nbformat.v4.new_code_cell("print(3)", outputs=[nbformat.v4.new_output("stream", name="stdout", text="3")]),
+    ]
+
+    def ran(path):
+        return nbformat.v4.new_notebook(cells=[cell.copy() for cell in cells])
+
+    for teacher in (False, True):
+        folder = tmp_path / str(teacher)
+        folder.mkdir()
+        SiteTree(ROOT, folder, ran, teacher=teacher).make()
+        assert (folder / "docs/teaching/07_search.md").is_file() is teacher
+        assert (folder / "docs/teaching.md").is_file() is teacher
+        text = (folder / "notebooks/07_search.ipynb").read_text()
+        assert ("It is: SH" in text) is teacher and ("why=" in text) is teacher and '"3"' in text
+        assert ("For teachers" in (folder / "index.md").read_text()) is teacher
