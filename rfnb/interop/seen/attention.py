@@ -20,7 +20,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.hf_cache import UNPLACED, Places, cached_dims, is_told, places_of
+from rfnb.interop.seen.hf_cache import Places, cached_dims, is_told, places_of
 from rfnb.interop.seen.kept import Kept
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
 from rfnb.trace.long_attention import is_large
@@ -93,11 +93,10 @@ def offer(
         square = causal and not first
         if causal and first:
             lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
-            own = (
-                lower if own is None else own & lower if own.dtype == torch.bool else own.masked_fill(~lower, -math.inf)
-            )
+            own = of_torch.both(own, lower)
         values = described(raw, named, _behind(own, first, sizes, query.device), causal=square)
-        return values | ({"remark": UNPLACED} if places is not None and places.total is None else {})
+        remarks = [] if places is None else places.remarks
+        return values | ({"remark": " ".join(remarks)} if remarks else {})
 
     def make() -> dict[str, Any]:
         own = None if masks is None else masks.read()
@@ -105,11 +104,7 @@ def offer(
             start = _aligned(own, shape, sizes)
             if causal and (sizes[-1] != sizes[-2] or first):  # torch's begins at the first source
                 lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
-                lower = lower.reshape([1] * (len(sizes) - 2) + list(lower.shape))
-                if start is None or start.dtype == torch.bool:
-                    start = lower if start is None else start & lower
-                else:
-                    start = start.masked_fill(~lower, -math.inf)
+                start = of_torch.both(start, lower.reshape([1] * (len(sizes) - 2) + list(lower.shape)))
             square = causal and sizes[-1] == sizes[-2] and not first
             both = (
                 raw if raw.ndim == len(sizes) else raw.reshape([*sizes[:-2], *raw.shape[-2:]])  # heads in the batch

@@ -28,7 +28,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.functions import opens, unheard
-from rfnb.interop.seen.hf_cache import UNPLACED, Places, cached_dims, is_told, places_of
+from rfnb.interop.seen.hf_cache import Places, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.names import Names
@@ -161,7 +161,7 @@ def offer(
         over = scored.placed(first) if first else scored
         rows = own is None and is_large(over.shape) and over.is_plain
         raw = F.pad(own.float(), (first, 0)) if own is not None else None if rows else over.weights()
-        remarks = [UNPLACED] if places is not None and places.total is None else []
+        remarks = [] if places is None else places.remarks
         if own is None and any(version_of(each) != version for each, version in versions):
             remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")
         if error is not None and not float(error) < _tolerance(scored.query.dtype):

@@ -40,6 +40,9 @@ _UPDATED, _UNKNOWN = "updated", (-1, -1)
 _replaced = Replaced()
 
 
+_UNPLACED = "Columns are places of a cache, not positions of the text: this model keeps its keys in an order that is not known here."
+
+
 class Places(NamedTuple):
     """The places of the keys of an attention among the positions of the model.
 
@@ -59,12 +62,14 @@ class Places(NamedTuple):
             return raw
         return raw.narrow(axis, 0, self.size)
 
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said of weights over them."""
+        return [_UNPLACED] if self.total is None else []
+
     def placed(self, raw: torch.Tensor, value: float = 0) -> torch.Tensor:
         """Weights of these keys, over all positions; nothing is attended to that is no key."""
         return F.pad(raw, (self.first, 0), value=value) if self.first else raw
-
-
-UNPLACED = "Columns are places of a cache, not positions of the text: this model keeps its keys in an order that is not known here."
 
 
 class Past:

@@ -14,7 +14,7 @@ from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_attention import is_twinless
-from rfnb.interop.seen.hf_cache import UNPLACED, cached_dims, past_around, places_of
+from rfnb.interop.seen.hf_cache import cached_dims, past_around, places_of
 from rfnb.interop.seen.hf_inputs import MODEL
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.readers import reads
@@ -60,7 +60,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
             **masks(over, dims, real),
             **({"cross": True} if cross else {}),
         }
-        remarks = [UNPLACED] if places is not None and places.total is None else []
+        remarks = [] if places is None else places.remarks
         lost = (whole[..., raw.shape[3] :] != 0).any(-1)
         if bool((lost & (whole.amax(-1) != whole.amin(-1))).any()):  # what is padding may see nothing: all are equal
             remarks.append("Rows add up to less than 1: the rest goes to places of the cache that nothing is in yet.")

@@ -79,6 +79,13 @@ def seen(mask: Any, shape: Sequence[int], *, causal: bool = False) -> Any:
     return None if there is None or bool(there.all()) else there
 
 
+def both(mask: Any, other: torch.Tensor) -> torch.Tensor:
+    """A mask (None: all may be seen) of what may also be seen by another one, which is bool."""
+    if mask is None:
+        return other
+    return mask & other if mask.dtype == torch.bool else mask.masked_fill(~other, -math.inf)
+
+
 def upper_left(targets: int, sources: int, device: Any = None) -> torch.Tensor:
     """The cells that a causal mask of torch shows: where there are more sources than targets, the first ones."""
     return torch.ones(targets, sources, dtype=torch.bool, device=device).tril()
