@@ -64,7 +64,7 @@ class Places(NamedTuple):
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be said of weights over them."""
+        """The sentences on weights over them."""
         return [_UNPLACED] if self.total is None else []
 
     def placed(self, raw: torch.Tensor, value: float = 0) -> torch.Tensor:
