@@ -182,7 +182,7 @@ def cached_step(answer):
                     [("yours", sizes), ("wanted", [(place + 1, 2, 9)] * 2)],
                     "The new key and value are added at the end; nothing that was there goes away.",
                 )
-            results.append(torch.as_tensor(result))
+            results.append(torch.as_tensor(result).to(parts.dtype))
             caches.append(cache)
         got, wanted = torch.stack(results), stepped(parts)
         shown = [("positions", count), ("heads, size", (2, 9))]

@@ -67,6 +67,18 @@ class InView(Answer):
             message += f"\n{len(found)} of {len(steps)} steps are right; go on with the next one."
         return not wrong and len(found) == len(steps), message
 
+    def _goes_on(self) -> bool:
+        """Whether all steps so far are right, and some are left: neither right nor wrong as yet."""
+        steps, boards = self._spec.head["steps"], [] if self._answer is None else self._boards(self._answer)
+        right = all(judged(self._spec, at, board).passed for at, board in enumerate(boards))
+        return not self.revealed and right and 0 < len(boards) < len(steps)
+
+    def _headline(self) -> str:
+        return f"● {self.question}" if self._goes_on() else super()._headline()
+
+    def _tone(self) -> str:
+        return "plain" if self._goes_on() else super()._tone()
+
     def asked(self) -> str:
         how = {
             "mask": "by code: a 0-1 array, its rows what looks: `answer = [[1, 0], [1, 1]]`",

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from course.harness import NOTEBOOKS, Course
 from course.mutants import mutants_of
 
+import rfnb as rf
 from rfnb.teaching.sources import source_with_needs
 
 ALL = os.environ.get("RFNB_MUTANTS", "") == "all"
@@ -240,6 +244,41 @@ def test_an_answer_that_gives_always_the_same_does_not_pass(lesson, exercise, wh
     assert course.judged(exercise, watched).passed
     constant = given[0 if which == "first" else -1]
     assert not course.judged(exercise, lambda *args, **kwargs: constant).passed
+
+
+# What the notebook goes on with in torch, by gradients or by indices; the message says so.
+IN_TORCH = {
+    ("04_encoder_decoder", "decoder_inputs"), ("04_encoder_decoder", "masked_loss"), ("05_attention", "scaled_scores"),
+    ("05_attention", "masked_scores"), ("05_attention", "dot_attention"), ("05_attention", "additive_attention"),
+    ("10_transducers", "forward"), ("11_transformer", "cached_step"),
+}  # fmt: skip
+
+
+def _as(form: str, value: Any) -> Any:
+    """The same result in another form: of another dtype, or of another library."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_as(form, each) for each in value)
+    if isinstance(value, rf.Tensor):
+        return rf.cast(value, "float64") if form == "float64" and value.dtype == "float32" else value
+    if isinstance(value, torch.Tensor):
+        floats = value.is_floating_point()
+        return value.double() if form == "float64" and floats else value.detach().numpy() if form == "NumPy" else value
+    if isinstance(value, np.ndarray):
+        return torch.as_tensor(value) if form == "torch" else value
+    return value
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+@pytest.mark.parametrize("form", ["float64", "NumPy", "torch"])
+def test_a_right_answer_in_another_form_passes(lesson, exercise, form):
+    course, solution = LESSONS[lesson], getattr(LESSONS[lesson].solutions, exercise)
+    gets_its_result_back = exercise == "cached_step" and form == "float64"  # and would have to know of the other dtype
+    if callable(solution) and not gets_its_result_back:
+        result = course.judged(exercise, lambda *args, **kwargs: _as(form, solution(*args, **kwargs)))
+        if form == "NumPy" and (lesson, exercise) in IN_TORCH:
+            assert re.search("tensor|gradient", result.message, re.IGNORECASE), result.message
+        else:
+            assert result.passed, result.message
 
 
 class _NeverEnds(BaseException):
