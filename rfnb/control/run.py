@@ -231,7 +231,15 @@ class Run(OfRun):
         Raises:
             RuntimeError: In the run itself.
             ValueError: If the timeout is no number of seconds.
+            TypeError: If poll is no bool.
         """
+        if not isinstance(poll, bool):
+            raise type_error(
+                "wait: poll is no bool.",
+                [("poll", repr(poll))],
+                "It says whether buttons of pages are heard meanwhile; how long to wait is the timeout, in seconds:",
+                f"run.wait({poll!r}, poll=True)" if isinstance(poll, (int, float)) else "run.wait(poll=True)",
+            )
         limit = limit_of("wait", timeout)
         self._need_outside("wait")
         return until_over(self._gate, limit) if poll else self._until_standing(limit)

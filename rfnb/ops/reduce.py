@@ -340,7 +340,8 @@ def top_k(
 
     Args:
         source: {..., axis}
-        axis: One dim, or several (e.g. beam and vocabulary) that are searched jointly. Padding is never chosen before a real frame.
+        axis: One dim, or several (e.g. beam and vocabulary) that are searched jointly. Padding is never chosen before a real frame;
+            a sequence with less than k has the smallest number of its dtype behind them (-inf), and indices into its padding.
         k: How many; or `k_dim` gives it.
 
     Returns:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
 
+from rfnb.core.errors import type_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
+from rfnb.rec.nested import structure_text
 from rfnb.rec.states import States
 
 
@@ -58,7 +60,15 @@ class LoopState(NotPicklable):
         else:
             states.now[name] = value
 
-    __setitem__ = __setattr__
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):
+            raise type_error(
+                "loop.state: the name of a state is no text.",
+                [("name", repr(name)), ("value", structure_text(value))],
+                "A state is an attribute of loop.state, too:",
+                'loop.state["h"] = value    # or loop.state.h = value',
+            )
+        setattr(self, name, value)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.__states.now)

@@ -175,6 +175,20 @@ def test_no_number_of_seconds_is_refused(run, what, timeout):
         getattr(run, what)(timeout=timeout)
 
 
+@pytest.mark.parametrize(
+    ("poll", "fix"), [(3, "run.wait(3, poll=True)"), (0.5, "run.wait(0.5, poll=True)"), ("yes", "run.wait(poll=True)")]
+)
+def test_a_time_in_the_place_of_poll_is_refused(run, poll, fix):
+    """Taken for True, it waited as long as it took."""
+    with raises_message(
+        TypeError,
+        f"wait: poll is no bool.\n  poll  {poll!r}\n"
+        "It says whether buttons of pages are heard meanwhile; how long to wait is the timeout, in seconds:\n"
+        f"    {fix}",
+    ):
+        run.wait(poll=poll)
+
+
 @pytest.mark.parametrize("seconds", [0, -1, -1e300, float("-inf")])
 def test_who_has_no_time_left_does_not_wait(seconds):
     go = threading.Event()

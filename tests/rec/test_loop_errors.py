@@ -490,3 +490,20 @@ def test_the_frames_of_a_step_are_those_that_are_cut_out():
             inner.state.h = inner.state.h + inner.unstack(x_t)
         sums = outer.stack(inner.state.h)
     assert_same(sums, rf.reduce_sum(x, axis=letters))
+
+
+@pytest.mark.parametrize("name", [None, 0, ("h",)])
+def test_a_state_without_a_name_is_refused(name):
+    loop = rf.Loop(max_seq_len=2)
+    with raises_message(
+        TypeError,
+        f"""
+        loop.state: the name of a state is no text.
+          name   {name!r}
+          value  Tensor []
+        A state is an attribute of loop.state, too:
+            loop.state["h"] = value    # or loop.state.h = value
+        """,
+    ):
+        loop.state[name] = rf.zeros([])
+    assert list(loop.state) == []
