@@ -119,7 +119,7 @@ class Scored:
         if self.mask is None:
             return None
         self._make_mask()
-        mask = _wide(self.mask)
+        mask = _wide(self.mask)[..., : self.shape[3]]  # a static cache has one for places that nothing is in yet
         if mask.dtype == torch.bool or not mask.is_floating_point():
             return mask != 0
         return mask > torch.finfo(mask.dtype).min / 2

@@ -48,11 +48,11 @@ class Softmaxes(TorchDispatchMode):
 
 
 def is_made(weights, made):
-    """Whether weights are the result of a softmax, maybe one with a column for a sink."""
+    """Whether weights are the result of a softmax, maybe one with more columns: for a sink, for places of a cache that nothing is in."""
     for each in made:
-        for own in (each, each[..., :-1]) if each.ndim else ():
-            if own.numel() == weights.numel() and torch.allclose(own.reshape(-1), weights.reshape(-1), atol=1e-5):
-                return True
+        own = each[..., : weights.shape[-1]] if each.shape[:-1] == weights.shape[:-1] else each
+        if own.numel() == weights.numel() and torch.allclose(own.reshape(-1), weights.reshape(-1), atol=1e-5):
+            return True
     return False
 
 
