@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from rfnb.core.errors import type_error
 
 Kind = TypeVar("Kind", bound=type)
-_containers: tuple[type, ...] = (dict, list, tuple)
+containers: tuple[type, ...] = (dict, list, tuple)
+"""All kinds there are, for `isinstance(value, tree.containers)` where a call counts."""
 
 
 def register_nested(kind: Kind) -> Kind:
@@ -30,7 +31,7 @@ def register_nested(kind: Kind) -> Kind:
     Raises:
         TypeError: For anything else.
     """
-    global _containers
+    global containers
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise type_error(
             "register_nested: this is no dataclass.",
@@ -38,14 +39,14 @@ def register_nested(kind: Kind) -> Kind:
             "What is inside of a value are the fields of its dataclass; dicts, lists, tuples and rf.State are known anyway.",
             "@rf.register_nested\n@dataclass\nclass Memory: ...",
         )
-    if not issubclass(kind, _containers):
-        _containers = (*_containers, kind)
+    if not issubclass(kind, containers):
+        containers = (*containers, kind)
     return kind
 
 
 def is_container(value: Any) -> bool:
     """Whether there are other values in it."""
-    return isinstance(value, _containers)
+    return isinstance(value, containers)
 
 
 def items_of(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -78,12 +79,12 @@ def made_of(kind: Any, items: list[Any]) -> Any:
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
     """(dotted path, leaf) of everything inside, in order."""
-    if not isinstance(value, _containers):
+    if not isinstance(value, containers):
         return [(path, value)]
     out: list[tuple[str, Any]] = []
     for key, item in value.items() if isinstance(value, dict) else items_of(value):
         here = f"{path}.{key}" if path else str(key)
-        if isinstance(item, _containers):
+        if isinstance(item, containers):
             out += leaves(item, here)
         else:
             out.append((here, item))
@@ -92,11 +93,13 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
 
 def values_in(value: Any) -> list[Any]:
     """The leaves of everything inside, in order."""
-    if not isinstance(value, _containers):
+    if not isinstance(value, containers):
         return [value]
     out: list[Any] = []
-    for item in value.values() if isinstance(value, dict) else _parts(value):
-        if isinstance(item, _containers):
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else _parts(value)
+    ):
+        if isinstance(item, containers):
             out += values_in(item)
         else:
             out.append(item)
@@ -105,26 +108,26 @@ def values_in(value: Any) -> list[Any]:
 
 def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
-    if not isinstance(value, _containers):
+    if not isinstance(value, containers):
         return fn(value, *others)
     if isinstance(value, dict):
         if others:
             items = {key: map_nested(fn, item, *[other[key] for other in others]) for key, item in value.items()}
         else:
             items = {
-                key: map_nested(fn, item) if isinstance(item, _containers) else fn(item) for key, item in value.items()
+                key: map_nested(fn, item) if isinstance(item, containers) else fn(item) for key, item in value.items()
             }
         return items if type(value) is dict else type(value)(items)
     if others:
         return made_of(type(value), [map_nested(fn, *each) for each in zip(_parts(value), *map(_parts, others))])
-    return made_of(
-        type(value), [map_nested(fn, item) if isinstance(item, _containers) else fn(item) for item in _parts(value)]
-    )
+    parts = value if isinstance(value, (list, tuple)) else _parts(value)
+    made = [map_nested(fn, item) if isinstance(item, containers) else fn(item) for item in parts]
+    return made if type(value) is list else made_of(type(value), made)
 
 
 def map_plain(fn: Callable[[Any], Any], value: Any) -> Any:
     """fn on every leaf; dicts, lists and tuples in the place of their subclasses, dicts in that of dataclasses."""
-    if not isinstance(value, _containers):
+    if not isinstance(value, containers):
         return fn(value)
     if isinstance(value, (list, tuple)):
         items = [map_plain(fn, item) for item in value]
@@ -144,8 +147,8 @@ def in_order_of(like: Any, value: Any) -> Any:
 
 def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
     """Whether two values have leaves at the same paths (the order of dict items does not matter), and all pairs are the `same`."""
-    if not isinstance(a, _containers):
-        return not isinstance(b, _containers) and same(a, b)
+    if not isinstance(a, containers):
+        return not isinstance(b, containers) and same(a, b)
     if isinstance(a, dict):
         if not isinstance(b, dict) or a.keys() != b.keys():
             return False
@@ -159,8 +162,8 @@ def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
             return False
         pairs = list(zip(_parts(a), _parts(b)))
     for item, other in pairs:
-        if not isinstance(item, _containers):
-            if isinstance(other, _containers) or not same(item, other):
+        if not isinstance(item, containers):
+            if isinstance(other, containers) or not same(item, other):
                 return False
         elif not agree(same, item, other):
             return False

@@ -489,7 +489,7 @@ class _How:
         tensor: They are Tensors.
         changes: `contents_of` may know them; `torch`: as an array or a generator of torch.
         open: All of their attributes are looked at, not only those that user code names; `of_user`: user code has made the class;
-            `of_library`: a library has that does not compute; `layer`: it is one of rfnb.
+            `of_library`: a library has that does not compute; `layer`: one of rfnb, on which users hang attributes.
         members: (name, descriptor) of their `__slots__`.
         keys: Gives the dict whose keys are contents; None: there is none.
     """
@@ -528,7 +528,7 @@ class _How:
         has_attributes = self._dict is not None or self._local or bool(self.members)
         looked_into = self.changes or holds or is_module_or_class or has_attributes
         self.of_library = _is_of_library(module) and not issubclass(kind, type)
-        self.layer = module.startswith("rfnb.nn.") and self._dict is not None
+        self.layer = module.startswith(_HUNG_ON) and self._dict is not None
         self.closed = not looked_into or (module.split(".")[0] == "rfnb" and not self.tensor) or id(kind) in PLAIN
 
     def attributes(self, value: Any) -> dict[str, Any] | None:
@@ -537,6 +537,9 @@ class _How:
             return vars(value)
         found = None if self._dict is None else self._dict.__get__(value)
         return found if type(found) is dict else None
+
+
+_HUNG_ON = tuple(f"rfnb.{room}." for room in ("nn", "rec", "search", "trace", "control"))
 
 
 @kept_by_id(4096)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 from rfnb.backends.raw_calls import RawCall
+from rfnb.core import tree
 from rfnb.core.dim import Dim, dims_so_far
 from rfnb.core.dim_math import depends_on_any, parts_of
 from rfnb.core.intercept import Intercepted, of_thread, outside
@@ -19,7 +20,7 @@ from rfnb.core.op import Op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor
-from rfnb.core.tree import is_container, map_nested, values_in
+from rfnb.core.tree import map_nested, values_in
 from rfnb.rec.draws import DrawWatch, library_files
 from rfnb.rec.hold import holding
 from rfnb.rec.masked import Masked
@@ -366,6 +367,6 @@ def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
     """The leaves of the arguments of a call; whether they are in containers."""
     given = [*args, *kwargs.values()]
     for leaf in given:
-        if is_container(leaf):
+        if isinstance(leaf, tree.containers):
             return values_in(given), True
     return given, False

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from rfnb.core import tree
 from rfnb.core.dim import Dim
 from rfnb.core.dim_math import substituted
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.core.tree import is_container, items_of, made_of, map_nested, values_in
+from rfnb.core.tree import items_of, made_of, map_nested, values_in
 from rfnb.ops.frames import frames
 from rfnb.ops.stack import stack
 from rfnb.rec.chosen import Body, ChosenSteps
@@ -286,9 +287,9 @@ def _filler(value: Any, owns: Callable[[Any], bool]) -> Filler:
         return lambda registers, dims: registers[register]
     if isinstance(value, Dim):
         return lambda registers, dims: current(value, dims) if dims else value
-    if not is_container(value):
+    if not isinstance(value, tree.containers):
         return lambda registers, dims: value
-    kind = type(value)
+    kind: Any = type(value)
     if isinstance(value, dict):
         items = [(key, _filler(item, owns)) for key, item in value.items()]
         return lambda registers, dims: kind({key: fill(registers, dims) for key, fill in items})
@@ -307,7 +308,7 @@ def _runner(node: Node, recorder: Recorder, masked: Masked) -> Run:
     fn, result = node.fn, node.result
     args, kwargs = masked(fn, node.args, node.kwargs)
     single, places = result.register if recorder.owns(result) else None, _places(result)
-    flat = not any(map(is_container, (*args, *kwargs.values())))
+    flat = not any([isinstance(arg, tree.containers) for arg in (*args, *kwargs.values())])
 
     returned = {leaf for leaf in values_in(result) if isinstance(leaf, Dim)} if node.new_dims else ()
     hidden = [dim for dim in node.new_dims if dim not in returned and dim not in node.sized]

@@ -242,15 +242,20 @@ def of_dispatch():
     return functools.partial(count, "text")
 
 
-def of_layer():
-    """An attribute that is put to a layer of rfnb."""
-    layer = rf.Linear(FEAT, Dim(3, name="out"))
+def hung_on(owner):
+    """An attribute that is put to an object of rfnb."""
 
     def count():
-        layer.calls = getattr(layer, "calls", 0) + 1
-        return layer.calls
+        owner.calls = getattr(owner, "calls", 0) + 1
+        return owner.calls
 
     return count
+
+
+def trace():
+    with rf.record() as found:
+        pass
+    return found
 
 
 def of_torch_layer():
@@ -362,7 +367,10 @@ COUNTING = {
     "weak reference": of_weak_reference,
     "weak keys": of_weak_keys,
     "single dispatch": of_dispatch,
-    "layer of rfnb": of_layer,
+    "layer of rfnb": lambda: hung_on(rf.Linear(FEAT, Dim(3, name="out"))),
+    "another loop": lambda: hung_on(rf.Loop(max_seq_len=2)),
+    "context of a run": lambda: hung_on(rf.get_run_ctx()),
+    "recording": lambda: hung_on(trace()),
     "layer of torch": of_torch_layer,
     "class without a module": of_no_module,
     "another class": other_class,
@@ -403,6 +411,23 @@ def test_it_is_refused_also_when_the_body_has_run_before(name):
     run("with", step(False))
     run("with", step(False))
     refused(step(True))
+
+
+def test_what_is_hung_on_the_running_loop_is_refused():
+    def step(loop, h, x):
+        loop.calls = getattr(loop, "calls", 0) + 1
+        return h * 0.5 + x * loop.calls
+
+    assert "loop is changed in place" in refused(step)
+    assert "loop is changed in place" in refused(step)
+
+
+def test_what_is_hung_on_the_running_loop_without_a_difference_is_not():
+    def step(loop, h, x):
+        loop.last_seen = h
+        return h * 0.5 + x
+
+    assert_same(run("with", step), run("for", step))
 
 
 class Holder:
