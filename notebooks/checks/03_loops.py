@@ -130,6 +130,16 @@ def lstm_step(answer):
                 "The forget gate is not used.",
                 "An LSTM has two gates here; only a GRU has one.",
             ),
+            (
+                rf.tanh(sums["forget"]) * c + rf.tanh(sums["input"]) * new,
+                "The gates have a tanh.",
+                "A gate is between 0 and 1: the sigmoid.",
+            ),
+            (
+                rf.tanh(memory),
+                "The memory has a tanh of its own.",
+                "The tanh is for what is shown: h' = o tanh(c'); c' stays as it is.",
+            ),
             (keep * h + take * new, "The state is kept instead of the memory.", "c' = f c + i c~, with c and not h."),
         ):
             if _alike(got[1], other):
@@ -144,6 +154,12 @@ def lstm_step(answer):
                 "h' = o tanh(c'), of the memory that you have just made.",
             ),
             (rf.tanh(memory), "The output gate is missing.", "h' = o tanh(c')"),
+            (show * rf.tanh(h), "This shows the old state, not the memory.", "h' = o tanh(c')"),
+            (
+                rf.tanh(sums["output"]) * rf.tanh(memory),
+                "The output gate has a tanh.",
+                "A gate is between 0 and 1: the sigmoid.",
+            ),
             (
                 sums["output"] * rf.tanh(memory),
                 "The sigmoid of the output gate is missing.",
@@ -171,7 +187,8 @@ def gru_step(answer):
     given = [("x", shape_of(x)), ("h", shape_of(h))]
     got = call(answer, dict(weights.gate), of_x, of_h, x, h)
     _need_states(got, h, given)
-    reset, update = (rf.sigmoid(weights.gate[name](x, h)) for name in ("reset", "update"))
+    sums = [weights.gate[name](x, h) for name in ("reset", "update")]
+    reset, update = map(rf.sigmoid, sums)
     new = rf.tanh(of_x(x) + reset * of_h(h))
     state = (1 - update) * new + update * h
     if not _alike(got, state):
@@ -189,6 +206,11 @@ def gru_step(answer):
                 "torch multiplies afterwards, so that the product with h can be computed with the others: n = tanh(u + r w)",
             ),
             ((1 - update) * whole + update * h, "The reset gate is missing.", "n = tanh(u + r w)"),
+            (
+                (1 - sums[1]) * rf.tanh(of_x(x) + sums[0] * of_h(h)) + sums[1] * h,
+                "The sigmoids of the gates are missing.",
+                "A gate is between 0 and 1.",
+            ),
             (new, "The update gate is missing: nothing of the old state stays.", "h' = (1 - z) n + z h"),
             (
                 reset * h + (1 - reset) * rf.tanh(of_x(x) + update * of_h(h)),
@@ -360,6 +382,12 @@ def results_of(answer):
 
     for words in ([3], [3, 3], [1, 5, 2], [4, 0, 7, 1]):
         got = call(answer, follow, (10,), list(words))
+        if isinstance(got, dict):
+            wrong(
+                "This is a dict, and a list is wanted.",
+                [("words", words), ("got", got)],
+                "[result of the first word, of the second, ...]",
+            )
         if not isinstance(got, list) and hasattr(got, "__iter__"):
             got = list(got)
         right = [word + 10 for word in words]
@@ -375,6 +403,12 @@ def results_of(answer):
                 wrong("This is the result of the last word only.", given, "A list with one result for each word.")
             if isinstance(got, list) and got == [(one, (one,)) for one in right]:
                 wrong("Results and states are in the list.", given, "follow returns both; the results are wanted.")
+            if isinstance(got, list) and got == [(one,) for one in right]:
+                wrong(
+                    "These are the states, not the results.",
+                    given,
+                    "follow returns a result and a state: follow(...)[0]",
+                )
             if got == list(words):
                 wrong("It begins with 0, not with `start`.", given, "What a word begins with is given.")
         check_same(got, right, what="The list", given=given[:2])

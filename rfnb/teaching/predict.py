@@ -117,10 +117,19 @@ class Words(_Asked):
         return "A word or two."
 
 
+_LEAST_WORDS = 3  # of an explanation, so that nobody sees the teacher's for a letter
+
+
 class Explanation(Words):
     """A question that is answered in a sentence or two, and that no rule judges."""
 
     kind = "explain"
+
+    def read(self, value: Any) -> Any:
+        said = super().read(value)
+        if len(str(said).split()) < _LEAST_WORDS:
+            raise ValueError(f"An explanation is a sentence: {_LEAST_WORDS} words at least.")
+        return said
 
     def judge(self, answer: Any, truth: Any) -> tuple[bool | None, str]:
         return None, ""

@@ -140,6 +140,8 @@ WRONG = {
         "the result of the last word only": lambda follow, start, words: follow(words[-1], start)[0],
         "Results and states are in the list": lambda follow, start, words: [follow(word, start) for word in words],
         "It begins with 0": lambda follow, start, words: [follow(word, (0,))[0] for word in words],
+        "This is a dict": lambda follow, start, words: {word: follow(word, start)[0] for word in words},
+        "These are the states": lambda follow, start, words: [follow(word, start)[1] for word in words],
         "something else than a state": lambda follow, start, words: [follow(word, None)[0] for word in words],
     },
     "final_state": {
