@@ -144,7 +144,7 @@ def test_search_a_step_is_written_wrong_then_right(lab):
 def test_clinic_a_check_that_finds_nothing_is_told_so(lab):
     student = Student(lab, "12_clinic")
     student.run_above("12-diagnosis-1-reveal")
-    student.commit("12-diagnosis-1", "the padding mask is upside down", 1)
+    student.commit("12-diagnosis-1", "the padding mask is upside down", 6)
     expect(student.run("12-diagnosis-1-reveal")).to_contain_text("✗ diagnosis_1: not as you said", timeout=ms(60))
     head = student.sources["12-check-1"].split("    return ...")[0]
     tail = "\n\nlesson.check('alone_or_together', alone_or_together)"
