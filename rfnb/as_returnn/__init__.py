@@ -20,7 +20,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from rfnb.as_returnn import config, small_parts, vocabulary
+from rfnb.as_returnn import config, small_parts
+from rfnb.core import vocabulary
 from rfnb.core.errors import message
 from rfnb.core.not_specified import NotSpecified
 from rfnb.interop import numpy_to_torch

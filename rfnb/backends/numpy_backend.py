@@ -39,7 +39,7 @@ class NumpyBackend(Backend):
     # -- what there is -------------------------------------------------------------------------------------------------
     @classmethod
     def get_dtype_name_raw(cls, raw: Any) -> str:
-        return raw.dtype.name
+        return "string" if raw.dtype.kind in "USO" else raw.dtype.name
 
     @classmethod
     def as_dtype_raw(cls, dtype_name: str) -> Any:

@@ -25,6 +25,7 @@ from rfnb.core.tensor_checks import check_shape, check_unique
 from rfnb.core.tensor_old_names import OldTensorNames
 from rfnb.core.tensor_operators import TensorOperators
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
+from rfnb.core.vocabulary import labels_of
 
 if TYPE_CHECKING:
     from rfnb.core.marked_dim import MarkedDim
@@ -46,6 +47,7 @@ class Tensor(TensorOperators, OldTensorNames):
         raw_tensor: The array; None makes a template.
         version: Of the documented behaviour. Taken, without effect: axes are never marked by themselves here.
         available_for_inference: For the one who feeds data: whether it is there when the model is used, not trained.
+        vocab: Labels of the indices, given to `sparse_dim`: a list, a `Vocabulary` or its options.
 
     Raises:
         TypeError: For options of older documented versions (`shape`, `sparse`, `batch_dim_axis`, ...); the message has the new ones.
@@ -78,6 +80,7 @@ class Tensor(TensorOperators, OldTensorNames):
         raw_tensor: Any = None,
         version: int | None = None,
         available_for_inference: bool = True,
+        vocab: Any = None,
         **old_options: Any,
     ):
         self.name = name
@@ -95,6 +98,8 @@ class Tensor(TensorOperators, OldTensorNames):
         if dtype is not None:
             self._dtype = dtype
         self.sparse_dim = sparse_dim
+        if vocab is not None:
+            self.vocab = labels_of(vocab)
         self._feature_dim = None
         if isinstance(feature_dim_axis, int):
             feature_dim = self.dims[feature_dim_axis]
@@ -149,7 +154,7 @@ class Tensor(TensorOperators, OldTensorNames):
     def dtype(self) -> str:
         raw = self._raw
         if raw is None:
-            return self._dtype or "float32"
+            return self._dtype or ("float32" if self.sparse_dim is None else "int32")
         return registry.BY_TYPE[type(raw)].get_dtype_name_raw(raw)
 
     @dtype.setter
@@ -217,13 +222,27 @@ class Tensor(TensorOperators, OldTensorNames):
 
     @property
     def vocab(self) -> Any:
-        """Labels of the indices, or None. Assigning gives them to the sparse_dim."""
+        """Labels of the indices, or None. Assigning gives them to the sparse_dim, which has none or the same.
+
+        Raises:
+            DimError: If there is no sparse_dim.
+            ValueError: If it has other labels, or another size.
+        """
         return None if self.sparse_dim is None else self.sparse_dim.vocab
 
     @vocab.setter
     def vocab(self, labels: Any) -> None:
         if self.sparse_dim is None:
             raise self._no_sparse_dim("vocab")
+        before, size = self.sparse_dim.vocab, self.sparse_dim.size
+        own = getattr(before, "labels", before)
+        given = getattr(labels, "labels", labels)  # vocabularies of other packages are no lists
+        if labels is not None and (len(given) != (size or len(given)) or list(own or given) != list(given)):
+            raise value_error(
+                "vocab: the labels do not fit.",
+                [("sparse_dim", self.sparse_dim), ("its labels", own and len(own)), ("labels", len(given))],
+                "Each class of a dim has one label, in all Tensors.",
+            )
         self.sparse_dim.vocab = labels
 
     def remaining_dims(self, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]:

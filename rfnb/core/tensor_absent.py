@@ -80,7 +80,6 @@ _OLD_OPTIONS = {  # of the documentation, before every axis had a Dim
     "dim": "dims=[..., feat], feature_dim=feat    # of labels: sparse_dim=vocab",
     "dim_tags": "dims=[...]",
     "sparse": "sparse_dim=vocab",
-    "vocab": 'sparse_dim=Dim(n, name="vocab", vocab=labels)',
     "batch_dim_axis": "dims=[batch, ...]",
     "time_dim_axis": "dims=[..., time]",
     "size_placeholder": 'time = Dim(lengths, name="time")',

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim, batch_dim
+from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, missing_key_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_options import tensor_of
 from rfnb.core.tensor_text import dims_text
 
 _OPTIONS = (
     "dims", "dtype", "sparse_dim", "feature_dim", "feature_dim_axis", "raw_tensor", "version", "available_for_inference",
+    "vocab",
 )  # fmt: skip
 
 
@@ -46,7 +48,7 @@ class TensorDict:
 
         Raises:
             TypeError: If a value is no Tensor, or an option is not known.
-            ValueError: If a Tensor of a sequence has no name.
+            ValueError: If a Tensor of a sequence has no name, or options contradict each other.
         """
         if isinstance(data, TensorDict):
             data = data.data
@@ -221,38 +223,7 @@ def _from_options(name: str, options: Any, auto_convert: bool) -> Tensor:
             "An entry is a Tensor, or with auto_convert a dict of these options.",
             fix,
         )
-    return Tensor(name, **(options if {"dims", "dim_tags"} & set(options) else _from_sizes(name, options)))
-
-
-def _from_sizes(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the old form, where sizes say which axes there are, as those of now; others stay, and are refused."""
-    rest = dict(options)
-    if not {"dim", "shape", "sparse_dim"} & set(rest):
-        return rest
-    size, sparse_dim = rest.pop("dim", None), rest.pop("sparse_dim", None)
-    sparse = rest.pop("sparse", sparse_dim is not None)
-    shape = tuple(rest.pop("shape", (None,) if sparse else (None, size)))
-    known = size if sparse_dim is None else sparse_dim.dimension
-    if size is not None and size != (known if sparse else shape[-1] if shape else None) or (sparse and known is None):
-        raise value_error(
-            f'TensorDict: the sizes of "{name}" do not fit.',
-            [("options", str(dict(options)))],
-            "In this old form dim is the last size of shape, or with sparse the number of classes. What says all is the dims:",
-            f'{{"{name}": {{"dims": [batch_dim, time, feat]}}}}',
-        )
-    dims = [batch_dim]
-    for place, length in enumerate(shape):
-        is_feature = not sparse and place == len(shape) - 1 and length is not None and length == (size or length)
-        label = "feature" if is_feature else "time" if place == 0 else f"spatial{place}"
-        kind = Dim.Types.Feature if is_feature else Dim.Types.Spatial
-        lengths = Tensor(f"{name}:{label}", [batch_dim], "int32") if length is None else length
-        dims.append(Dim(lengths, name=f"{name}:{label}", kind=kind))
-        if is_feature:
-            rest.setdefault("feature_dim", dims[-1])
-    if sparse:
-        classes = Dim(size, name=f"{name}:classes", kind=Dim.Types.Feature) if sparse_dim is None else sparse_dim
-        rest["sparse_dim"] = classes
-    return {"dtype": "int32" if sparse else "float32", **rest, "dims": dims}
+    return tensor_of(name, options)
 
 
 def _with_length_dims(dims: Sequence[Dim]) -> list[Dim]:
@@ -303,4 +274,6 @@ def _shape(raw: Any) -> tuple[int, ...]:
 
 def _on_backend(raw: Any) -> Any:
     backend = registry.selected()
-    return backend.from_numpy(raw) if isinstance(raw, np.ndarray) and backend.RawTensorType is not np.ndarray else raw
+    if not isinstance(raw, np.ndarray) or backend.RawTensorType is np.ndarray or raw.dtype.kind in "USO":  # text
+        return raw
+    return backend.from_numpy(raw)

@@ -8,6 +8,7 @@ from asserting import assert_same, raises_message, tensor
 import rfnb as rf
 from rfnb import Dim, DimError, ShapeError
 from rfnb.core.errors import MissingKeyError
+from rfnb.core.vocabulary import Vocabulary
 from rfnb.tensor import Tensor, TensorDict, batch_dim
 
 feat, classes = Dim(2, name="feat"), Dim(5, name="classes")
@@ -187,6 +188,128 @@ def test_the_old_form_of_options_says_sizes(options, sizes, dtype, classes):
         assert float(rf.reduce_sum(x, axis=x.dims)) == 8 * 9
 
 
+@pytest.mark.parametrize(
+    "tags", [np.array(["a", "bcd"]), np.array([b"a", b"b"]), np.array(["a", "bcd"], object)], ids=str
+)
+def test_texts_stay_arrays_of_numpy_beside_numbers_of_the_backend(tags):
+    data, time = templates()
+    data.update({"seq_tag": {"dims": [batch_dim], "dtype": "string"}}, auto_convert=True)
+    data.assign_from_raw_tensor_dict_({**one_batch([3, 1]), "seq_tag": tags})
+    assert data["seq_tag"].raw_tensor is tags and data["seq_tag"].dtype == "string" and data["seq_tag"].device == "cpu"
+    assert isinstance(data["x"].raw_tensor, torch.Tensor)
+    again = TensorDict({name: tensor.copy_template() for name, tensor in data.data.items()})
+    again.assign_from_raw_tensor_dict_(data.as_raw_tensor_dict())
+    assert again["seq_tag"].raw_tensor[1] == tags[1]
+
+
+def test_a_vocabulary_is_a_list_of_labels_wherever_a_dim_has_them():
+    words = Vocabulary(labels=["<s>", "a", "b"], eos_label=0, user_defined_symbols={"</s>": 0})
+    vocab = Dim(3, name="vocab", vocab=words)
+    assert list(vocab.vocab) == words[:] and words[1] == "a" and "b" in words and len(words) == 3
+    assert words.label_to_id("</s>") == words.eos_label_id == 0
+    ids = Tensor(
+        "ids", [Dim(2, name="two")], sparse_dim=vocab, vocab=["<s>", "a", "b"], raw_tensor=torch.tensor([1, 2])
+    )
+    assert ids.dtype == "int64" and ids.copy_template().dtype == "int64" and "a" in rf.show(ids).text()
+    with raises_message(
+        ValueError,
+        f"""
+        vocab: the labels do not fit.
+          sparse_dim  {vocab}
+          its labels  3
+          labels      2
+        Each class of a dim has one label, in all Tensors.
+        """,
+    ):
+        ids.vocab = ["a", "b"]
+    with pytest.raises(ValueError, match="A symbol is a name for one of the labels"):
+        Vocabulary(labels=["a"], user_defined_symbols={"b": 1})
+
+
+TIME, FEAT, CLASSES = Dim(None, name="t"), Dim(9, name="f"), Dim(3, name="v")
+B, T, F = "batch", None, 9
+OTHER_FORMS = [  # options, sizes (or names) by axis, feature axis, dtype
+    ({"shape": (9, None), "feature_dim_axis": 1}, [B, 9, T], 1, "float32"),
+    ({"shape": (None, 9), "feature_dim_axis": -1}, [B, T, 9], 2, "float32"),
+    ({"shape": (None, 9), "feature_dim_axis": None}, [B, T, 9], None, "float32"),
+    ({"shape": (None, 9), "feature_dim_axis": 2, "batch_dim_axis": 0, "time_dim_axis": 1}, [B, T, 9], 2, "float32"),
+    ({"shape": (None, 9), "batch_dim_axis": 1, "time_dim_axis": 0}, [T, B, 9], 2, "float32"),
+    ({"shape": (9,), "batch_dim_axis": None}, [9], 0, "float32"),
+    ({"dim": 9, "time_dim_axis": None}, [B, 9], 1, "float32"),
+    ({"shape": (5, 9), "dim": 9, "time_dim_axis": 1}, [B, 5, 9], 2, "float32"),
+    ({"shape": (None, 4), "dim": 3, "sparse": True}, [B, T, 4], None, "int32"),
+    ({"shape": (None,), "dim": None}, [B, T], None, "float32"),
+    ({"shape": ()}, [B], None, "float32"),
+    ({"shape": (None, 9), "feature_dim": FEAT}, [B, T, FEAT], 2, "float32"),
+    ({"dim": 9, "same_dim_tags_as": {"T": TIME}}, [B, TIME, 9], 2, "float32"),
+    ({"dim": 3, "sparse": True, "vocab": {"labels": ["a", "b", "c"]}}, [B, T], None, "int32"),
+    ({"sparse": True, "vocab": ["a", "b", "c"]}, [B, T], None, "int32"),
+    ({"sparse_dim": CLASSES}, [B, T], None, "int32"),
+    ({"sparse_dim": CLASSES, "dtype": "int64", "dim": 3}, [B, T], None, "int64"),
+    ({"dim_tags": [batch_dim, TIME, FEAT], "dim": 9}, [B, TIME, FEAT], 2, "float32"),
+    ({"dim_tags": [batch_dim, TIME], "sparse": True, "dim": 3}, [B, TIME], None, "int32"),
+    ({"dims": [batch_dim, TIME], "sparse_dim": CLASSES}, [B, TIME], None, "int32"),
+    ({"dims": [batch_dim, TIME, FEAT], "shape": (None, 9)}, [B, TIME, FEAT], None, "float32"),
+    ({"dims": [batch_dim, TIME], "time_dim_axis": 1, "batch_dim_axis": 0}, [B, TIME], None, "float32"),
+    ({"dims": [TIME, batch_dim, FEAT], "feature_dim_axis": 2, "batch_dim_axis": 1}, [TIME, B, FEAT], 2, "float32"),
+    ({"dims": [batch_dim], "dtype": "string", "available_for_inference": False}, [B], None, "string"),
+]
+
+
+@pytest.mark.parametrize("options, axes, feature_axis, dtype", OTHER_FORMS, ids=str)
+def test_each_form_of_options_gives_the_axes_that_it_says(options, axes, feature_axis, dtype):
+    TIME.reset_eager()
+    batch_dim.reset_eager()
+    data = TensorDict()
+    data.update({"x": options}, auto_convert=True)
+    x = data["x"]
+    found = [dim if dim in (TIME, FEAT) else B if dim is batch_dim else dim.dimension for dim in x.dims]
+    assert found == axes and x.feature_dim_axis == feature_axis and x.dtype == dtype
+    assert x.available_for_inference == options.get("available_for_inference", True)
+    assert x.sparse == (options.get("sparse", False) or "sparse_dim" in options)
+    assert x.sparse_dim is None or (
+        x.sparse_dim.dimension == 3 and (CLASSES in (x.sparse_dim, options.get("sparse_dim", CLASSES)))
+    )
+    assert list(x.vocab or ()) == (["a", "b", "c"] if "vocab" in options else [])
+    time = next((dim for dim in x.dims if dim.dimension is None and dim is not batch_dim), None)
+    raw = np.zeros([{B: 2, T: 4}.get(axis, getattr(axis, "size", axis) or 4) for axis in found])
+    raw = raw.astype("U3" if dtype == "string" else dtype)
+    lengths = np.asarray([4, 2], np.int32) if B in axes else np.int32(4)
+    data.assign_from_raw_tensor_dict_({"x": raw} if time is None else {"x": raw, f"x:size{x.axis_of(time)}": lengths})
+    assert data["x"].numpy().shape == raw.shape and data["x"].dtype == dtype
+    if time is not None and B in axes:
+        assert data["x"].get_time_dim_tag() is time and time.dyn_size_ext.raw_tensor.tolist() == [4, 2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": "int32"},
+        {"sparse": True},
+        {"sparse": False, "sparse_dim": CLASSES},
+        {"sparse_dim": CLASSES, "dim": 9},
+        {"shape": (None, None), "dim": 9},
+        {"shape": (None, 9), "feature_dim": CLASSES},
+        {"shape": (None, 9), "time_dim_axis": 2},
+        {"shape": (None, 9), "time_dim_axis": 0},
+        {"dim": 9, "same_dim_tags_as": {"T": "data"}},
+        {"dim": 9, "same_dim_tags_as": {"T": FEAT}},
+        {"dims": [batch_dim, TIME, FEAT], "dim": 8},
+        {"dims": [batch_dim, TIME, FEAT], "shape": (9, None)},
+        {"dims": [batch_dim, FEAT], "time_dim_axis": 1},
+        {"dims": [TIME, batch_dim], "batch_dim_axis": 0},
+        {"dim": 3, "sparse": True, "vocab": ["a", "b"]},
+        {"dims": [batch_dim, TIME], "vocab": ["a", "b"]},
+        {"dims": [batch_dim, TIME], "sparse": True, "dim": 3, "vocab": {"bpe_file": "x", "vocab_file": "y"}},
+    ],
+    ids=str,
+)
+def test_options_that_contradict_each_other_are_refused(options):
+    with pytest.raises((ValueError, DimError), match=r"(?s)^.+\n .+\n.+"):
+        TensorDict().update({"x": options}, auto_convert=True)
+
+
 ERRORS = {
     "a missing entry": (
         lambda data: data["z"],
@@ -223,29 +346,30 @@ ERRORS = {
         """
         TensorDict: "z" is no Tensor.
           got      options dims
-          options  dims, dtype, sparse_dim, feature_dim, feature_dim_axis, raw_tensor, version, available_for_inference
+          options  dims, dtype, sparse_dim, feature_dim, feature_dim_axis, raw_tensor, version, available_for_inference, vocab
         An entry is a Tensor, or with auto_convert a dict of these options.
             data.update({...}, auto_convert=True)
         """,
     ),
     "unknown options": (
-        lambda data: data.update({"z": {"shape": (2,), "batch_dim_axis": 1}}, auto_convert=True),
+        lambda data: data.update({"z": {"shape": (2,), "size_placeholder": {}}}, auto_convert=True),
         TypeError,
         """
         Tensor "z": unknown options.
-          got  batch_dim_axis
+          got  size_placeholder
         Every axis has its Dim, which says all about it.
-            dims=[batch, ...]
+            time = Dim(lengths, name="time")
         """,
     ),
     "sizes that do not fit": (
         lambda data: data.update({"z": {"dim": 9, "shape": (None, 8)}}, auto_convert=True),
         ValueError,
         """
-        TensorDict: the sizes of "z" do not fit.
+        TensorDict: the options of "z" do not fit: dim.
           options  {'dim': 9, 'shape': (None, 8)}
-        In this old form dim is the last size of shape, or with sparse the number of classes. What says all is the dims:
-            {"z": {"dims": [batch_dim, time, feat]}}
+        In the old form dim is the size of the features, or with sparse the number of classes, and shape has the sizes without batch.
+        What says all is the dims:
+            {"z": {"dims": [batch_dim, time, feat], "feature_dim": feat}}
         """,
     ),
     "a template": (

@@ -1,16 +1,17 @@
-"""`returnn.datasets.util.vocabulary`: labels and their indices."""
+"""Labels and their indices: of a file, of a list, or as options of a configuration describe them."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from inspect import signature
+from typing import Any, overload
 
 from rfnb.core.errors import missing_key_error, value_error
 
 
-class Vocabulary:
-    """The labels of indices 0 to n - 1, and sequences of words as indices.
+class Vocabulary(Sequence[str]):
+    """The labels of indices 0 to n - 1, and sequences of words as indices. `Dim(n, name="vocab", vocab=...)` takes it as any list.
 
     Args:
         vocab_file: One label per line; or a Python dict of label -> index, or of index -> label. None with `labels`.
@@ -19,10 +20,12 @@ class Vocabulary:
         bos_label, eos_label, pad_label: A label, or its index.
         num_labels: The number of labels, compared with those that there are.
         labels: The labels, instead of a file.
+        user_defined_symbols: Further names of labels: name -> index.
 
     Attributes:
         labels: In the order of their indices.
         num_labels: Their number.
+        user_defined_symbol_ids: As given.
         bos_label_id, eos_label_id, pad_label_id, unknown_label_id: An index, or None.
     """
 
@@ -37,6 +40,7 @@ class Vocabulary:
         pad_label: str | int | None = None,
         num_labels: int | None = None,
         labels: Sequence[str] | None = None,
+        user_defined_symbols: Mapping[str, int] | None = None,
     ):
         if labels is None:
             labels = _read(vocab_file)
@@ -48,6 +52,16 @@ class Vocabulary:
             raise value_error(
                 "Vocabulary: its labels do not fit.", rows, "Each label is there once, and num_labels is their number."
             )
+        self.user_defined_symbol_ids = dict(user_defined_symbols or {})
+        for symbol, index in self.user_defined_symbol_ids.items():
+            if not self.is_id_valid(index) or self._ids.get(symbol, index) != index:
+                of_symbol: list[tuple[str, object]] = [
+                    ("symbol", symbol),
+                    ("index", index),
+                    ("labels", self.num_labels),
+                ]
+                raise value_error("Vocabulary: no such label.", of_symbol, "A symbol is a name for one of the labels.")
+        self._ids |= self.user_defined_symbol_ids
         self.seq_postfix = list(seq_postfix or ())
         if unknown_label == "UNK" and "UNK" not in self._ids:
             unknown_label = None
@@ -67,12 +81,33 @@ class Vocabulary:
                 "Subwords are made by the tokenizer of their own package; its labels are enough here:",
                 "Vocabulary(labels=[...])",
             )
+        unknown = set(opts) - set(signature(cls).parameters)
+        if unknown:
+            raise value_error(
+                "create_vocab: unknown options.",
+                [("got", ", ".join(sorted(unknown))), ("known", ", ".join(signature(cls).parameters))],
+                "Subwords are made by the tokenizer of their own package; its labels are enough here:",
+                "Vocabulary(labels=[...])",
+            )
         return cls(**opts)
 
     @classmethod
     def create_vocab_from_labels(cls, labels: Sequence[str], **kwargs: Any) -> Vocabulary:
         """A vocabulary of these labels; the options are those of `Vocabulary`."""
         return cls(labels=labels, **kwargs)
+
+    def __len__(self) -> int:
+        return self.num_labels
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return self.labels[index]
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({self.num_labels} labels)"
 
     def _index(self, label: str | int | None) -> int | None:
         return self.label_to_id(label) if isinstance(label, str) else label
@@ -108,6 +143,11 @@ class Vocabulary:
     def get_seq_labels(self, seq: Iterable[int]) -> str:
         """The labels of indices, with spaces between."""
         return " ".join(self.labels[index] for index in seq)
+
+
+def labels_of(vocab: Any) -> Sequence[str] | None:
+    """The labels that are given as such, or as the options of a vocabulary."""
+    return Vocabulary.create_vocab(**vocab) if isinstance(vocab, Mapping) else vocab
 
 
 def _read(path: str | None) -> list[str]:
