@@ -315,8 +315,9 @@ class _Reach:
 
     def _named(self, root: str, path: str, value: Any) -> None:
         """The slots of what a library owns: the attributes that user code names."""
-        attributes = _how(type(value)).attributes(value) or {}
-        for name in [name for name in self._names if name in attributes]:
+        how = _how(type(value))
+        attributes = how.attributes(value) or {}
+        for name in [name for name in self._names if name in attributes and name not in how.own]:
             if (id(value), name) not in self._seen:
                 self._seen[id(value), name] = None  # type: ignore[index]
                 now = _reader(dict.__getitem__, attributes, name)
@@ -490,6 +491,7 @@ class _How:
         changes: `contents_of` may know them; `torch`: as an array or a generator of torch.
         open: All of their attributes are looked at, not only those that user code names; `of_user`: user code has made the class;
             `of_library`: a library has that does not compute; `layer`: one of rfnb, on which users hang attributes.
+        own: Names of attributes that are the business of the class itself.
         members: (name, descriptor) of their `__slots__`.
         keys: Gives the dict whose keys are contents; None: there is none.
     """
@@ -529,6 +531,7 @@ class _How:
         looked_into = self.changes or holds or is_module_or_class or has_attributes
         self.of_library = _is_of_library(module) and not issubclass(kind, type)
         self.layer = module.startswith(_HUNG_ON) and self._dict is not None
+        self.own = _own_names(kind) if self.layer and not module.startswith("rfnb.nn.") else frozenset()
         self.closed = not looked_into or (module.split(".")[0] == "rfnb" and not self.tensor) or id(kind) in PLAIN
 
     def attributes(self, value: Any) -> dict[str, Any] | None:
@@ -537,6 +540,12 @@ class _How:
             return vars(value)
         found = None if self._dict is None else self._dict.__get__(value)
         return found if type(found) is dict else None
+
+
+def _own_names(kind: type) -> frozenset[str]:
+    """The names in the methods of a class of rfnb: attributes of these are its own business, as the step of a loop."""
+    methods = [each for base in kind.__mro__ for each in vars(base).values() if isinstance(each, types.FunctionType)]
+    return frozenset().union(*(names_of(method.__code__) for method in methods))
 
 
 _HUNG_ON = tuple(f"rfnb.{room}." for room in ("nn", "rec", "search", "trace", "control"))

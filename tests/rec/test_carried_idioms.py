@@ -422,6 +422,20 @@ def test_what_is_hung_on_the_running_loop_is_refused():
     assert "loop is changed in place" in refused(step)
 
 
+def test_what_a_loop_does_with_its_own_attributes_is_its_business():
+    class Counter:
+        def step(self):
+            return self
+
+    optimizer = Counter()
+
+    def step(loop, h, x):
+        optimizer.step()  # a name that a loop has, too
+        return h * 0.5 + x
+
+    assert_same(run("with", step), run("for", step))
+
+
 def test_what_is_hung_on_the_running_loop_without_a_difference_is_not():
     def step(loop, h, x):
         loop.last_seen = h
