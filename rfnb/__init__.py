@@ -279,6 +279,9 @@ from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.places import doors as _doors
 from rfnb.places import paths as _paths
 from rfnb.places import required_dims as _required_dims
+from rfnb.control.position import Position as _Position, PositionStates as _PositionStates
+from rfnb.control.state_value import StateValue as _StateValue
+from rfnb.trace.tree import Tree as _Tree
 
 
 # For type checkers and `import *`: what is imported above. `python tests/contracts/test_public_names.py` writes this list.
@@ -368,8 +371,9 @@ if not _typing.TYPE_CHECKING:  # for a type checker there are the names above, a
 
 _backend_methods.bind(globals())
 _required_dims.name_the_dims(globals())
-_doors.make_doors(globals())
+_doors.make_doors(globals(), given=(_Position, _PositionStates, _StateValue, _Tree))
 _paths.make_modules(globals())
 _loading.end()
 del _NoCollection, _backend_methods, _door, _doors, _loading, _marking, _operators, _paths, _required_dims, _typing
+del _Position, _PositionStates, _StateValue, _Tree
 __version__ = "0.1.0"

@@ -79,31 +79,31 @@ class Numbers:
         """The absolute values."""
         return Numbers(np.abs(self.host), self.dims, self.real)
 
-    def max(self, axis: Any = None) -> Any:
+    def max(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The largest entries over an axis (a dim, its name, or several), None: a float, over all. NaN if there is one, or no entry."""
         return self._reduced(np.max, axis)
 
-    def min(self, axis: Any = None) -> Any:
+    def min(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The smallest entries; as `max`."""
         return self._reduced(np.min, axis)
 
-    def mean(self, axis: Any = None) -> Any:
+    def mean(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The means; as `max`."""
         return self._reduced(np.mean, axis)
 
-    def sum(self, axis: Any = None) -> Any:
+    def sum(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The sums; as `max`, but 0 without any entry."""
         return self._reduced(np.sum, axis, 0.0)
 
-    def norm(self, axis: Any = None) -> Any:
+    def norm(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The Euclidean norms; as `sum`."""
         return self._reduced(lambda entries: np.sqrt(np.sum(np.square(np.abs(entries), dtype=np.float64))), axis, 0.0)
 
-    def any(self, axis: Any = None) -> Any:
+    def any(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """Whether one of them is True, or not 0."""
         return self._reduced(np.any, axis, False)
 
-    def all(self, axis: Any = None) -> Any:
+    def all(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """Whether all of them are."""
         return self._reduced(np.all, axis, True)
 

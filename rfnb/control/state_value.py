@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,28 +75,28 @@ class StateValue(OfPosition):
         """The absolute values, as numbers with names of dims."""
         return self.numbers().abs()
 
-    def max(self, axis: Any = None) -> Any:
+    def max(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The largest entry, a float; over an axis (a dim, its name, or several) one for each place that is left, as `Numbers`. NaN if
         there is one, or no entry."""
         return self.numbers().max(axis)
 
-    def min(self, axis: Any = None) -> Any:
+    def min(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The smallest entry; as `max`."""
         return self.numbers().min(axis)
 
-    def abs_max(self, axis: Any = None) -> Any:
+    def abs_max(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The largest absolute value; as `max`."""
         return self.abs().max(axis)
 
-    def mean(self, axis: Any = None) -> Any:
+    def mean(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The mean of all entries; as `max`."""
         return self.numbers().mean(axis)
 
-    def sum(self, axis: Any = None) -> Any:
+    def sum(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The sum of all entries; as `max`, but 0 without any."""
         return self.numbers().sum(axis)
 
-    def norm(self, axis: Any = None) -> Any:
+    def norm(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
         """The Euclidean norm; as `sum`."""
         return self.numbers().norm(axis)
 

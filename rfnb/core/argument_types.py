@@ -48,8 +48,7 @@ def _meant(text: Any, names: dict[str, Any]) -> Any:
 
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value may be of a type. What cannot be told from the value alone fits."""
-    kinds = list(alternatives(hint))
-    return any(_fits_one(value, kind) for kind in kinds)
+    return any(_fits_one(value, kind) for kind in alternatives(hint))
 
 
 def alternatives(hint: Any) -> Iterator[Any]:
@@ -96,9 +95,7 @@ _SINGLE = int, float, complex, types.FunctionType, type(None)
 
 
 def _items_fit(values: Sequence[Any], cls: type, inner: tuple[Any, ...]) -> bool:
-    if cls is not tuple:
-        return all(fits(value, inner[0]) for value in values)
-    if inner[-1] is Ellipsis:
+    if cls is not tuple or inner[-1] is Ellipsis:
         return all(fits(value, inner[0]) for value in values)
     return len(values) == len(inner) and all(map(fits, values, inner))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dis
 import inspect
 import itertools
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,7 +28,10 @@ from rfnb.core.place import DOORS, in_package
 from rfnb.core.type_errors import explain_types
 
 _LIBRARIES = {"rfnb", "torch", "numpy", *sys.stdlib_module_names} - {"__main__"}
-_PYTHON = os.path.dirname(os.__file__) + os.sep
+
+
+# These methods keep what they get, or look only whether it is there, and would do so with what stands for a missing argument.
+_KEEP = {"has_axis", "check_assignable", "depends_on", "call_on_commit", "cls_flatten_tensors"}
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,24 @@ def watch_body(fn: FunctionType, what: str, code: str, bound: bool = False) -> N
     """
     if not _can_watch():
         return
+    if bound and fn.__name__ not in _KEEP:
+        _let_be_missing(fn)
     fn.__code__ = _with_handler(fn.__code__, _Failed(Door(what, code, fn, bound)))
     if not bound:
         FUNCTIONS[fn.__code__] = fn, what, code
+
+
+def _let_be_missing(fn: FunctionType) -> None:
+    """Give what has no default one that is an error as soon as it is touched: a call that lacks an argument enters the code of the
+    method, where the handler sees it. A good call costs the same."""
+    signature, code = inspect.signature(fn), fn.__code__
+    fn.__signature__ = signature  # type: ignore[attr-defined]
+    before = fn.__defaults__ or ()
+    positional = code.co_varnames[1 : code.co_argcount]  # without `self`
+    fn.__defaults__ = (*map(MissingArgument, positional[: len(positional) - len(before)]), *before) or None
+    given = fn.__kwdefaults__ or {}
+    needed = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    fn.__kwdefaults__ = {**{name: MissingArgument(name) for name in needed if name not in given}, **given} or None
 
 
 def _through(plain: FunctionType, door: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -13,12 +13,17 @@ from rfnb.core.op import op_of
 
 # What is of these is called by ops, in every step or while torch compiles: it gets no call more, and no code that torch cannot see.
 _OFTEN = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.backends."
+_SELDOM = {  # but these
+    "rfnb.core.tensor_old_names", "rfnb.core.dim_old_names", "rfnb.nn.module.module", "rfnb.nn.module.container", "rfnb.nn.module.hooks",
+    "rfnb.nn.init", "rfnb.nn.run.marked_loss",
+}  # fmt: skip
 _OFTEN_MADE = {"Tensor", "Dim", "TensorDict", "State", "LstmState", "CausalSelfAttentionState", "Parameter"}
 _PLACES = {"": "rf", "tensor": "rf.tensor", "viz": "rf.viz", "plot": "rf.plot", "audio": "rf.audio", "init": "rf.init"}
 
 
-def make_doors(package: Mapping[str, Any]) -> None:
-    """Make doors of all public functions and the methods of public classes. Modules have their own (`nn/module/module.py`)."""
+def make_doors(package: Mapping[str, Any], given: Iterable[type] = ()) -> None:
+    """Make doors of all public functions and the methods of public classes, and of those that users are `given` objects of. Modules have
+    their own (`nn/module/module.py`)."""
     module = package["Module"]
     know_names({name: value for name, value in package.items() if isinstance(value, type)})
     done: set[Callable[..., Any]] = set()
@@ -35,32 +40,48 @@ def make_doors(package: Mapping[str, Any]) -> None:
                 called = own if names.get(own) is value else name
                 _make(value, called, f"{code}.{called}", often)
             elif isinstance(value, type) and not issubclass(value, BaseException):
-                often = value.__module__.startswith(_OFTEN)
-                for what, called, method, bound in _methods(value, f"{code}.{name}", module):
-                    if method not in done:
-                        done.add(method)
-                        of_class = often and (method.__name__ != "__init__" or name in _OFTEN_MADE)
-                        _make(method, what, called, of_class, bound)
+                _make_methods(value, f"{code}.{name}", module, done)
+    for cls in given:
+        _make_methods(cls, cls.__name__, module, done)
+
+
+def _make_methods(cls: type, code: str, module: type, done: set[Callable[..., Any]]) -> None:
+    for owner in cls.__mro__:
+        often = owner.__module__.startswith(_OFTEN) and owner.__module__ not in _SELDOM
+        for what, called, method, bound in _methods(cls, owner, code, module):
+            if method not in done:
+                done.add(method)
+                _make(
+                    method,
+                    what,
+                    called,
+                    often and (method.__name__ != "__init__" or cls.__name__ in _OFTEN_MADE),
+                    bound,
+                )
 
 
 def _make(fn: FunctionType, what: str, code: str, often: bool, bound: bool = False) -> None:
-    if fn.__code__.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+    lazy = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    if often and fn.__code__.co_flags & lazy:
         return
     often = often and not hasattr(fn, "__wrapped__")  # a with-block is no part of a step
     (watch_body if often else open_door)(fn, what, code, bound)
 
 
-def _methods(cls: type, code: str, module: type) -> Iterator[tuple[str, str, FunctionType, bool]]:
-    """Yields what messages call a method, how its call is written, the method, and whether it is bound."""
+def _methods(cls: type, owner: type, code: str, module: type) -> Iterator[tuple[str, str, FunctionType, bool]]:
+    """Yields what messages call a method of `cls` that is written in `owner`, how its call is written, the method, and whether it is
+    bound."""
     instance = cls.__name__[0].lower() + cls.__name__[1:]
-    for name, value in vars(cls).items():
+    for name, value in vars(owner).items():
         bound = not isinstance(value, staticmethod)
         method = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
         if not isinstance(method, FunctionType) or not method.__module__.startswith("rfnb."):
             continue
         if issubclass(cls, module) and name in ("__init__", "default_initial_state"):
             continue
-        if name == "__init__":
+        if name == "__init__" and owner is cls:
             yield cls.__name__, code, method, True
+        elif name == "__call__" and not issubclass(cls, module):
+            yield cls.__name__, instance, method, True
         elif not name.startswith("_"):
             yield f"{cls.__name__}.{name}", f"{instance if method is value else code}.{name}", method, bound

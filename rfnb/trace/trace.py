@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,12 @@ class Trace:
         with self._lock:
             return {path: list(events) for path, events in self._by_kind.get(kind, {}).items()}
 
-    def select(self, kind: Any = None, path: Any = None, step: Steps | None = None) -> list[Event]:
+    def select(
+        self,
+        kind: str | Iterable[str] | None = None,
+        path: str | Iterable[str] | None = None,
+        step: Steps | None = None,
+    ) -> list[Event]:
         """The events that pass all filters, in order.
 
         Args:

@@ -1,7 +1,8 @@
-"""Calls of all public functions and classes with arguments that they do not take, and what is said then.
+"""Calls of all public functions and classes, and of the methods of what users have, with arguments that they do not take, and what is
+said then.
 
-`python tests/contracts/wrong_arguments.py` makes every call, and prints those that end raw. They set what belongs to the process and
-leave blocks open, so tests run this as a process of its own.
+`python tests/contracts/wrong_arguments.py` makes every call, and prints those that end raw; `... 0.1 methods` a tenth of those of
+methods. They set what belongs to the process and leave blocks open, so tests run this as a process of its own.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import io
 import json
 import random
 import sys
+import tempfile
 import types
 import warnings
 from collections import Counter
@@ -46,8 +48,8 @@ WRONG = {
 }  # fmt: skip
 ALONG = {"axis", "spatial_dim", "in_spatial_dim", "query_spatial_dim", "key_value_spatial_dim", "reduce", "along"}
 FEATURES = {"in_dim", "feat_dim", "feature_dim", "model_dim", "key_dim", "out_dim", "key_dim_total", "value_dim_total"}
-# Not called: they open pages or servers, or change for good which backend an array belongs to.
-LEFT_OUT = {"rf.explore", "rf.register_backend_by_tensor_type"}
+# Not called: they open pages or servers, change for good which backend an array belongs to, or wait for who steps a run.
+LEFT_OUT = {"rf.explore", "rf.register_backend_by_tensor_type", "Run.wait"}
 
 
 def public():
@@ -77,6 +79,93 @@ def public():
                 yield f"{place}.{name}", value
 
 
+def history():
+    """The record of a search of two steps."""
+    with rf.record() as trace:
+        rf.beam_search(
+            lambda label, state: (rf.zeros([*label.dims, VOCAB]), state),
+            batch=BATCH,
+            max_seq_len=2,
+            beam_size=2,
+            axis=VOCAB,
+        )
+    return next(iter(trace.beams.values()))
+
+
+def in_a_step():
+    """A loop in its first step."""
+    loop = rf.Loop(axis=TIME)
+    loop.state.h = rf.zeros([BATCH, FEAT])
+    next(iter(loop))
+    return loop
+
+
+def held():
+    """A run that waits before its third step."""
+
+    def sums():
+        loop = rf.Loop(axis=TIME, name="sums")
+        loop.state.h = rf.zeros([BATCH, FEAT])
+        for _ in loop:
+            loop.state.h = loop.state.h + loop.unstack(X)
+        return loop.state.h
+
+    for run in RUNS:
+        run.stop()
+    RUNS[:] = [rf.run(sums, paused=True)]
+    RUNS[0].wait()
+    return RUNS[0].step(2)
+
+
+def ctc_alignment():
+    logits, words = rf.zeros([BATCH, TIME, VOCAB]), rf.Dim(2, name="words")
+    return rf.ctc_forced_align(
+        logits=logits, targets=rf.ones([BATCH, words], dtype="int32", sparse_dim=VOCAB), input_spatial_dim=TIME,
+        targets_spatial_dim=words, blank_index=0,
+    )  # fmt: skip
+
+
+def ngram_lm():
+    with tempfile.NamedTemporaryFile("w", suffix=".arpa") as file:
+        file.write("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 <s>\n-1 </s>\n-1 a\n\n\\end\\\n")
+        file.flush()
+        return rf.NGramLM(file.name, ["</s>", "a"])
+
+
+RUNS = []  # that is not stopped yet
+
+# What users have in hand, made anew where a call has changed it.
+INSTANCES = {
+    "Tensor": lambda: rf.zeros([BATCH, TIME, FEAT]), "Tensor of a static shape": lambda: rf.zeros([BATCH, FEAT]),
+    "Tensor of labels": lambda: rf.zeros([BATCH, TIME], dtype="int32", sparse_dim=VOCAB), "scalar": lambda: rf.constant(1.0),
+    "Dim": lambda: rf.Dim(3, name="static"), "ragged Dim": lambda: rf.ragged_dim([3, 2], over=BATCH, name="ragged"),
+    "Parameter": lambda: rf.Parameter([FEAT, OUT]), "TensorDict": lambda: rf.TensorDict({"x": rf.zeros([BATCH, rf.Dim(3)])}),
+    "Loop": lambda: rf.Loop(axis=TIME), "Loop in a step": in_a_step, "TensorArray": lambda: rf.TensorArray.unstack(X, axis=TIME),
+    "State": lambda: rf.State(h=rf.zeros([BATCH, FEAT])), "Trace": lambda: TRACE, "BeamHistory": history,
+    "CtcAlignment": ctc_alignment, "RunCtx": lambda: rf.RunCtx(stage="train_step", train_flag=True),
+    "Loss": lambda: rf.Loss(rf.zeros([BATCH]), "ce"), "Diff": lambda: rf.diff(TRACE, TRACE), "Run": held,
+    "Position": lambda: held().at, "Tree": lambda: held().tree(), "Module": lambda: rf.Sequential([rf.Linear(FEAT, OUT)]),
+    "Linear": lambda: rf.Linear(FEAT, OUT), "LSTM": lambda: rf.LSTM(FEAT, OUT), "ModuleList": lambda: rf.ModuleList(rf.Linear(FEAT, OUT)),
+    "SelfAttention": lambda: rf.SelfAttention(FEAT, FEAT, key_dim_total=FEAT, value_dim_total=FEAT, num_heads=2),
+    "TransformerDecoder": lambda: rf.TransformerDecoder(FEAT, VOCAB, rf.Dim(8, name="model"), num_layers=1, num_heads=2),
+    "LongAttention": lambda: rf.LongAttention(torch.zeros(3, 5, 4), torch.zeros(3, 7, 4)),
+    "View": lambda: rf.viz.attention(np.eye(2, dtype=np.float32)),
+    "NGramLM": ngram_lm, "RemovableHandle": lambda: rf.Linear(FEAT, OUT).register_forward_hook(function),
+    "StateValue": lambda: held().at.states["h"], "Debug": lambda: rf.debug(beams=True),
+    "Normal": lambda: rf.init.Normal(1.0), "Alignment": lambda: rf.align(["a"], ["b"]),
+}  # fmt: skip
+
+
+def methods(instance):
+    """(name, method) of all public methods of an instance that are of rfnb."""
+    for name in dir(type(instance)):
+        plain = inspect.getattr_static(type(instance), name)
+        plain = getattr(plain, "__func__", plain)
+        public = not name.startswith("_") or name == "__call__"
+        if public and isinstance(plain, types.FunctionType) and plain.__module__.startswith("rfnb."):
+            yield name
+
+
 def likely(parameter):
     """A value that a parameter may take, by its name and type."""
     name, kind = parameter.name, str(parameter.annotation)
@@ -93,18 +182,19 @@ def likely(parameter):
     return X
 
 
-def calls_of(path, value):
-    """(what is wrong, the call)."""
+def calls_of(value):
+    """(what is wrong, a function that makes the call of what it gets)."""
     signature = inspect.signature(value)
     parameters = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
     named = [each for each in parameters if each.kind not in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL)]
     needed = {each.name: likely(each) for each in named if each.default is each.empty}
     first = [likely(each) for each in parameters if each.kind is each.POSITIONAL_ONLY and each.default is each.empty]
-    yield "no arguments", lambda: value()
-    yield "an unknown keyword", lambda: value(*first, **needed, no_such_keyword=1)
+    yield "no arguments", lambda called: called()
+    yield "an unknown keyword", lambda called: called(*first, **needed, no_such_keyword=1)
     for each in named:
         for kind, wrong in WRONG.items():
-            yield f"{each.name}={kind}", lambda name=each.name, wrong=wrong: value(*first, **{**needed, name: wrong})
+            given = {**needed, each.name: wrong}
+            yield f"{each.name}={kind}", lambda called, given=given: called(*first, **given)
 
 
 def verdict(error):
@@ -119,15 +209,17 @@ def verdict(error):
     return "said" if raised else "raw"
 
 
-def made(path, value, share):
-    """(what is wrong, how it ended, the error) of a share of the calls, always the same ones, with those that bring no values."""
+def made(path, value, share, of=lambda value: value, make=None):
+    """(what is wrong, how it ended, the error) of a share of the calls, always the same ones, with those that bring no values. `value` is
+    what is called, or what has it; that is made anew behind a call which may have changed it."""
     draw = random.Random(path)
-    for what, call in calls_of(path, value):
+    for what, call in calls_of(of(value)):
         if "=" in what and draw.random() >= share:
             continue
         try:
-            contextvars.copy_context().run(call)  # a block that it opens is of this context
+            contextvars.copy_context().run(call, of(value))  # a block that it opens is of this context
             yield what, "fine", None
+            value = make() if make is not None else value
         except Exception as error:
             yield what, verdict(error), error
         finally:
@@ -137,22 +229,42 @@ def made(path, value, share):
             rf.select_backend_torch()
 
 
+def made_of_methods(share):
+    """(path, what is wrong, how it ended, the error) of calls of methods."""
+    for name, make in INSTANCES.items():
+        value = make()
+        for method in methods(value):
+            path = f"{name}.{method}"
+            if path in LEFT_OUT:
+                continue
+            for end in made(path, value, share, of=lambda value, method=method: getattr(value, method), make=make):
+                yield path, *end
+            value = make()
+
+
+def made_of_functions(share):
+    """The same of functions and classes."""
+    for path, value in public():
+        for end in made(path, value, share):
+            yield path, *end
+
+
 RAISE = next(code for name, code in __import__("dis").opmap.items() if name == "RAISE_VARARGS")
 
 
-def main(share):
+def main(share="1.0", what="functions"):
     """Make a share of all calls, and print those that end raw, and how many ended how."""
     ends = Counter()
     warnings.simplefilter("ignore")
-    for path, value in public():
-        with contextlib.redirect_stdout(io.StringIO()):  # views are drawn where they are shown
-            found = list(made(path, value, share))
-        for what, end, error in found:
-            ends[end] += 1
-            if end == "raw":
-                print(path, what, type(error).__name__, str(error).partition("\n")[0], sep=" | ")
+    with contextlib.redirect_stdout(io.StringIO()):  # views are drawn where they are shown
+        found = list((made_of_methods if what == "methods" else made_of_functions)(float(share)))
+    for path, wrong, end, error in found:
+        ends[end] += 1
+        if end == "raw" or end in SHOWN:
+            print(path, wrong, type(error).__name__, str(error).partition("\n")[0], sep=" | ")
     print(json.dumps(ends))
 
 
+SHOWN = ()
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)
+    main(*sys.argv[1:])
