@@ -50,9 +50,10 @@ test-notebooks: setup ## execute the notebooks, offline
 	$(call say,pytest: notebooks)
 	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile -m notebook $(PYTEST_ARGS)
 
+# Two at a time, each with a JupyterLab of its own: most of a test is waiting.
 test-browser: setup ## JupyterLab in Chromium
 	$(call say,pytest: real browser)
-	@pytest -m browser $(PYTEST_ARGS)
+	@pytest -n 2 --dist loadfile -m browser $(PYTEST_ARGS)
 
 site: ## pages of the course, the guides and the reference in site/ (ARGS="-o FOLDER"; notebooks that have not changed are not run again)
 	@.ci/setup site
