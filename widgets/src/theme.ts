@@ -56,44 +56,41 @@ export function rgb(color: string): [number, number, number] {
   return color.trim() === "black" ? [0, 0, 0] : [255, 255, 255];
 }
 
-/** Calls `changed` when the theme of the page changes; returns the function that ends that. */
+/** Calls `changed` when the colours of `element` have become others; returns the function that ends that. Attributes tell of most changes;
+ * a style sheet that the new theme links to counts when it is loaded, however long that takes after the attribute. */
 export function onTheme(element: HTMLElement, changed: () => void): () => void {
   let frame = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  const now = () => JSON.stringify(palette(element));
+  let last = now();
   const soon = () => {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => {
-      if (element.isConnected) changed();
+      if (!element.isConnected || last === now()) return;
+      last = now();
+      changed();
     });
   };
+  const loaded = ({ target }: Event) => target instanceof HTMLLinkElement && soon();
   const observer = new MutationObserver(soon);
-  const options = {
-    attributes: true,
-    attributeFilter: [
-      "class",
-      "theme",
-      "style",
-      "data-jp-theme-light",
-      "data-jp-theme-name",
-      "data-theme",
-      "data-vscode-theme-kind",
-    ],
-  };
+  const attributeFilter = [
+    "class",
+    "theme",
+    "style",
+    "data-jp-theme-light",
+    "data-jp-theme-name",
+    "data-theme",
+    "data-vscode-theme-kind",
+  ];
+  const options = { attributes: true, attributeFilter };
   for (const target of [document.documentElement, document.body]) if (target) observer.observe(target, options);
+  if (document.head) observer.observe(document.head, { childList: true }); // style elements
   const media = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
   media?.addEventListener("change", soon);
-  // JupyterLab swaps the theme's style sheet a moment after the attribute.
-  const sheet = () => {
-    clearTimeout(timer);
-    timer = setTimeout(soon, 150);
-  };
-  const head = new MutationObserver(sheet);
-  if (document.head) head.observe(document.head, { childList: true });
+  document.addEventListener("load", loaded, true);
   return () => {
     cancelAnimationFrame(frame);
-    clearTimeout(timer);
     observer.disconnect();
-    head.disconnect();
     media?.removeEventListener("change", soon);
+    document.removeEventListener("load", loaded, true);
   };
 }
