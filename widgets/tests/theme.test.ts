@@ -4,7 +4,9 @@ import { onTheme } from "../src/theme";
 let element: HTMLElement;
 const changed = vi.fn();
 let end = () => {};
-const settled = () => new Promise((resolve) => setTimeout(resolve, 50)); // observers, then an animation frame
+const frame = () => new Promise(requestAnimationFrame);
+/** After the observers, which run between tasks, and the frame that they ask for. */
+const settled = () => frame().then(frame);
 
 beforeEach(() => {
   element = document.body.appendChild(document.createElement("div"));
