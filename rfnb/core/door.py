@@ -24,6 +24,7 @@ from rfnb.core.argument_types import hints_of
 from rfnb.core.call_errors import FUNCTIONS, MissingArgument, MissingError, arguments_of, explain_call, failed_inside
 from rfnb.core.errors import DimError, NoPlanError, parts_of
 from rfnb.core.intercept import _answer
+from rfnb.core.kept_signature import keep_signature
 from rfnb.core.place import DOORS, in_package
 from rfnb.core.type_errors import explain_types
 
@@ -64,7 +65,7 @@ def open_door(fn: FunctionType, what: str, code: str, bound: bool = False) -> No
     """Let a call of a function, which is seldom called, say what is wrong with its arguments."""
     plain = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     plain.__kwdefaults__, plain.__qualname__, plain.__module__ = fn.__kwdefaults__, fn.__qualname__, fn.__module__
-    fn.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
+    keep_signature(fn)
     fn.__code__ = _code_through(fn.__code__, plain, Door(what, code, fn, bound))
     DOORS.add(fn.__code__)
 
@@ -86,8 +87,8 @@ def watch_body(fn: FunctionType, what: str, code: str, bound: bool = False) -> N
 def _let_be_missing(fn: FunctionType) -> None:
     """Give what has no default one that is an error as soon as it is touched: a call that lacks an argument enters the code of the
     method, where the handler sees it. A good call costs the same."""
-    signature, code = inspect.signature(fn), fn.__code__
-    fn.__signature__ = signature  # type: ignore[attr-defined]
+    keep_signature(fn)
+    code = fn.__code__
     before = fn.__defaults__ or ()
     positional = code.co_varnames[1 : code.co_argcount]  # without `self`
     fn.__defaults__ = (*map(MissingArgument, positional[: len(positional) - len(before)]), *before) or None
@@ -228,10 +229,30 @@ def _with_handler(code: CodeType, failed: Callable[[], None]) -> CodeType:
 
     What can be left by an error without an entry in its table of handlers gets one; nothing else in it changes.
     """
+    at = len(code.co_code) // 2
+    tail, depth, inner = _tail(at, len(code.co_consts))
+    filled, here = [], 0
+    for start, end, target, how in [*_entries(code.co_exceptiontable), (at, at, 0, 0)]:
+        if here < start:
+            filled.append((here, start, at, 0))
+        if start < end:
+            filled.append((start, end, target, how))
+        here = max(here, end)
+    return code.replace(
+        co_code=code.co_code + tail,
+        co_consts=(*code.co_consts, failed),
+        co_stacksize=max(code.co_stacksize, depth),
+        co_exceptiontable=b"".join(map(_entry, filled)) + inner,
+        co_linetable=code.co_linetable + _lines(len(tail) // 2),
+    )
+
+
+@cache
+def _tail(at: int, number: int) -> tuple[bytes, int, bytes]:
+    """The code of the handler that begins `at` an instruction, calling the constant of that number; the stack that it needs; and the
+    entries for what is raised in itself."""
     handler, depth, inner = _handler()
-    number = len(code.co_consts)
-    tail, at = bytearray(), len(code.co_code) // 2
-    moved = {}
+    tail, moved = bytearray(), {}
     for index in range(0, len(handler), 2):
         moved[index // 2] = at + len(tail) // 2
         opcode, argument = handler[index], handler[index + 1]
@@ -240,25 +261,9 @@ def _with_handler(code: CodeType, failed: Callable[[], None]) -> CodeType:
                 tail += bytes((_EXTENDED_ARG, number >> 8))
             argument = number & 255
         tail += bytes((opcode, argument))
-    entries = list(_entries(code.co_exceptiontable))
-    filled, here = [], 0
-    for start, end, target, depth_lasti in [*entries, (at, at, 0, 0)]:
-        if here < start:
-            filled.append((here, start, at, 0))
-        if start < end:
-            filled.append((start, end, target, depth_lasti))
-        here = max(here, end)
-    filled += [
-        (moved[start], at + len(tail) // 2 if end not in moved else moved[end], moved[target], how)
-        for start, end, target, how in inner
-    ]
-    return code.replace(
-        co_code=code.co_code + bytes(tail),
-        co_consts=(*code.co_consts, failed),
-        co_stacksize=max(code.co_stacksize, depth),
-        co_exceptiontable=b"".join(map(_entry, filled)),
-        co_linetable=code.co_linetable + _lines(len(tail) // 2),
-    )
+    end = moved[len(handler) // 2] = at + len(tail) // 2
+    entries = ((moved[start], moved.get(stop, end), moved[target], how) for start, stop, target, how in inner)
+    return bytes(tail), depth, b"".join(map(_entry, entries))
 
 
 _LOAD_CONST, _EXTENDED_ARG = dis.opmap["LOAD_CONST"], dis.EXTENDED_ARG
@@ -313,6 +318,7 @@ def _entries(table: bytes) -> Iterator[tuple[int, int, int, int]]:
         yield start, start + size, target, how
 
 
+@cache
 def _entry(entry: tuple[int, int, int, int]) -> bytes:
     start, end, target, how = entry
     return _number(start, 128) + _number(end - start) + _number(target) + _number(how)
@@ -327,6 +333,7 @@ def _number(value: int, mark: int = 0) -> bytes:
     return bytes(reversed(groups))
 
 
+@cache
 def _lines(count: int) -> bytes:
     """So many instructions that are of the last line."""
     return b"".join(bytes((0xE8 | min(8, count - begin) - 1, 0)) for begin in range(0, count, 8))

@@ -13,7 +13,6 @@ of C, in the middle of which it is looked up which codes they get; and `stop` pu
 
 from __future__ import annotations
 
-import inspect
 import threading
 import warnings
 from collections import deque
@@ -25,6 +24,7 @@ from operator import attrgetter, getitem
 from types import CodeType, FunctionType
 from typing import Any
 
+from rfnb.core.kept_signature import keep_signature
 from rfnb.core.op import Op, all_ops
 from rfnb.core.place import DOORS
 
@@ -154,7 +154,7 @@ class _Switch:
     def __init__(self, op: Op):
         fn = op.fn
         self.plain = fn.__code__
-        fn.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]  # not that of the code which answers
+        keep_signature(fn)  # not that of the code which answers
         op.plain = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
         op.plain.__kwdefaults__ = fn.__kwdefaults__
         op.plain.__qualname__, op.plain.__module__ = fn.__qualname__, fn.__module__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -26,7 +26,7 @@ def make_doors(package: Mapping[str, Any], given: Iterable[type] = ()) -> None:
     their own (`nn/module/module.py`)."""
     module = package["Module"]
     know_names({name: value for name, value in package.items() if isinstance(value, type)})
-    done: set[Callable[..., Any]] = set()
+    done: set[Any] = set()  # functions, and (class, whether of a module) whose methods are
     for place, code in _PLACES.items():
         names = vars(package[place]) if place else package
         items: Any = list(names.items())
@@ -45,8 +45,11 @@ def make_doors(package: Mapping[str, Any], given: Iterable[type] = ()) -> None:
         _make_methods(cls, cls.__name__, module, done)
 
 
-def _make_methods(cls: type, code: str, module: type, done: set[Callable[..., Any]]) -> None:
+def _make_methods(cls: type, code: str, module: type, done: set[Any]) -> None:
     for owner in cls.__mro__:
+        if owner is not cls and (owner, issubclass(cls, module)) in done:
+            continue
+        done.add((owner, issubclass(cls, module)))
         often = owner.__module__.startswith(_OFTEN) and owner.__module__ not in _SELDOM
         for what, called, method, bound in _methods(cls, owner, code, module):
             if method not in done:

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from rfnb.core.call_errors import MissingArgument
+from rfnb.core.kept_signature import keep_signature
 from rfnb.core.tensor_text import MissingDim
 
 _NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim"}
@@ -35,13 +36,7 @@ def name_the_dims(names: dict[str, Any]) -> None:
             needed = [name for name in keywords if name in _NAMES and name not in given]
             refuses = code.co_flags & inspect.CO_VARKEYWORDS and "unknown" in code.co_varnames
             if needed or refuses:
-                signature = inspect.signature(fn)
-                kept = [
-                    each
-                    for name, each in signature.parameters.items()
-                    if not refuses or name not in ("extra", "unknown")
-                ]
-                fn.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+                keep_signature(fn, without=("extra", "unknown") if refuses else ())
             if refuses and fn.__name__ not in _KEEP:
                 others = [name for name in keywords if name not in given and name not in needed]
                 given = {**given, **{name: MissingArgument(name) for name in others}}

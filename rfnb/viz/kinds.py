@@ -7,17 +7,17 @@ the same name in `widgets/src/`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rfnb.core.door import called_with
 from rfnb.core.errors import value_error
-from rfnb.viz.drawing.sentence import sentence
-from rfnb.viz.drawing.shapes import Drawing
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import fit
 from rfnb.viz.visible import safe
+
+if TYPE_CHECKING:
+    from rfnb.viz.drawing.shapes import Drawing
 
 KINDS = (
     "attention",
@@ -73,6 +73,8 @@ def text_of(spec: Any) -> str:
 
 def html_of(spec: Any) -> str:
     """The spec drawn as HTML without script, style or network."""
+    from html import escape
+
     made, remark = _drawn(spec, "html"), escape(str(spec.head.get("remark") or ""))
     return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
 
@@ -83,6 +85,8 @@ def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
     Args:
         width: In units of which text has 11 in height; some kinds take less or more.
     """
+    from rfnb.viz.drawing.sentence import sentence  # fonts and shapes, by the first drawing
+
     check_kind(spec.kind)
     draw = import_module(f"rfnb.viz.{spec.kind}.drawing").drawing
     try:
@@ -100,7 +104,12 @@ def _drawn(spec: Any, form: str) -> str:
     try:
         return draw(spec)
     except Exception as error:
-        return f"<p>{escape(_unfit(error))}</p>" if form == "html" else _unfit(error)
+        sentence = _unfit(error)
+        if form != "html":
+            return sentence
+        from html import escape
+
+        return f"<p>{escape(sentence)}</p>"
 
 
 def _unfit(error: Exception) -> str:
