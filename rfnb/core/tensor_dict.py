@@ -8,6 +8,7 @@ data.reset_content()                                                            
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, missing_key_error, shape_error, type_error, value_error
+from rfnb.core.errors import ShapeError, index_error, missing_key_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_options import tensor_of
 from rfnb.core.tensor_text import dims_text
@@ -89,6 +90,42 @@ class TensorDict:
     def copy_template(self) -> TensorDict:
         """The same names and dims, without raw arrays."""
         return TensorDict({name: tensor.copy_template() for name, tensor in self.data.items()})
+
+    def sequence(self, index: int, *, batch: Dim | None = None) -> TensorDict:
+        """One sequence of the batch, as NumPy arrays: without the batch dim, and its ragged dims cut to its own length.
+
+        for index, tag in enumerate(tags):
+            callback.process_seq(seq_tag=tag, outputs=run.outputs.sequence(index))
+
+        Lengths over more than the batch, such as those of hypotheses {batch, beam}, stay lengths over the rest. What has no batch dim
+        is the same for each sequence. Padding is not in what comes out, unless lengths still differ.
+
+        Args:
+            index: From 0; negative: from the last one.
+            batch: The batch dim; default: the only one that the Tensors have.
+
+        Raises:
+            ValueError: If there is no such dim, or several.
+            IndexError: If the batch has no such sequence.
+        """
+        found = [dim for dim in self.all_dims() if dim.is_batch_dim()]
+        batch = batch or (found[0] if len(found) == 1 else None)
+        if batch is None or batch not in self.all_dims():
+            raise value_error(
+                "TensorDict.sequence: which dim is the batch?",
+                [("has", dims_text(self.all_dims())), ("batch", "not given" if batch is None else batch.short_repr())],
+                "A sequence is one entry of the batch dim; without `batch` that is the only dim of this kind.",
+                "outputs.sequence(0, batch=dim)",
+            )
+        size, index = batch.get_dim_value(), operator.index(index)
+        if not -size <= index < size:
+            raise index_error(
+                f"TensorDict.sequence: no sequence {index}.",
+                [("batch", batch.short_repr()), ("index", index)],
+                f"A batch of {size} has the sequences 0 to {size - 1}.",
+            )
+        one = _Sequence(batch, index % size)
+        return TensorDict({name: one.of(name, tensor) for name, tensor in self.data.items()})
 
     def reset_content(self) -> None:
         """Drop the raw arrays, and the sizes of all dims that are not static, also of those that lengths are over.
@@ -183,6 +220,44 @@ class TensorDict:
                         dim.dyn_size_ext = np.int32(_shape(raw_tensor_dict[name])[axis])
         for name, tensor in self.data.items():
             tensor.raw_tensor = _on_backend(raw_tensor_dict[name])
+
+
+class _Sequence:
+    """One entry of a batch dim, and the dims that its arrays have in place of those over the batch."""
+
+    def __init__(self, batch: Dim, index: int):
+        self._batch, self._index = batch, index
+        self._dims: dict[Dim, Dim] = {}
+
+    def of(self, name: str, tensor: Tensor) -> Tensor:
+        """The part of a Tensor that is of the sequence."""
+        if tensor.raw_tensor is None:
+            raise value_error(
+                "TensorDict.sequence: a template has no values.",
+                [(name, repr(tensor))],
+                "Sequences are cut out of arrays. Mark the outputs of a batch, or put its arrays in:",
+                "data.assign_from_raw_tensor_dict_({...})",
+            )
+        raw, dims = tensor.numpy(), [self._dim(dim) for dim in tensor.dims]
+        if self._batch in tensor.dims:
+            raw = raw.take(self._index, tensor.dims.index(self._batch))
+        kept = [dim for dim in dims if dim is not None]
+        raw = raw[tuple(slice(dim.get_dim_value()) for dim in kept)]
+        feature, sparse = (dim and self._dim(dim) for dim in (tensor.feature_dim, tensor.sparse_dim))
+        return Tensor(name, kept, tensor.dtype, raw_tensor=raw, feature_dim=feature, sparse_dim=sparse)
+
+    def _dim(self, dim: Dim) -> Dim | None:
+        """What stands in the place of a dim; None for the batch."""
+        if dim == self._batch:
+            return None
+        if dim not in self._dims:
+            self._dims[dim] = dim
+            over = dim.length_dims
+            if self._batch in over or any(self._dim(each) is not each for each in over):
+                lengths = self.of(dim.name, dim.get_size_tensor())
+                size: Any = lengths if lengths.dims else int(lengths.raw_tensor)
+                self._dims[dim] = Dim(size, name=dim.name, kind=dim.kind)
+        return self._dims[dim]
 
 
 def _of_the_array(dim: Dim, with_scalar_dyn_sizes: bool) -> bool:

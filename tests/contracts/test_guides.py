@@ -117,7 +117,7 @@ def without_returnn():
 
 def test_coming_from_returnn_runs_from_top_to_bottom_and_prints_what_it_shows(capsys, without_returnn):
     names, shown = run("coming-from-returnn.md", capsys)
-    assert shown == 3 and names["rf"] is rf
+    assert shown == 4 and names["rf"] is rf
     assert names["optimizer"].param_groups[0]["params"][0].grad is not None
 
 

@@ -411,3 +411,61 @@ def test_error(name):
     call, error, text = ERRORS[name]
     with raises_message(error, text):
         call(data)
+
+
+# -- sequences ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def outputs():
+    time = rf.ragged_dim([5, 3, 0], over=batch_dim, name="time")
+    beam = Dim(2, name="beam")
+    hyps = Dim(rf.convert_to_tensor(np.array([[1, 2], [3, 0], [2, 2]], "int32"), dims=[batch_dim, beam]), name="hyps")
+    rows = 10 * rf.range_over_dim(batch_dim)
+    frames = rf.combine_bc(rf.range_over_dim(time), "add", rows)
+    labels = rf.set_sparse_dim(
+        rf.range_over_dim(hyps) + rf.range_over_dim(beam) + rf.range_over_dim(batch_dim), classes
+    )
+    x = rf.combine_bc(rf.cast(frames, "float32"), "mul", rf.cast(rf.range_over_dim(feat) + 1, "float32"))
+    x.feature_dim = feat
+    twice, _ = rf.concat((frames, time), (frames, time))
+    scale = rf.convert_to_tensor(np.array([2.0, 3.0]), dims=[feat])
+    last_batch = labels.copy_transpose([beam, hyps, batch_dim])
+    return TensorDict({"x": x, "mask": time.get_mask(), "labels": last_batch, "twice": twice, "scale": scale})
+
+
+def test_a_sequence_is_cut_to_its_own_lengths(outputs):
+    for index, length in enumerate([5, 3, 0]):
+        one = outputs.sequence(index)
+        time = one["x"].dims[0]
+        assert one["x"].dims == (time, feat) and one["mask"].dims == (time,) and time.dimension == length
+        frames = np.arange(length) + 10 * index
+        np.testing.assert_array_equal(one["x"].raw_tensor, np.stack([frames, 2 * frames], -1).astype("float32"))
+        np.testing.assert_array_equal(one["twice"].raw_tensor, np.concatenate([frames, frames]).astype("int32"))
+        assert one["mask"].raw_tensor.all() and one["x"].feature_dim is feat
+        np.testing.assert_array_equal(one["scale"].raw_tensor, np.array([2.0, 3.0]))
+        assert all(isinstance(tensor.raw_tensor, np.ndarray) for tensor in one.data.values())
+
+
+def test_lengths_over_more_than_the_batch_stay_lengths_over_the_rest(outputs):
+    one = outputs.sequence(-2)
+    assert one["labels"].sparse_dim is classes and [dim.name for dim in one["labels"].dims] == ["beam", "hyps"]
+    hyps = one["labels"].dims[1]
+    assert list(hyps.dyn_size_ext.raw_tensor) == [3, 0] and one["labels"].raw_tensor[0].tolist() == [1, 2, 3]
+    assert float(rf.reduce_sum(one["labels"], axis=list(one["labels"].dims)).raw_tensor) == 6
+
+
+def test_what_is_no_sequence_is_refused(outputs):
+    other = Dim(4, name="other", kind=Dim.Types.Batch)
+    with pytest.raises(IndexError, match=r"(?s)no sequence 3.*batch=3.*has the sequences 0 to 2"):
+        outputs.sequence(3)
+    with pytest.raises(ValueError, match=r"(?s)which dim is the batch\?.*not given.*outputs.sequence\(0, batch=dim\)"):
+        TensorDict([Tensor("x", [feat])]).sequence(0)
+    both = TensorDict({**outputs.data, "other": rf.zeros([other])})
+    with pytest.raises(ValueError, match=r"(?s)which dim is the batch\?.*other=4"):
+        both.sequence(0)
+    assert both.sequence(0, batch=other)["other"].dims == ()
+    with pytest.raises(ValueError, match="a template has no values"):
+        outputs.copy_template().sequence(0)
+    with pytest.raises(TypeError, match="index is a str"):
+        outputs.sequence("first")
