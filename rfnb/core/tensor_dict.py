@@ -247,7 +247,7 @@ class _Sequence:
         return Tensor(name, kept, tensor.dtype, raw_tensor=raw, feature_dim=feature, sparse_dim=sparse)
 
     def _dim(self, dim: Dim) -> Dim | None:
-        """What stands in the place of a dim; None for the batch."""
+        """The dim in the place of one over the batch; None for the batch itself."""
         if dim == self._batch:
             return None
         if dim not in self._dims:
