@@ -37,7 +37,7 @@ class _Lasting:
     """An edit, for so many steps of what it was made in; None: for all."""
 
     def __init__(self, edit: RowEdit, owner: Any, left: int | None):
-        self.edit, self.owner, self.left = edit, owner, left
+        self.edit, self.owner, self.steps, self.left = edit, owner, left, left
         self.path: str | None = None  # where it was asked for
         self.refused = False
 
@@ -125,8 +125,14 @@ class AttentionEdits:
                     one.left -= 1
 
     def over(self, owner: Any) -> None:
-        """`owner` makes no further step."""
+        """`owner` makes no further step: what was for more steps than have come is said."""
         self.step_over(owner)
+        for one in self._edits:
+            if one.owner is owner and one.left is not None and not one.refused:
+                assert one.steps is not None
+                self._refuse(
+                    fewer_steps(one.edit, one.steps, f"{one.steps - one.left} since it was asked for, then it was over")
+                )
         self._edits = [one for one in self._edits if one.owner is not owner]
 
     def wants(self) -> bool:
@@ -179,6 +185,20 @@ class AttentionEdits:
             [("known", ", ".join(self.known) or "none")],
             "Nothing was changed. What is changed are the weights of the steps to come, where they are made.",
         )
+
+
+def fewer_steps(edit: RowEdit, steps: int, come: str) -> Exception:
+    """Rows are to be changed in more steps than come.
+
+    Args:
+        come: How many do, in words.
+    """
+    return value_error(
+        f"{edit.what}: during {steps} steps, and fewer come.",
+        [("steps of its loop", come)],
+        "It counts from the step that comes next. In all that come:",
+        f'run.at.attention["{edit.path}"].during(None)',
+    )
 
 
 def _with_rows(weights: Tensor, host: np.ndarray, mask: np.ndarray, order: tuple[Dim, ...]) -> Tensor:

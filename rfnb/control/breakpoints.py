@@ -139,6 +139,13 @@ class Breakpoints(OfRun):
                 "run.break_when('h.max() > 5 and loop == \"decoder\"')",
             )
         ask, name, kinds = _condition(condition, path)
+        if path is not None and not isinstance(path, str):
+            raise type_error(
+                "break_when: a path that is no text.",
+                [("path", repr(path))],
+                "It is that of the loop whose step is meant, or its end:",
+                f'run.break_when({condition}, path="decoder")',
+            )
         with self._lock:
             point = Breakpoint(
                 ask, text or name, next(self._numbers), self._drop,

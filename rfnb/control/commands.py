@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from rfnb.control.position import Position
 from rfnb.control.run import Run
 from rfnb.core.tensor import Tensor
+from rfnb.core.whole_number import whole
 
 Answer = Callable[[str | None], None]
 
@@ -435,7 +436,8 @@ def _with_source(run: Run, asked: Any) -> Any:
     if not isinstance(asked, Mapping) or "from" not in asked:
         return asked
     at, state = asked["from"], str(asked.get("state"))
-    wanted = (at.get("path"), at.get("nth"), at.get("step", 0) - 1) if isinstance(at, Mapping) else None
+    where = at if isinstance(at, Mapping) else {}
+    wanted = where.get("path"), where.get("nth"), (whole(where.get("step")) or 0) - 1
     for event in reversed([] if run.trace is None else run.trace.select(kind="states")):
         place = run.place_of(event.entry)
         if place is not None and place[:3] == wanted and state in event.values:

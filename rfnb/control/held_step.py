@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rfnb.control.attention_edits import fewer_steps
 from rfnb.control.lengths import change_length
 from rfnb.control.made import Ended
 from rfnb.core.dim import Dim
@@ -170,7 +171,10 @@ class HeldStep(StepAround):
         return dict(self._holder.attention.known)  # others read it
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
-        """Other attention weights in the next steps."""
+        """Other attention weights in the next steps, of which there are so many, as far as that is known."""
+        most = self._length().steps
+        if most is not None and steps is not None and steps > most - self._index:
+            raise fewer_steps(edit, steps, f"{most}, and step {self._index} comes next: {most - self._index} at most")
         return self._holder.attend(edit, self, steps, is_first=self._begun == 1)
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:

@@ -17,6 +17,7 @@ from rfnb.control.places import Places, numbers
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.control.steps import Steps
 from rfnb.core.errors import index_error
+from rfnb.core.whole_number import whole
 from rfnb.rec import running
 from rfnb.rec.hold import Hold
 from rfnb.trace.match import is_end_of
@@ -216,6 +217,8 @@ class Holder(Hold):
 
     def refused(self, error: Exception) -> None:
         """Note that a change for a step could not be done: the run pauses before the next one, and says so."""
+        if self._gate.mode == "stopping":  # no step comes since somebody wants it so
+            return
         self._refused.append(str(error))
         tick = len(self.steps) - 1
         self._note(tick, *self.steps[tick], f"could not be done: {str(error).splitlines()[0]}")
@@ -340,11 +343,11 @@ class Holder(Hold):
         found = [
             tick
             for tick, (loop, index) in enumerate(steps)
-            if index == step and (path is None or is_end_of(path, loop))
+            if index == whole(step) and (path is None or is_end_of(path, loop))
         ]
         if nth is not None:
             runs = numbers(steps, path)
-            found = [tick for tick in found if runs[tick] == nth]
+            found = [tick for tick in found if runs[tick] == whole(nth)]
         if len(found) == 1:
             return found[0]
         loops = ", ".join(

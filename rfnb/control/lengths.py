@@ -12,6 +12,7 @@ from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, value_error
 from rfnb.core.tensor_text import dims_text
+from rfnb.core.whole_number import is_place
 
 
 class CanEnd(Protocol):
@@ -98,8 +99,7 @@ def _which(
         ("hypothesis", hypothesis, math.prod(dim.extent for dim in beams)),
     )
     for what, given, count in numbers:
-        whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-        if given is not None and not (whole and 0 <= given < count):
+        if given is not None and not is_place(given, count):
             raise index_error(
                 f"{kind}: no {what} {given!r}.",
                 [("given", repr(given)), ("over", dims_text(dims))],

@@ -209,7 +209,8 @@ class PositionStates(OfPosition, Mapping[str, StateValue]):
 
     def _find(self, path: str) -> tuple[str, str, int, Tensor]:
         tensors = self._tensors()
-        found = [path] if path in tensors else [each for each in tensors if is_end_of(path, each)]
+        ends = [each for each in tensors if isinstance(path, str) and is_end_of(path, each)]
+        found = [path] if path in ends else ends
         if len(found) != 1:
             raise missing_key_error(
                 f'run: {"several states end in" if found else "no state"} "{path}".',

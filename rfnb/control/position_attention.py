@@ -10,7 +10,8 @@ from rfnb.control.changes import as_given, entries_words, value_words
 from rfnb.control.entries import by_name
 from rfnb.control.of_run import OfPosition
 from rfnb.core.dim import Dim
-from rfnb.core.errors import value_error
+from rfnb.core.errors import missing_key_error, value_error
+from rfnb.core.whole_number import whole
 from rfnb.trace.match import is_end_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class PositionAttention(OfPosition, Mapping[str, "Rows"]):
         return len(self._known())
 
     def __getitem__(self, path: str) -> Rows:
+        if not isinstance(path, str):
+            raise missing_key_error(
+                f"run: no attention {path!r}.",
+                [("attention", ", ".join(self) or "none so far")],
+                "Attention is found by the path that it has in a trace, or by an end of it.",
+            )
         return Rows(self._position, path)
 
     def __repr__(self) -> str:
@@ -75,19 +82,19 @@ class Rows(OfPosition):
         return self.path if self.path in ends or len(ends) != 1 else ends[0]
 
     def during(self, steps: int | None) -> Rows:
-        """The same rows in so many steps from here; None: in all.
+        """The same rows in so many steps from here; None: in all. Where fewer come, that is refused if it is known, else said at the end.
 
         Raises:
             ValueError: For less than 1.
         """
-        if steps is not None and (not isinstance(steps, int) or steps < 1):
+        if steps is not None and (whole(steps) or 0) < 1:
             raise value_error(
                 f"attention: during {steps!r} steps.",
                 [("steps", repr(steps))],
                 "It is for one step or more, or for all that come.",
                 f'run.at.attention["{self.path}"].during(None)',
             )
-        return Rows(self._position, self.path, steps)
+        return Rows(self._position, self.path, whole(steps))
 
     def __setitem__(self, entries: Any, row: Any) -> None:
         if isinstance(row, (int, str)) and not isinstance(row, bool):

@@ -43,6 +43,7 @@ from rfnb.control.turns import Turn, Turns
 from rfnb.control.unheld import nothing_held
 from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
 from rfnb.core.place import warn_user
+from rfnb.core.whole_number import whole
 from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by
 from rfnb.trace.record import record as recorded
@@ -188,7 +189,7 @@ class Run(OfRun):
             RuntimeError: If it is over.
         """
         limit = limit_of("step", timeout)
-        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        if (whole(steps) or 0) < 1:
             raise value_error(
                 f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
             )

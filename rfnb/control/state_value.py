@@ -16,6 +16,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.whole_number import whole
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.where import where
 from rfnb.search.labels import text_index
@@ -147,6 +148,13 @@ class StateValue(OfPosition):
                 f'state "{self.name}": noise of {std!r}.',
                 [("std", repr(std))],
                 "A standard deviation is a number from 0.",
+            )
+        number = whole(seed)
+        if number is None or number < 0:
+            raise value_error(
+                f'state "{self.name}": noise of seed {seed!r}.',
+                [("seed", repr(seed))],
+                "A seed is a whole number from 0: the same one gives the same noise.",
             )
         entries = by_name(entries, self.dims)
 

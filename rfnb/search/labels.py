@@ -10,6 +10,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, value_error
+from rfnb.core.whole_number import is_place, whole
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
@@ -59,11 +60,12 @@ def check_number(kind: str, what: str, given: Any, count: int) -> None:
     Raises:
         IndexError: If not.
     """
-    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-    if not whole or not 0 <= given < count:
+    if not is_place(given, count):
+        index = whole(given)
+        words = repr(given) if index is None else str(index)
         raise index_error(
-            f"{kind}: no {what} {int(given) if whole else repr(given)}.",
-            [("given", int(given) if whole else repr(given)), ("there are", count)],
+            f"{kind}: no {what} {words}.",
+            [("given", words), ("there are", count)],
             f"They are 0 to {count - 1}.",
         )
 
@@ -86,8 +88,8 @@ def hypothesis_index(decided: Decided, loop: Loop) -> int | None:
         ValueError: If labels do not tell hypotheses of this search apart.
     """
     given = decided.hypothesis
-    if given is None or isinstance(given, (int, np.integer)):
-        return None if given is None else int(given)
+    if given is None or whole(given) is not None:
+        return whole(given)
     found = labels_so_far(loop, decided.seq, decided.kind)
     vocab = getattr(loop.search.last.tokens.sparse_dim, "vocab", None) if found else None
     texts = [[str(label) if vocab is None else str(vocab[label]) for label in labels] for labels in found]
@@ -95,7 +97,11 @@ def hypothesis_index(decided: Decided, loop: Loop) -> int | None:
         if isinstance(given, str):
             same = given.split() == own or given in (" ".join(own), "".join(own))
         else:
-            same = len(given) == len(own) and all(one in pair for one, *pair in zip(given, labels, own))
+            same = (
+                isinstance(given, (list, tuple))
+                and len(given) == len(own)
+                and all(one in pair for one, *pair in zip(given, labels, own))
+            )
         if same:
             return index
     raise index_error(

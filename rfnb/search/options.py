@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.whole_number import whole
 from rfnb.search.score import INPUT_TYPES, Fusion
 
 
@@ -194,13 +194,3 @@ class ChoiceOptions(NamedTuple):
 
 
 _USUAL = tuple(ChoiceOptions())[6:]
-
-
-def whole(number: Any) -> int | None:
-    """A whole number as int; None if it is none."""
-    if isinstance(number, (bool, Tensor)):
-        return None
-    try:
-        return operator.index(number)
-    except TypeError:
-        return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.errors import value_error
+from rfnb.core.whole_number import whole
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
 from rfnb.trace.beam_labels import Combined, Labels
 
@@ -66,6 +67,14 @@ def diagnose(
     best: Hypothesis | None,
 ) -> Diagnosis:  # fmt: skip
     """See `BeamHistory.diagnose`."""
+    if score is not None and (
+        isinstance(score, bool) or not isinstance(score, (int, float, np.number)) or np.isnan(score)
+    ):
+        raise value_error(
+            "BeamHistory.diagnose: no score of the reference.",
+            [("score", repr(score))],
+            "It is the sum of the log probabilities that the model gives; None: as far as the search knows it.",
+        )
     tokens = _tokens(history, reference)
     exponent = history.length_exponent if length_exponent is None else length_exponent
     collected = best is not None
@@ -108,10 +117,12 @@ def _tokens(history: BeamHistory, reference: Sequence[Any]) -> list[int]:
     """The reference in the numbers of the history."""
     labels = history.labels
     if isinstance(labels, Combined):
-        return [labels.combine(item) if isinstance(item, (tuple, list)) else int(item) for item in reference]
+        return [
+            labels.combine(item) if isinstance(item, (tuple, list)) else _of_number(labels, item) for item in reference
+        ]
     last = history.num_steps - 1
     return [
-        _of_text(history.labels_of(min(step, last)), item) if isinstance(item, str) else int(item)
+        (_of_text if isinstance(item, str) else _of_number)(history.labels_of(min(step, last)), item)
         for step, item in enumerate(reference)
     ]
 
@@ -119,13 +130,25 @@ def _tokens(history: BeamHistory, reference: Sequence[Any]) -> list[int]:
 def _of_text(labels: Labels, text: str) -> int:
     """The number of a label."""
     if labels is None or text not in labels:
-        known = "none have a text" if labels is None else ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
-        raise value_error(
-            "BeamHistory.diagnose: no such label.",
-            [("reference", text), ("labels", known)],
-            "A reference has labels of the search, their numbers or texts.",
-        )
+        raise _no_label(labels, text)
     return labels.index(text)
+
+
+def _of_number(labels: Labels, given: Any) -> int:
+    """The number of a label, of those that there are."""
+    number = whole(given)
+    if number is None or number < 0 or (labels is not None and number >= len(labels)):
+        raise _no_label(labels, repr(given))
+    return number
+
+
+def _no_label(labels: Labels, given: str) -> ValueError:
+    known = "none have a text" if labels is None else ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
+    return value_error(
+        "BeamHistory.diagnose: no such label.",
+        [("reference", given), ("labels", known)],
+        "A reference has labels of the search, their numbers or texts.",
+    )
 
 
 def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _ReferenceSteps:

@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import index_error
+from rfnb.core.whole_number import is_place
 
 Labels = Sequence[str] | None
 
@@ -28,7 +30,17 @@ class Combined(Sequence[str]):
         return tuple(int(index) for index in np.unravel_index(token, self.sizes))
 
     def combine(self, labels: Sequence[int]) -> int:
-        """The number of a combination."""
+        """The number of a combination.
+
+        Raises:
+            IndexError: If there is none.
+        """
+        if len(labels) != len(self.sizes) or not all(map(is_place, labels, self.sizes)):
+            raise index_error(
+                "BeamHistory: no such labels.",
+                [("given", tuple(labels)), ("of each source", self.sizes)],
+                "There is a label of each source, a number from 0.",
+            )
         return int(np.ravel_multi_index(tuple(labels), self.sizes))
 
     def __len__(self) -> int:

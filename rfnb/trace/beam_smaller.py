@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rfnb.core.errors import value_error
+from rfnb.core.whole_number import whole
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
 
 if TYPE_CHECKING:
@@ -36,8 +37,12 @@ class SmallerBeam:
 
 def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
     """See `BeamHistory.smaller`."""
-    if beam_size < 1:
-        raise value_error(f"BeamHistory.smaller: beam_size {beam_size}.", [], "At least one hypothesis goes on.")
+    if (whole(beam_size) or 0) < 1:
+        raise value_error(
+            "BeamHistory.smaller: no size of a beam.",
+            [("beam_size", repr(beam_size))],
+            "At least one hypothesis goes on.",
+        )
     slots: list[tuple[int, ...]] = []
     exact_until = None
     ends: list[tuple[int, int]] = []  # what has left before its end

@@ -18,6 +18,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.whole_number import is_place, whole
 from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
 from rfnb.trace.beam_analysis import Fate, Verdict
 from rfnb.trace.beam_diagnosis import Diagnosis
@@ -26,6 +27,8 @@ from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
 from rfnb.trace.beam_smaller import SmallerBeam
 from rfnb.trace.on_host import on_host
 from rfnb.trace.probe import Later
+
+_MOST_EXPONENT = 50  # of a length: a number still, whatever the length
 
 
 @dataclass(frozen=True)
@@ -176,12 +179,17 @@ class BeamHistory:
         return int(self.steps[0]["tokens"].shape[0]) if self.steps else 0
 
     def beam_size(self, step: int = -1) -> int:
-        """The number of slots after a step."""
+        """The number of slots after a step, -1: the last one."""
+        if step != -1 or whole(step) is None:
+            self._check_all([("step", step, self.num_steps)])
         return int(self.steps[step]["tokens"].shape[1])
 
     def labels_of(self, step: int | None = None) -> Labels:
         """The text of the tokens of a step (None: of the first one)."""
-        return self.labels if self._step_labels is None or step is None else self._step_labels[step]
+        if self._step_labels is None or step is None:
+            return self.labels
+        self._check_all([("step", step, self.num_steps)])
+        return self._step_labels[step]
 
     def label(self, token: int, step: int | None = None) -> str:
         """The text of a token (of that step); its number if there are no labels."""
@@ -268,6 +276,7 @@ class BeamHistory:
         Args:
             length_exponent: Ranked by score / length ** exponent; 0: by score, 1: by score per token. Default: as the search ranks.
         """
+        _check_exponent(length_exponent)
         if not self.steps:
             return []
         found = [(self._own_score(seq, k, step), self._make(seq, k, step, kept=True)) for step, k in self._final(seq)]
@@ -293,6 +302,7 @@ class BeamHistory:
         """All finished hypotheses, also those that fell out of the beam later, and the unfinished ones of the last step, by
         score / length ** length_exponent, best first. Nothing is run again.
         """
+        _check_exponent(length_exponent)
         found = self.finished(seq)
         found += [item for item in self.nbest(seq) if not item.ended]
         return sorted(found, key=lambda item: -item.rating(length_exponent))
@@ -304,6 +314,7 @@ class BeamHistory:
 
     def verdicts(self, seq: int, step: int) -> list[Verdict]:
         """The fate of each stored candidate of a step, kept ones first."""
+        self._check(seq, 0, step)
         return beam_analysis.verdicts(self, seq, step)
 
     def fate(self, seq: int, k: int, step: int) -> Fate:
@@ -312,6 +323,8 @@ class BeamHistory:
 
     def smaller(self, seq: int, beam_size: int) -> SmallerBeam:
         """The hypotheses that a smaller beam would have kept in each step, as far as this search knows it."""
+        if self.steps:
+            self._check(seq, 0, 0)
         return beam_smaller.smaller(self, seq, beam_size)
 
     def diagnose(
@@ -487,6 +500,7 @@ class BeamHistory:
 
     def left(self, seq: int, step: int) -> list[int]:
         """Slots of hypotheses that ended in a step and left the beam with it (`rf.beam_search(..., ended="leave")`)."""
+        self._check(seq, 0, step)
         left = self.steps[step].get("left")
         return [] if left is None else np.flatnonzero(left[seq]).tolist()
 
@@ -497,15 +511,31 @@ class BeamHistory:
 
     def _check(self, seq: int, k: int, step: int) -> None:
         ranges = [("seq", seq, self.num_seqs), ("step", step, self.num_steps)]
-        if 0 <= step < self.num_steps:
-            ranges.append(("k", k, self.beam_size(step)))
-        wrong = [name for name, value, size in ranges if not 0 <= value < size]
+        if is_place(step, self.num_steps):
+            ranges.append(("k", k, int(self.steps[step]["tokens"].shape[1])))
+        self._check_all(ranges)
+
+    def _check_all(self, ranges: Sequence[tuple[str, Any, int]]) -> None:
+        """Whether each (name, number, how many there are) is one of them."""
+        wrong = [name for name, value, size in ranges if not is_place(value, size)]
         if wrong:
             raise index_error(
                 f"BeamHistory: no such {wrong[0]}.",
                 [(name, f"{value} of {size}") for name, value, size in ranges],
                 "All three are counted from 0; k is a slot of the beam after that step.",
             )
+
+
+def _check_exponent(exponent: Any) -> None:
+    """Whether a length may be raised to it; None: nobody has asked."""
+    number = isinstance(exponent, (int, float, np.number)) and not isinstance(exponent, bool)
+    if exponent is not None and not (number and -_MOST_EXPONENT <= exponent <= _MOST_EXPONENT):
+        raise value_error(
+            "BeamHistory: no exponent of a length.",
+            [("length_exponent", repr(exponent))],
+            f"Hypotheses are ranked by score / length ** exponent, a number up to {_MOST_EXPONENT}; 0: by score.",
+            "history.nbest(0, length_exponent=1.0)",
+        )
 
 
 def _count(number: int, one: str, more: str) -> str:

@@ -25,6 +25,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.whole_number import whole
 from rfnb.trace import diff_text
 from rfnb.trace.diff_cell import DiffCell, cell_of, region
 from rfnb.trace.diff_dims import Plan, Sides, batch_dims
@@ -167,7 +168,7 @@ class Diff:
         """
         full = find_path("diff.find", path, {each: each for each in self.by_path}, ", ".join(self.by_path) or "nothing")
         rows = self.by_path[full].rows
-        found = [row for row in rows if name in (None, row.name) and step in (None, row.step)]
+        found = [row for row in rows if name in (None, row.name) and (step is None or whole(step) == row.step)]
         if not found:
             steps = [row.step for row in rows if row.step is not None]
             raise index_error(

@@ -24,6 +24,7 @@ from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import get_backend_by_raw_tensor_type
 from rfnb.core.errors import index_error, shape_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.whole_number import is_place
 
 LARGE = 1 << 22  # weights of one map: more of them are made by rows
 LARGE_IN_ALL = 1 << 26
@@ -116,14 +117,8 @@ class LongAttention:
         Raises:
             IndexError: If there are no such targets, head or sequence.
         """
-        fits = 0 <= start <= stop <= self.targets and 0 <= head < self.num_heads and 0 <= seq < self.num_seqs
-        if not fits:
-            raise index_error(
-                "LongAttention: there are no such rows.",
-                [("asked", f"rows {start} to {stop}, head {head}, sequence {seq}"), ("there", repr(self))],
-                "All are counted from 0.",
-                f"long.rows(0, {min(10, self.targets)}, head={self.num_heads - 1})",
-            )
+        ends = is_place(start, self.targets + 1) and is_place(stop, self.targets + 1) and start <= stop
+        self._check(f"rows {start!r} to {stop!r}, ", head, seq, fits=ends)
         out = np.zeros((stop - start, self.sources), np.float32)
         for first, last in self._blocks(start, stop):
             low, raw = self._block(seq, head, first, last)
@@ -132,11 +127,25 @@ class LongAttention:
         return out
 
     def overview(self, *, head: int = 0, seq: int = 0) -> np.ndarray:
-        """The largest weight of each block of `factor` rows and columns, float32; computed once for each map."""
+        """The largest weight of each block of `factor` rows and columns, float32; computed once for each map.
+
+        Raises:
+            IndexError: If there is no such head or sequence.
+        """
+        self._check("", head, seq)
         with self._lock:
             if (seq, head) not in self._overviews:
                 self._overviews[seq, head] = self._pooled(seq, head)
             return self._overviews[seq, head]
+
+    def _check(self, rows: str, head: int, seq: int, *, fits: bool = True) -> None:
+        if not (fits and is_place(head, self.num_heads) and is_place(seq, self.num_seqs)):
+            raise index_error(
+                f"LongAttention: there {'are no such rows' if rows else 'is no such map'}.",
+                [("asked", f"{rows}head {head!r}, sequence {seq!r}"), ("there", repr(self))],
+                "All are counted from 0.",
+                f"long.{f'rows(0, {min(10, self.targets)}, ' if rows else 'overview('}head={self.num_heads - 1})",
+            )
 
     def _pooled(self, seq: int, head: int) -> np.ndarray:
         factor = self.factor

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message, value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.whole_number import whole
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import Event
 from rfnb.trace.long_attention import LongAttention, long_of
@@ -47,14 +48,24 @@ class Lookup(Mapping[str, Value], Generic[Value]):
             if len(runs) > 1:
                 raise PathError(self._several(full, runs))
             run = 0
-        if not -len(runs) <= run < len(runs):
+        index = self._run(full, run, len(runs))
+        return self._cached(full, index, runs[index])
+
+    def _run(self, full: str, run: Any, count: int) -> int:
+        """The index of a run, from the end if it is below 0.
+
+        Raises:
+            PathError: If there is none.
+        """
+        index = whole(run)
+        if index is None or not -count <= index < count:
             raise path_error(
-                f'{self.name}["{full}", {run}]: no such run.',
-                [("runs", f"{len(runs)}, 0 to {len(runs) - 1}")],
+                f'{self.name}["{full}", {run!r}]: no such run.',
+                [("runs", f"{count}, 0 to {count - 1}")],
                 "Runs are counted from 0, in the order of the recording.",
                 f'{self.name}["{full}", -1]',
             )
-        return self._cached(full, run % len(runs), runs[run])
+        return index % count
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._paths))
@@ -92,7 +103,9 @@ class Lookup(Mapping[str, Value], Generic[Value]):
 
     def events(self, path: str, run: int = -1) -> list[Event]:
         """The events of one run at a path, one per step."""
-        return self._runs_of(self.find(path))[run]
+        full = self.find(path)
+        runs = self._runs_of(full)
+        return runs[self._run(full, run, len(runs))]
 
     def event_runs(self, path: str) -> list[list[Event]]:
         """The events of each run at a path, in order."""

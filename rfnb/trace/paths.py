@@ -30,6 +30,12 @@ def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> st
     Raises:
         PathError: None or several.
     """
+    if not isinstance(path, str):
+        raise path_error(
+            f"{what}: no path {path!r}.",
+            [("paths", ", ".join(paths) or "none")],
+            "A path is a text: a recorded path, or the end of exactly one.",
+        )
     if path in paths:
         return path
     for form in ({name: name for name in paths}, paths):

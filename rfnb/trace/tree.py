@@ -116,7 +116,7 @@ class Tree(Mapping[str, Branch]):
             object.__setattr__(branch, "tree", self)  # frozen for all others
 
     def __getitem__(self, name: str) -> Branch:
-        found = self._branches.get(name)
+        found = self._branches.get(name) if isinstance(name, str) else None
         if found is None:
             raise missing_key_error(
                 f'Tree: no branch "{name}".',
@@ -139,7 +139,8 @@ class Tree(Mapping[str, Branch]):
 
     def children(self, name: str) -> list[Branch]:
         """The branches of a run, in the order in which they were made."""
-        return [branch for branch in self._branches.values() if branch.parent == name]
+        made_of = self[name].name
+        return [branch for branch in self._branches.values() if branch.parent == made_of]
 
     def rows(self) -> list[tuple[int, Branch]]:
         """Each branch below the one that it is made of, with its depth, 0 for the root."""

@@ -254,16 +254,21 @@ def given_lengths(
         if axis is not None and not axis.ragged and is_nested(tokens) and len(tokens) == len(own):
             return np.minimum(own, [len(row) for row in tokens]).astype(np.int32)
         return own
-    lengths = np.ravel(host(given)).astype(np.int32)
+    lengths = np.ravel(host(given))
     size = axis.size if axis is not None else 1
-    if len(lengths) != len(own) or (lengths > size).any() or (lengths < 0).any():
+    are_numbers = lengths.dtype.kind in "iuf" and bool(np.isfinite(lengths).all())
+    if (
+        len(lengths) != len(own)
+        or not are_numbers
+        or not ((lengths >= 0) & (lengths <= size) & (lengths % 1 == 0)).all()
+    ):
         raise shape_error(
             f"{where}: {role}_lengths do not fit.",
             [("sequences", len(own)), (axis.name if axis else role, size), (f"{role}_lengths", lengths.tolist()[:8])],
             "There is one length per sequence, from 0 to the size of the axis.",
             f"{role}_lengths=[{', '.join([str(size)] * min(len(own), 4))}]",
         )
-    return lengths
+    return lengths.astype(np.int32)
 
 
 def is_nested(tokens: Any) -> bool:

@@ -8,6 +8,7 @@ view.save("slide.png", width=10, theme="dark")
 from __future__ import annotations
 
 import os
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ SUFFIXES = (".html", ".svg", ".png", ".pdf")
 COLUMN, PAGE = 3.3, 6.75  # inches
 _POINTS = 7 / 11  # in a unit: text of 7 points, which journals ask for at least
 _RIM = 3.0
+_LEAST_DPI = 20  # letters of less are no picture
 
 
 def save(
@@ -36,11 +38,12 @@ def save(
             "The suffix of the path says what is written.",
             f'view.save("{Path(os.fspath(path)).stem or "view"}.svg")',
         )
-    if not (0 < width < 100 and 0 < dpi <= 2400):
+    numbers = all(isinstance(each, Real) and not isinstance(each, bool) for each in (width, dpi))
+    if not (numbers and 0 < width < 100 and _LEAST_DPI <= dpi <= 2400):
         raise value_error(
             "save: the picture has no size.",
-            [("width", f"{width:g} inches"), ("dpi", f"{dpi:g}")],
-            "A picture is up to 100 inches wide, with up to 2400 dots per inch.",
+            [("width", f"{width} inches"), ("dpi", dpi)],
+            f"A picture is up to 100 inches wide, with {_LEAST_DPI} to 2400 dots per inch.",
             f'view.save("{Path(os.fspath(path)).name}", width={PAGE})',
         )
     paper = theme_of(theme)

@@ -76,6 +76,7 @@ def test_a_row_that_is_changed_gives_what_a_computation_with_that_row_gives(face
         if step > run.at.step:
             run.step(step - run.at.step)
         entries = {name: at for name, at in (("batch", seq), ("heads", head)) if at is not None}
+        during = during and min(during, 5 - step)  # more are refused
         do(run.at.attention["att"].during(during), kind, value, entries)
         for later in range(step, 5 if during is None else min(step + during, 5)):
             expected.setdefault(later, []).append((step, applied(kind, value, seq, head)))
@@ -245,6 +246,11 @@ BAD = {
         "attention: during 0 steps.\n  steps  0\nIt is for one step or more, or for all that come.\n"
         '    run.at.attention["att"].during(None)',
     ),
+    "more steps than come": (
+        lambda at: at["att"].during(4).uniform(), ValueError,
+        'attention "att": during 4 steps, and fewer come.\n  steps of its loop  5, and step 2 comes next: 3 at most\n'
+        'It counts from the step that comes next. In all that come:\n    run.at.attention["att"].during(None)',
+    ),
 }  # fmt: skip
 
 
@@ -284,6 +290,29 @@ def test_what_was_not_done_in_the_last_step_is_said_with_the_result():
     run.resume()
     with pytest.warns(UserWarning, match='attention "att": nothing has attended there'):
         _ = run.result
+
+
+@pytest.mark.parametrize("face", ["scan", "while", "gate"])
+def test_where_nobody_knows_how_many_steps_come_too_few_are_said_with_the_result(face):
+    run = paused_at(2, decoding(face))
+    run.at.attention["att"].during(9).focus(1)
+    run.at.attention["att"].during(3).focus(2)
+    run.resume()
+    with pytest.warns(UserWarning) as said:
+        result = run.result
+    assert [str(one.message).partition("\n")[2] for one in said] == [
+        'attention "att": during 9 steps, and fewer come.\n  steps of its loop  3 since it was asked for, then it was over\n'
+        'It counts from the step that comes next. In all that come:\n    run.at.attention["att"].during(None)'
+    ]
+    expected = plain({step: [applied("focus", 2, None, None)] for step in (2, 3, 4)})
+    np.testing.assert_allclose(result.copy_transpose([BATCH, HEADS, FEAT]).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_of_a_run_that_is_stopped_no_steps_are_missed():
+    run = paused_at(2, decoding("scan"))
+    run.at.attention["att"].during(9).focus(1)
+    run.stop()
+    assert not any("could not be done" in change.words for change in run.changes)
 
 
 def test_what_was_not_done_in_the_last_step_of_a_loop_of_ones_own_is_said_with_the_result():

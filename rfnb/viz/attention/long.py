@@ -6,12 +6,13 @@ overview (`glance`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rfnb.core.errors import index_error
+from rfnb.core.whole_number import is_place
 from rfnb.trace.long_attention import LongAttention
 from rfnb.viz.spec import Spec
 
@@ -73,9 +74,12 @@ def long_spec(
     Raises:
         IndexError: If there is no such head or sequence.
     """
-    chosen = {"head": [0] if heads is None else list(heads), "sequence": [0] if seqs is None else list(seqs)}
+    chosen = {
+        what: [0] if given is None else list(given) if isinstance(given, Iterable) else [given]
+        for what, given in (("head", heads), ("sequence", seqs))
+    }
     for what, count in (("head", long.num_heads), ("sequence", long.num_seqs)):
-        if not chosen[what] or not all(isinstance(index, int) and 0 <= index < count for index in chosen[what]):
+        if not chosen[what] or not all(is_place(index, count) for index in chosen[what]):
             raise index_error(
                 f"attention: there is no such {what}.",
                 [("asked", chosen[what]), ("there", f"{count}, from 0")],

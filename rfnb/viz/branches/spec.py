@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rfnb.core.errors import type_error
+from rfnb.core.errors import type_error, value_error
+from rfnb.core.whole_number import whole
 from rfnb.trace.compare import Comparison
 from rfnb.trace.compare_text import columns, folded, said
 from rfnb.trace.outcome import Outcome
@@ -38,7 +39,15 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
 
     Raises:
         TypeError: If it is something else.
+        ValueError: If `pairs` is no number of pairs.
     """
+    if (whole(pairs) or 0) < 1:
+        raise value_error(
+            "branches: this is no number of pairs.",
+            [("pairs", repr(pairs))],
+            "One pair or more can be looked at without a kernel.",
+            f"rf.viz.branches(tree, pairs={MOST_PAIRS})",
+        )
     chosen: tuple[str, str] | None
     if isinstance(value, Comparison):
         rows, chosen = _in_rows(value.branches), (value.a.name, value.b.name)

@@ -42,7 +42,7 @@ def _width(text: str, size: float, bold: bool) -> float:
 def font(size: float, *, bold: bool = False, mono: bool = False, text: str = "") -> Any:
     """The font of Pillow for a text."""
     other = _other() if _BEYOND.search(text) else None
-    return _loaded(other or file(bold=bold, mono=mono), round(size, 2))
+    return _loaded(other or file(bold=bold, mono=mono), max(1.0, round(size, 2)))  # of less there is no font
 
 
 def lacks(text: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rfnb.core.errors import value_error
+from rfnb.core.whole_number import whole
 
 MOST = 2_000_000  # bytes of a view in a notebook, on request
 USUAL = 250_000
@@ -74,7 +75,7 @@ def checked(budget: int | None) -> int | None:
     Raises:
         ValueError: If it is no number of bytes up to 2 MB.
     """
-    if budget is not None and not (isinstance(budget, int) and 0 < budget <= MOST):
+    if budget is not None and not 0 < (whole(budget) or 0) <= MOST:
         raise value_error(
             "viz: this is no budget of a view.",
             [("budget", budget), ("most", MOST)],
