@@ -32,3 +32,29 @@ def test_the_line_to_type_works(typed):
     what, operands, rule, fix = parts_of(caught.value)
     assert what and operands and rule
     exec(fix, names)
+
+
+# What was typed, and what stands in the line to type.
+ANSWERED = {
+    "x + randn(batch, ragged([7, 5, 3], batch), feat)": "rf.replace_dim(b, in_dim=b.dims[1], out_dim=a.dims[1])",
+    "linear(randn(batch, Dim(5, name='feat')))": "rf.replace_dim(source, in_dim=source.dims[1], out_dim=feat)",
+    "rf.ragged_dim([7, -5, 3], over=batch, name='time')": "rf.clip_by_value(lengths, 0, 7)",
+    "rf.ragged_dim([7.0, 5.0, 3.0], over=batch, name='time')": 'rf.cast(lengths, "int32")',
+    "x @ x": "rf.matmul(a, b, reduce=feat)",
+    "rf.where(x, x, 0.0)": "rf.where(cond != 0, ...)",
+    "rf.softmax(x, axis=[time, feat])": "axis=x.dims[1]    # time<=7",
+    "x.sum(dim=1)": "rf.reduce_sum(x, axis=...)",
+    "x.transpose(0, 1)": "x.copy_transpose([...])",
+    "x[0]": "rf.gather(x, indices=0, axis=...)",
+    "rf.relu(x.raw_tensor)": "rf.convert_to_tensor(value, dims=[...])",
+    "bool(x > 0)": "rf.reduce_any(x, axis=x.dims)",
+}
+
+
+@pytest.mark.parametrize("typed", ANSWERED)
+def test_the_line_to_type_is_shown(typed):
+    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        exec(typed, dict(globals()))
+    what, operands, rule, fix = parts_of(caught.value)
+    assert what and operands and rule
+    assert ANSWERED[typed] in fix
