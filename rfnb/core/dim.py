@@ -371,7 +371,7 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
     if not isinstance(over, Dim):
         raise dim_error(
             f'ragged_dim "{name}": over is not a Dim.',
-            [("over", type(over).__name__)],
+            [("over", "not given" if type(over).__name__ == "MissingDim" else type(over).__name__)],
             "Lengths are one per entry of another dim, usually the batch:",
             'batch = Dim(3, name="batch")',
         )

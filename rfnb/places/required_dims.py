@@ -11,7 +11,7 @@ from rfnb.core.call_errors import MissingArgument
 from rfnb.core.kept_signature import keep_signature
 from rfnb.core.tensor_text import MissingDim
 
-_NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim"}
+_NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim", "over"}
 # These keep what they get, or give it to others, and would do so with what stands for a missing argument: Python refuses such a call.
 _KEEP = set(
     "dim_match_priority_when_needed identity is_parametrized mask_nested random_mask scaled_gradient_ext sequential set_sparse_dim"

@@ -40,6 +40,7 @@ ANSWERED = {
     "linear(randn(batch, Dim(5, name='feat')))": "rf.replace_dim(source, in_dim=source.dims[1], out_dim=feat)",
     "rf.ragged_dim([7, -5, 3], over=batch, name='time')": "rf.clip_by_value(lengths, 0, 7)",
     "rf.ragged_dim([7.0, 5.0, 3.0], over=batch, name='time')": 'rf.cast(lengths, "int32")',
+    "rf.ragged_dim([7, 5, 3], name='time')": 'batch = Dim(3, name="batch")',
     "x @ x": "rf.matmul(a, b, reduce=feat)",
     "rf.where(x, x, 0.0)": "rf.where(cond != 0, ...)",
     "rf.softmax(x, axis=[time, feat])": "axis=x.dims[1]    # time<=7",
