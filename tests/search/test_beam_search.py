@@ -278,7 +278,7 @@ def test_results_of_a_sequence_that_is_not_there():
         """
         BeamHistory: no such seq.
           seq   2 of 2
-          step  2 of 3
+          step  0 of 3
           k     0 of 5
         All three are counted from 0; k is a slot of the beam after that step.
         """,

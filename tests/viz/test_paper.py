@@ -79,7 +79,7 @@ def test_a_width_that_is_none():
     message = """save: the picture has no size.
   width  0 inches
   dpi    300
-A picture is up to 100 inches wide, with up to 2400 dots per inch.
+A picture is up to 100 inches wide, with 20 to 2400 dots per inch.
     view.save("a.png", width=6.75)"""
     with raises_message(ValueError, message):
         view().save("a.png", width=0)
