@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.errors import type_error, value_error
+from rfnb.viz.dims.of_transformers import CACHE_NAMES, cache_in
 
 Processor = Callable[[Any, Any], Any]
 
@@ -140,7 +141,7 @@ def _check_inputs(module: Any, inputs: dict[str, Any], known: Sequence[str] | No
 
 # Of the same call, but about how and what it gives.
 _NO_INPUTS = {
-    "return_dict", "output_attentions", "output_hidden_states", "use_cache", "past_key_values", "labels", "cache_position",
+    "return_dict", "output_attentions", "output_hidden_states", "use_cache", *CACHE_NAMES, "labels", "cache_position",
     "cross_attn_head_mask", "encoder_hidden_states", "encoder_attention_mask",
 }  # fmt: skip
 
@@ -171,18 +172,24 @@ class _Past:
         import torch
 
         new = self.labels if self.cache is None else self.labels[:, -1:]
-        cached = {"past_key_values": self.cache, "use_cache": True}
+        parameters = inspect.signature(self.model.forward).parameters
+        name = next((name for name in CACHE_NAMES if name in parameters), CACHE_NAMES[-1])
+        cached = {name: self.cache, "use_cache": True}
         if self.encoded is not None:
             encoded = {"encoder_outputs": (self.encoded,), "attention_mask": self.mask}
             out = self.model(decoder_input_ids=new, **encoded, **cached)
         else:
-            mask = torch.nn.functional.pad(self.mask, (0, self.labels.shape[1] - self.mask.shape[1]), value=1)
-            if self.padded:  # only then: some models take no positions
+            if (
+                self.padded
+            ):  # only then: some models take no positions, and layers with states no mask of what is in their cache
+                mask = torch.nn.functional.pad(self.mask, (0, self.labels.shape[1] - self.mask.shape[1]), value=1)
+                cached["attention_mask"] = mask
                 cached["position_ids"] = mask.cumsum(1)[:, -new.shape[1] :].sub(1).clamp(min=0)
-            out = self.model(input_ids=new, attention_mask=mask, **cached)
-        cache = getattr(out, "past_key_values", None)
+            out = self.model(input_ids=new, **cached)
+        cache = cache_in(out)
         # Without one, all labels are seen again in each step.
-        self.cache = cache if hasattr(cache, "reorder_cache") else None
+        follows = hasattr(cache, "reorder_cache") and not (self.padded and _has_states(cache))
+        self.cache = cache if follows else None
         return out.logits[:, -1]
 
     def reorder_cache(self, rows: Any) -> None:
@@ -196,6 +203,11 @@ class _Past:
         self.labels = self.labels[rows]
         if cache is not None:
             cache.reorder_cache(rows)
+
+
+def _has_states(cache: Any) -> bool:
+    """Whether layers keep a state instead of the keys and values of all positions, as those of Mamba."""
+    return any(hasattr(layer, "conv_states") for layer in getattr(cache, "layers", ()))
 
 
 def _prompts(inputs: dict[str, Any]) -> Any:

@@ -58,7 +58,32 @@ def mamba():
     return transformers.MambaForCausalLM(config).eval()
 
 
-@pytest.mark.parametrize("make", [gpt2, mamba])
+def lfm2():
+    """One layer with states, one with keys and values."""
+    transformers = pytest.importorskip("transformers", reason="runs a model of an installed transformers")
+    torch.manual_seed(3)
+    config = transformers.Lfm2Config(
+        vocab_size=7, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2,
+        layer_types=["conv", "full_attention"], bos_token_id=0, eos_token_id=2, pad_token_id=0, initializer_range=1.0,
+    )  # fmt: skip
+    return transformers.Lfm2ForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize("make", [gpt2, mamba, lfm2])
+def test_a_prompt_that_is_padded_has_the_results_that_it_has_alone(make):
+    made, prompts = make(), [[3, 4, 1, 5], [4, 3]]
+    ids = torch.tensor([prompts[0], [0, 0, *prompts[1]]])
+    mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
+    options = {"beam_size": 4, "max_seq_len": 6, "ended": "leave"}
+    both = rf.beam_search(**rf.hf_search_options(made, input_ids=ids, attention_mask=mask), **options)
+    for seq, prompt in enumerate(prompts):
+        alone = rf.beam_search(**rf.hf_search_options(made, input_ids=torch.tensor([prompt])), **options)
+        rows, expected = both.nbest(seq, unfinished=True), alone.nbest(0, unfinished=True)
+        assert [row.tokens for row in rows] == [row.tokens for row in expected]
+        assert [row.score for row in rows] == pytest.approx([row.score for row in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("make", [gpt2, mamba, lfm2])
 @pytest.mark.parametrize("ended", ["stay", "leave"])
 def test_scores_are_those_of_the_model(make, ended):
     made = make()

@@ -8,6 +8,8 @@ import rfnb as rf
 
 transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
 
+from interop.seen.hf_families import CACHE  # noqa: E402
+
 WORDS = "[PAD] [UNK] the cat sat on mat".split()
 
 
@@ -46,7 +48,7 @@ def test_caches_are_shown_by_layer():
     key = "batch=3 head=4 source=7 feature=4"
     assert [(label, said) for label, said, _ in rows_of(output)] == [
         ("logits", "batch=3 time=7 vocab=30"),
-        ("past_key_values", ""),
+        (CACHE, ""),
         *[("0", ""), ("keys", key), ("values", key)],
         *[("1", ""), ("keys", key), ("values", key)],
     ]

@@ -37,6 +37,7 @@ from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.streams import attention_dims, is_cross
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
+from rfnb.viz.dims.of_transformers import CACHE_NAMES
 
 _EAGER = re.compile(r"(^|_)eager_attention_forward$")
 _MOST_CELLS = 1 << 22
@@ -271,7 +272,7 @@ _causal: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 _KNOWN = {
     "dropout", "scaling", "is_causal", "sliding_window", "softcap", "s_aux", "sinks", "position_bias", "output_attentions",
     "output_hidden_states", "position_ids", "use_cache", "cache_position", "position_embeddings", "return_dict", "deterministic",
-    "num_items_in_batch", "output_router_logits", "past_key_values", "head_mask", "layer_head_mask",
+    "num_items_in_batch", "output_router_logits", *CACHE_NAMES, "head_mask", "layer_head_mask",
 }  # fmt: skip
 
 

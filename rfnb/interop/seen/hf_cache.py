@@ -24,6 +24,7 @@ from rfnb.interop.seen.functions import opens
 from rfnb.interop.seen.replaced import Replaced
 from rfnb.interop.seen.streams import attention_dims, is_cross, source_size
 from rfnb.trace.probe import listening
+from rfnb.viz.dims.of_transformers import CACHE_NAMES, cache_in
 
 _PAST, _KEYS, _TOLD = "past", "keys of a cache", "attentions"
 _ids: weakref.WeakKeyDictionary[Any, torch.Tensor] = weakref.WeakKeyDictionary()  # of a cache, {batch, positions}
@@ -88,7 +89,7 @@ class Past:
 
 def past_of(call: Call) -> Past | None:
     """The content of the cache that a call was given; None if it has none."""
-    cache = call.inputs.get("past_key_values")
+    cache = cache_in(call.inputs)
     around = call.outer
     while around is not None:
         past = around.seen.get(_PAST)
@@ -161,7 +162,9 @@ def _of_encoder(call: Call, key: Any, columns: int) -> Places | None:
 def _of_module(call: Call, columns: int, queries: int) -> tuple[int, int] | None:
     """The same of a module that keeps its last keys by itself, as that of RecurrentGemma did before version 5 of transformers."""
     at = call.inputs.get("cache_position")
-    own = type(call.module).__module__.startswith("transformers.") and "past_key_values" not in call.inputs
+    own = type(call.module).__module__.startswith("transformers.") and not any(
+        name in call.inputs for name in CACHE_NAMES
+    )
     if not own or not isinstance(at, torch.Tensor) or at.ndim != 1 or len(at) != queries or columns == queries:
         return None
     end = int(at[-1]) + 1
@@ -187,7 +190,7 @@ def cached_dims(call: Call, query: Sequence[int], places: Places) -> tuple[Dim, 
 def remember(call: Call, ids: torch.Tensor | None, result: Any) -> None:
     """Note which tokens a cache is of when a call has added its own."""
     past: Past | None = call.seen.get(_PAST)
-    cache = getattr(result, "past_key_values", None)
+    cache = cache_in(result)
     cache = cache if cache is not None else past.cache if past is not None else None
     if cache is None or past is None or not _length(cache):
         return

@@ -5,6 +5,7 @@ transformers is not imported. The names of axes are those that its documentation
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -18,6 +19,8 @@ from rfnb.core.tensor import Tensor
 REMARK = "Axes are named by the fields they are in: names= gives them others."
 _CACHE = ["batch", "head", "source", "feature"]
 _MOST_TOKENS = 24
+# Version 5.24 of transformers has renamed the second to the first, as input and as output.
+CACHE_NAMES = ("cache", "past_key_values")
 # What the name of a field ends with: the names of its axes, by their number.
 _FIELDS: dict[str, dict[int, list[str]]] = {
     "attentions": {4: ["batch", "head", "target", "source"]},
@@ -26,7 +29,7 @@ _FIELDS: dict[str, dict[int, list[str]]] = {
     "extract_features": {3: ["batch", "time", "feature"]},
     "logits": {3: ["batch", "time", "vocab"], 2: ["batch", "label"]},
     "pooler_output": {2: ["batch", "feature"]},
-    "past_key_values": {4: _CACHE},
+    **{name: {4: _CACHE} for name in CACHE_NAMES},
 }
 
 
@@ -47,6 +50,12 @@ def _is_encoding_of_one(value: Any) -> bool:
 def is_cache(value: Any) -> bool:
     """Whether it holds keys and values of earlier positions, by layer."""
     return _is(value, "Cache") and (hasattr(value, "layers") or hasattr(value, "self_attention_cache"))
+
+
+def cache_in(values: Any) -> Any:
+    """The cache of keys and values among inputs by name or in an output; None if there is none."""
+    get = values.get if isinstance(values, Mapping) else lambda name: getattr(values, name, None)
+    return next((value for name in CACHE_NAMES if (value := get(name)) is not None), None)
 
 
 def _is(value: Any, name: str) -> bool:

@@ -6,6 +6,12 @@ import torch
 import transformers
 
 BATCH, TIME, TARGETS, WORDS = 3, 7, 5, 23
+# What models call the keys and values of earlier positions: renamed in 5.24.
+CACHE = (
+    "cache"
+    if "cache" in transformers.modeling_outputs.CausalLMOutputWithPast.__dataclass_fields__
+    else "past_key_values"
+)
 _GPT = {"vocab_size": WORDS, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 _WIDTHS = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24, "max_position_embeddings": 32, **_GPT

@@ -10,6 +10,7 @@ import rfnb as rf
 pytest.importorskip("transformers")
 from asserting import raises_message
 from interop.seen.generating import END, LABELS, VOCAB, generated, make
+from interop.seen.hf_families import CACHE
 
 BEAMS = {"num_beams": 4, "num_return_sequences": 2}
 CONFIGS = [
@@ -137,7 +138,7 @@ def test_a_dict_with_the_same_names_will_do():
 def test_an_output_without_scores_says_what_to_ask_for():
     out = make("gpt2").generate(torch.tensor([[5, 6]]), max_new_tokens=2, return_dict_in_generate=True)
     expected = (
-        "beams_of: this output has no scores.\n  given  sequences, past_key_values\n  lacks  scores\n"
+        f"beams_of: this output has no scores.\n  given  sequences, {CACHE}\n  lacks  scores\n"
         "They are the scores of all labels in each step, which a search is drawn from:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )

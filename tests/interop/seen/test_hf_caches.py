@@ -11,7 +11,7 @@ import rfnb as rf
 
 transformers = pytest.importorskip("transformers", reason="records its models")
 
-from interop.seen.hf_families import BATCH, TIME, WORDS, inputs, made  # noqa: E402
+from interop.seen.hf_families import BATCH, CACHE, TIME, WORDS, inputs, made  # noqa: E402
 
 NEW = 6  # tokens that are written: past windows of 3
 LABELS = [f"w{index}" for index in range(WORDS)]
@@ -153,7 +153,7 @@ def test_calls_of_several_tokens_go_on_from_a_cache(family, static):
     with rf.record(model=model, labels=LABELS) as trace, torch.no_grad():
         for first, end in zip(cuts, cuts[1:]):
             at = {"cache_position": torch.arange(first, end)} if transformers.__version__ < "5" else {}
-            model(input_ids=ids[:, first:end], past_key_values=cache, **at)
+            model(input_ids=ids[:, first:end], **{CACHE: cache}, **at)
     for path, own in zip(trace.attention, whole):
         for run, (first, end) in zip(trace.attention.runs(path), zip(cuts, cuts[1:])):
             torch.testing.assert_close(run.raw_tensor, own[:, :, first:end, :end], rtol=1e-4, atol=1e-5)
@@ -163,8 +163,8 @@ def test_generate_goes_on_from_a_cache_that_has_the_first_tokens():
     model, plain = made("Mistral"), made("Mistral")
     ids, cache = torch.randint(3, WORDS, (1, 9)), transformers.DynamicCache(config=model.config)
     with rf.record(model=model, labels=LABELS) as trace, torch.no_grad():
-        model(input_ids=ids[:, :6], past_key_values=cache)
-        out = model.generate(ids, past_key_values=cache, **WRITTEN)[:, :-1]
+        model(input_ids=ids[:, :6], **{CACHE: cache})
+        out = model.generate(ids, **{CACHE: cache}, **WRITTEN)[:, :-1]
         whole = plain(out, output_attentions=True).attentions
     for path, own in zip(by_layer(trace), whole):
         for step, weights in enumerate(trace.attention.steps(path, 1)):
@@ -197,8 +197,8 @@ def test_keys_in_an_order_that_is_not_known_are_said():
     model, ids = made("Llama"), torch.randint(3, WORDS, (1, 7))
     cache = Scattered(config=model.config)
     with rf.record(model=model) as trace, torch.no_grad():
-        model(input_ids=ids[:, :5], past_key_values=cache)
-        model(input_ids=ids[:, 5:6], past_key_values=cache)
+        model(input_ids=ids[:, :5], **{CACHE: cache})
+        model(input_ids=ids[:, 5:6], **{CACHE: cache})
     event = trace.by_path("attention")["model.layers.0.self_attn"][-1]
     assert (
         event.values["axis"].name == "place"

@@ -9,7 +9,7 @@ import rfnb as rf
 
 transformers = pytest.importorskip("transformers", reason="records its models")
 
-from interop.seen.hf_families import TIME, inputs, made  # noqa: E402
+from interop.seen.hf_families import CACHE, TIME, inputs, made  # noqa: E402
 from interop.seen.test_hf_forward import attentions, recorded  # noqa: E402
 
 
@@ -100,7 +100,7 @@ def test_keys_of_a_cache_are_over_all_positions_so_far(family, implementation):
         whole = plain(ids, output_attentions=True).attentions
         with rf.record(model=model) as trace:
             out = model(ids[:, :4])
-            model(ids[:, 4:], past_key_values=out.past_key_values)
+            model(ids[:, 4:], **{CACHE: out[CACHE]})
     first, second = list(trace.by_path("attention").values())[0]
     target, source = second.values["target"], second.values["axis"]
     assert (target.extent, source.extent, source.name) == (
@@ -124,7 +124,7 @@ def test_a_cache_of_cross_attention_stays_over_the_encoder():
             states = transformers.modeling_outputs.BaseModelOutput(first.encoder_last_hidden_state)
             model(
                 attention_mask=batch["attention_mask"], encoder_outputs=states, decoder_input_ids=ids[:, 4:],
-                past_key_values=first.past_key_values,
+                **{CACHE: first[CACHE]},
             )  # fmt: skip
     own = trace.by_path("attention")["model.decoder.layers.1.self_attn"][1].values
     cross = trace.by_path("attention")["model.decoder.layers.1.encoder_attn"][1].values

@@ -10,7 +10,7 @@ from rfnb.viz.of_trace import spec
 
 transformers = pytest.importorskip("transformers", reason="records its models")
 
-from interop.seen.hf_families import FAMILIES, WORDS, inputs, made  # noqa: E402
+from interop.seen.hf_families import CACHE, FAMILIES, WORDS, inputs, made  # noqa: E402
 from interop.seen.test_hf_dims import base  # noqa: E402
 from interop.seen.test_hf_forward import real_rows, recorded  # noqa: E402
 
@@ -121,8 +121,8 @@ def test_labels_of_a_cache_are_those_of_all_positions_so_far():
     model = made("Llama", "sdpa")
     with rf.record(model=model, labels=words) as trace, torch.no_grad():
         out = model(ids[:, :4])
-        out.past_key_values.reorder_cache(torch.tensor([2, 0, 1]))
-        model(ids[[2, 0, 1], 4:], past_key_values=out.past_key_values)
+        out[CACHE].reorder_cache(torch.tensor([2, 0, 1]))
+        model(ids[[2, 0, 1], 4:], **{CACHE: out[CACHE]})
     source = trace.select(kind="attention")[-1].values["axis"]
     (read,) = [event.values["ids"] for event in trace.select(kind="tokens") if source in event.values["ids"].dims]
     assert torch.equal(read.raw_tensor, ids[[2, 0, 1]])

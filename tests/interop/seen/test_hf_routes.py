@@ -13,7 +13,7 @@ import rfnb as rf
 
 transformers = pytest.importorskip("transformers", reason="records its models")
 
-from interop.seen.hf_families import BATCH, TIME, inputs, made  # noqa: E402
+from interop.seen.hf_families import BATCH, CACHE, TIME, inputs, made  # noqa: E402
 from interop.seen.test_hf_forward import attentions, compare, recorded  # noqa: E402
 from transformers import AttentionInterface  # noqa: E402
 
@@ -237,8 +237,8 @@ def test_keys_in_a_cache_that_is_written_in_place_are_those_of_the_call():
     whole = attentions(made("Llama"), {"input_ids": ids})
     cache = transformers.StaticCache(config=model.config, max_cache_len=12)
     with rf.record(model=model) as trace, torch.no_grad():
-        model(ids[:, :4], past_key_values=cache)
-        model(ids[:, 4:], past_key_values=cache, cache_position=torch.arange(4, TIME))
+        model(ids[:, :4], **{CACHE: cache})
+        model(ids[:, 4:], **{CACHE: cache}, cache_position=torch.arange(4, TIME))
     for events, own in zip(trace.by_path("attention").values(), whole):
         first, second = (event.values["weights"].raw_tensor for event in events)
         torch.testing.assert_close(first[..., :4], own[:, :, :4, :4], rtol=1e-4, atol=1e-5)
