@@ -183,11 +183,11 @@ class Answer(ABC):
         return f"{self._headline()}\n{self._body(with_form=False)}".rstrip()
 
     def _card_bundle(self, with_form: bool) -> dict[str, Any]:
-        headline, body = self._headline(), self._body(with_form=with_form)
+        headline, body = self._headline(with_form=with_form), self._body(with_form=with_form)
         text = f"{headline}\n{body}".rstrip()
         return {"text/plain": text, "text/html": card(headline, body, self._tone()), MIME: self.data()}
 
-    def _headline(self) -> str:
+    def _headline(self, *, with_form: bool = False) -> str:
         mark = {True: "✓", False: "✗", None: "●"}[self.passed] if self._answer is not None else "○"
         return f"{mark} {self.question}"
 

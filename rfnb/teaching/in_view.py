@@ -14,10 +14,10 @@ import numpy as np
 
 from rfnb.core.tensor import Tensor
 from rfnb.teaching.answer import Answer
-from rfnb.teaching.judged import judged
+from rfnb.teaching.judged import Judged, judged
 from rfnb.viz import display
 from rfnb.viz.question.grid import grid_of
-from rfnb.viz.question.spec import Board, answered
+from rfnb.viz.question.spec import TITLES, Board, answered
 from rfnb.viz.question.text import board_lines
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import Send, View
@@ -42,6 +42,7 @@ class InView(Answer):
         super().__init__(lesson, head["name"], head["asked"], truth=lambda: self._told(solutions))
         self.view = View(spec, hear=self._hear)
         self._by_page = False
+        self._missed: list[Board | None] = [None] * len(solutions)  # by step: the first answer that was wrong
 
     def read(self, value: Any) -> Any:
         return self._told(self._boards(value))
@@ -55,7 +56,7 @@ class InView(Answer):
 
     def judge(self, answer: Any, truth: Any) -> tuple[bool | None, str]:
         boards, steps = self._boards(answer), self._spec.head["steps"]
-        found = [judged(self._spec, at, board) for at, board in enumerate(boards)]
+        found = [self._judged(at, board) for at, board in enumerate(boards)]
         wrong = [at for at, one in enumerate(found) if not one.passed]
         at = wrong[0] if wrong else len(found) - 1
         if len(steps) == 1:
@@ -67,14 +68,49 @@ class InView(Answer):
             message += f"\n{len(found)} of {len(steps)} steps are right; go on with the next one."
         return not wrong and len(found) == len(steps), message
 
+    def commit(self, value: Any) -> None:
+        boards = [] if self.revealed else self._boards(self.read(value))
+        for at, board in enumerate(boards):
+            found = self._judged(at, board)
+            if found.whole and not found.passed and self._missed[at] is None:
+                self._missed[at] = board
+        super().commit(value)
+
+    def details(self) -> dict[str, Any]:
+        return {"missed": self._missed} if any(self._missed) else {}
+
+    def _judged(self, at: int, board: Board) -> Judged:
+        """A first miss is told less: else one would click what is right and pass."""
+        first = not self.revealed and self._missed[at] in (None, board)
+        return judged(self._spec, at, board, first=first)
+
     def _goes_on(self) -> bool:
         """Whether all steps so far are right, and some are left: neither right nor wrong as yet."""
         steps, boards = self._spec.head["steps"], [] if self._answer is None else self._boards(self._answer)
-        right = all(judged(self._spec, at, board).passed for at, board in enumerate(boards))
+        right = all(self._judged(at, board).passed for at, board in enumerate(boards))
         return not self.revealed and right and 0 < len(boards) < len(steps)
 
-    def _headline(self) -> str:
-        return f"● {self.question}" if self._goes_on() else super()._headline()
+    def _headline(self, *, with_form: bool = False) -> str:
+        line = f"● {self.question}" if self._goes_on() else super()._headline(with_form=with_form)
+        if not with_form:
+            return line
+        # The view below has the question, the answer and what is said of it.
+        boards, steps = [] if self._answer is None else self._boards(self._answer), len(self._spec.head["steps"])
+        right = sum(self._judged(at, board).passed for at, board in enumerate(boards))
+        of_steps = f"{right} of {steps} steps {'is' if right == 1 else 'are'} right"
+        said = (
+            "not answered yet"
+            if not boards
+            else "right"
+            if self.passed
+            else "not right yet"
+            if steps == 1
+            else of_steps
+        )
+        return f"{line[0]} {TITLES[self.kind]}: {said}"
+
+    def _body(self, *, with_form: bool) -> str:
+        return "" if with_form else super()._body(with_form=False)
 
     def _tone(self) -> str:
         return "plain" if self._goes_on() else super()._tone()
@@ -96,7 +132,7 @@ class InView(Answer):
     def refresh(self) -> None:
         boards = [] if self._answer is None else self._boards(self._answer)
         said = "" if self._answer is None else self.judge(self._answer, None)[1]
-        self.view.draw(answered(self._spec, boards, said, revealed=self.revealed))
+        self.view.draw(answered(self._spec, boards, said, missed=self._missed, revealed=self.revealed))
         if self._form is not None and not self._by_page and not self.revealed:
             display.republish(
                 self._form, self.form()
@@ -105,6 +141,9 @@ class InView(Answer):
 
     def go_on(self, data: dict[str, Any]) -> None:
         super().go_on(data)
+        missed = data.get("missed")
+        if isinstance(missed, list) and len(missed) == len(self._missed):
+            self._missed = [board if isinstance(board, list) else None for board in missed]
         self.refresh()
 
     def _hear(self, content: dict[str, Any], send: Send) -> None:

@@ -91,7 +91,14 @@ def test_an_alignment_is_compared_with_the_real_one(lab):
     for row, col in ((0, 0), (1, 0), (2, 2)):
         cell(root, row, col).click()
     root.get_by_role("button", name="Check").click()
+    expect(said(root)).to_contain_text('Least in row 1 "b", 0.00.')
+    expect(root.locator("[data-weight]")).to_have_count(0)
+    for col in (1, 2):
+        cell(root, 2, col).click()
+    root.get_by_role("button", name="Check").click()
     expect(said(root)).to_contain_text('Least in row 1 "b", 0.00: most of its weight is on column 1 "y".')
+    for col in (1, 2):
+        cell(root, 2, col).click()
     wait_kept(lab, 2, False)
     cell(root, 1, 0).focus()
     for key in "Space ArrowRight Space Enter".split():
@@ -100,12 +107,32 @@ def test_an_alignment_is_compared_with_the_real_one(lab):
     wait_kept(lab, 2, True)
 
 
+@pytest.mark.parametrize("width", [1280, 900])
+def test_no_cell_is_cut_and_a_question_is_asked_once(lab, width):
+    lab.page.set_viewport_size({"width": width, "height": 1600})
+    for form in ("mask", "alignment", "beam"):
+        root = view(lab, form)
+        scroll = root.locator(".rfnb-question-scroll")
+        assert scroll.evaluate("box => box.scrollWidth - box.clientWidth") <= 0, (form, width)
+        asked = root.locator("table").get_attribute("aria-label")
+        output = lab.page.locator(".jp-Cell").filter(has=root)
+        assert output.inner_text().count(asked) == 1
+    lab.page.set_viewport_size({"width": 1280, "height": 1600})
+
+
 def test_the_steps_of_a_search_are_done_by_hand(lab):
     root, keys = view(lab, "beam"), lab.page.keyboard
     for col in (0, 1, 3):
         cell(root, 0, col).click()
     root.get_by_role("button", name="Check").click()
+    expect(said(root)).to_contain_text("1 of the 3 that you picked goes.")
+    expect(root).not_to_contain_text("rank")
+    cell(root, 0, 1).click()
+    cell(root, 0, 2).click()
+    root.get_by_role("button", name="Check").click()
     expect(said(root)).to_contain_text("rank 4 of the 5 here: it goes.")
+    for col in (1, 2):
+        cell(root, 0, col).click()
     expect(root.get_by_role("button", name="Next step")).to_be_hidden()
     wait_kept(lab, 3, False)
     cell(root, 0, 3).focus()

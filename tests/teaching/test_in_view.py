@@ -51,6 +51,32 @@ def test_a_mask_is_asked_as_text_where_there_is_no_page(mask, capsys):
     assert (mask.answer, mask.passed) == (None, False)
 
 
+def test_beside_its_form_a_card_says_only_how_it_stands(beam, mask):
+    def headline(asked):
+        bundle = asked._card_bundle(True)
+        assert asked.question not in bundle["text/html"] and "■" not in bundle["text/html"]
+        return bundle["text/plain"]
+
+    assert (headline(beam), headline(mask)) == ("○ Be the beam: not answered yet", "○ Draw the mask: not answered yet")
+    beam.answer, mask.answer = [["a", "c"]], np.eye(3)
+    assert (headline(beam), headline(mask)) == (
+        "✗ Be the beam: 0 of 2 steps are right",
+        "✗ Draw the mask: not right yet",
+    )
+    beam.answer, mask.answer = [["a", "b"]], LOWER
+    assert (headline(beam), headline(mask)) == ("● Be the beam: 1 of 2 steps is right", "✓ Draw the mask: right")
+
+
+def test_what_was_missed_is_kept_so_that_the_second_try_is_the_second_one(beam, lesson):
+    beam.answer = [["a", "c"]]
+    data = record(beam)
+    assert data["missed"] == [[[1, 0, 1]], None] and beam.view.spec.head["missed"] == data["missed"]
+    again = lesson.be_the_beam("beam", two_steps(["a", "b", "c"]), steps=2)
+    assert "that you picked goes" in repr(again)
+    again.answer = [["b", "c"]]
+    assert "rank" in repr(again)
+
+
 def test_an_answer_by_code_and_one_of_the_page_are_judged_alike(mask):
     wrong, right = [[1, 0, 0], [1, 1, 0], [1, 0, 1]], LOWER.tolist()
     assert page_says(mask, [wrong]) is None
@@ -140,6 +166,8 @@ def test_a_forced_alignment_goes_forward(lesson):
 
 def test_the_beam_is_answered_by_lane_and_label_step_by_step(beam):
     beam.answer = [["a", "c"]]
+    assert not beam.passed and "Step 0: 1 of the 2 that you picked goes." in repr(beam) and "rank" not in repr(beam)
+    beam.answer = [["b", "c"]]
     assert not beam.passed and "Step 0: Wrong in 2 places:" in repr(beam)
     beam.answer = [["a", "b"]]
     assert not beam.passed

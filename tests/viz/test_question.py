@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -57,9 +58,9 @@ def test_what_is_said_of_answers_is_stored_for_the_page():
         spec, at = make(), int(name[-1]) if name[-1].isdigit() else 0
         for board in boards:
             rows = np.asarray(board).astype(int).tolist() if name[:5] != "lanes" else board
-            found = judged(spec, at, rows)
-            result = {"passed": found.passed, "message": found.message, "marks": found.marks, "notes": found.notes}
-            stored.append({"of": name, "at": at, "board": rows, "judged": result})
+            for first in (False, True):
+                result = asdict(judged(spec, at, rows, first=first))
+                stored.append({"of": name, "at": at, "board": rows, "first": first, "judged": result})
     specs = {name: to_json(make()) for name, (make, _) in CASES.items()}
     assert_stored("question_judged.json", json.loads(json.dumps({"specs": specs, "cases": stored})))
 
@@ -297,7 +298,43 @@ def test_searches_that_do_not_keep_the_best_sums_are_refused_in_words():
         beam_spec("b", trace)
 
 
+# -- the first miss --
+
+
+def test_a_first_miss_is_told_how_to_find_it_and_not_what_is_right():
+    picked = judged(lanes(), 0, [[1, 0, 1]], first=True)
+    assert picked.message == (
+        "1 of the 2 that you picked goes. "
+        "What counts is the sum: the score of a hypothesis, and the log probability of its next label."
+    )
+    drawn = judged(causal(), 0, [[0, 1, 1, 1], [0] * 4, [0] * 4, [1] * 4], first=True)
+    assert drawn.message == 'Wrong in 9 places, one of them:\nrow 0 "the" must see column 0 "the": it is itself.'
+    placed = judged(weights(), 0, [[0, 0, 1], [1, 0, 0], [0, 0, 0], [1, 0, 0]], first=True)
+    assert placed.message == "Agreement 0.08, too little: it passes from 0.70.\nLeast in row 3, 0.00."
+    assert [sum(mark > 0 for row in each.marks for mark in row) for each in (picked, drawn, placed)] == [0, 1, 0]
+    assert not any(each.told or each.passed for each in (picked, drawn, placed))
+
+
+def test_where_only_a_tie_was_picked_for_a_better_one_the_first_miss_says_so():
+    found = judged(lanes(), 1, [[0, 1, 0], [1]], first=True)
+    assert found.message.startswith("A better one is left out. ") and not found.passed
+
+
+def test_what_is_right_is_told_at_the_first_try_and_what_is_unfinished_is_no_miss():
+    for spec in (causal(), weights(), spans(), lanes()):
+        right, none = spec.head["steps"][0]["solution"], [[0] * len(row) for row in spec.head["steps"][0]["solution"]]
+        assert judged(spec, 0, right, first=True) == judged(spec, 0, right)
+        assert judged(spec, 0, right).told and not judged(spec, 0, none).whole
+
+
 # -- forms ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_whose_hypotheses_have_more_and_fewer_continuations_is_a_text():
+    boards = [[[1, 1, 0]], [[1, 0, 0], [1]]]
+    assert View(answered(lanes(), boards, "")).text().splitlines()[2:] == [
+        "step 1: 2 stay", "lane 0: a (−0.50)  ■ b −0.25  · c −1.50  · a −2.00", "lane 1: b (−1.00)  ■ b −1.00",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", [causal, weights, spans, lanes])

@@ -12,8 +12,9 @@ const frameOf = (name: string): Frame<QuestionHead> => fromJson<QuestionHead>(st
 
 describe("what is said of an answer", () => {
   it("is what Python says of it", () => {
-    for (const { of, at, board, judged } of stored.cases as { of: string; at: number; board: Board; judged: Judged }[])
-      expect(judge(frameOf(of), at, board), `${of} ${JSON.stringify(board)}`).toEqual(judged);
+    const cases = stored.cases as { of: string; at: number; board: Board; first: boolean; judged: Judged }[];
+    for (const { of, at, board, first, judged } of cases)
+      expect(judge(frameOf(of), at, board, first), `${of} ${JSON.stringify(board)} ${first}`).toEqual(judged);
   });
 
   it("needs a frame that has what is asked about", () => {
@@ -84,8 +85,16 @@ describe("a question in the page", () => {
     pointer("pointerdown", cell(3, 1), 1);
     expect(drawn()[3]).toEqual([1, 0, 1, 1]);
     act("check").click();
-    expect(said()).toContain('row 0 "the" must see column 0 "the": it is itself.');
-    expect(cell(0, 0).textContent).toBe("○");
+    expect(said()).toBe('Wrong in 7 places, one of them:\nrow 0 "the" must see column 0 "the": it is itself.');
+    expect([cell(0, 0).textContent, cell(1, 0).textContent]).toEqual(["○", ""]);
+    act("check").click(); // the same once more is no second try
+    expect(said()).toContain("one of them");
+    pointer("pointerdown", cell(0, 0), 1);
+    act("check").click();
+    expect(said()).toContain("Wrong in 6 places:");
+    expect(cell(1, 0).textContent).toBe("○");
+    pointer("pointerdown", cell(0, 0), 1);
+    act("check").click();
     expect(cell(0, 0).getAttribute("aria-label")).toBe('row 0 "the", column 0 "the": not drawn, missed');
     act("clear").click();
     expect([drawn().flat().includes(1), said()]).toEqual([false, ""]);
@@ -132,6 +141,30 @@ describe("a question in the page", () => {
     press("Enter");
     expect(said()).toContain("a margin of 0.00.\nThat was the last step.");
     expect([act("next").hidden, cell(0, 0).textContent]).toEqual([true, "b −0.75, rank 1 ✓"]);
+  });
+
+  it("shows sums and ranks of a search from the second miss on", () => {
+    open("lanes 0");
+    cell(0, 0).click();
+    cell(0, 2).click();
+    press("Enter");
+    expect(said()).toContain("1 of the 2 that you picked goes.");
+    expect(el.textContent).not.toMatch(/rank|○/);
+    cell(0, 0).click();
+    cell(0, 1).click();
+    press("Enter");
+    expect(cell(0, 0).textContent).toBe("a −0.50, rank 1 ○");
+  });
+
+  it("knows what was missed before the page was opened, and tells all of what is revealed", () => {
+    const wrong = [[1, 0, 1]];
+    open("lanes 0", { answer: [wrong], missed: [[[0, 1, 1]], null] });
+    expect(cell(0, 1).textContent).toBe("b −1.00, rank 2 ○");
+    shown.destroy();
+    open("lanes 0", { answer: [wrong], missed: [wrong, null] });
+    expect(cell(0, 1).textContent).toBe("b −1.00");
+    shown.update(bytesOf("lanes 0", { answer: [wrong], missed: [wrong, null], revealed: true }));
+    return vi.waitFor(() => expect(cell(0, 1).textContent).toBe("b −1.00, rank 2 ○"));
   });
 
   it("shows the weights, and the agreement of each row, when it is checked", () => {

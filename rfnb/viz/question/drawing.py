@@ -21,7 +21,7 @@ def drawing(spec: Any, width: float) -> Drawing:
         lines = alt.split("\n")
         made = Drawing(width, _LINE * len(lines) + 8, alt)
         for number, line in enumerate(lines):
-            made.add(Text(4, 13 + _LINE * number, labels.fitted(line, width - 8), mono=number > 2, bold=not number))
+            made.add(Text(4, 13 + _LINE * number, labels.fitted(line, width - 8), mono=number > 1, bold=not number))
         return made
     step, boards = head["steps"][0], shown_boards(head)
     board = np.array(boards[0] if boards else np.zeros((len(step["rows"]), len(head["cols"]))), np.uint8)
@@ -29,11 +29,10 @@ def drawing(spec: Any, width: float) -> Drawing:
     cell = min(_CELL, (width - 140) / count_cols)
     left_labels = labels.rows(step["rows"], cell)
     top_labels = labels.columns(head["cols"], cell)
-    left, top = left_labels.room + 10, top_labels.room + 2 * _LINE + 8
+    left, top = left_labels.room + 10, top_labels.room + _LINE + 8
     high, wide = count_rows * cell, count_cols * cell
     made = Drawing(width, top + high + 6, alt)
     made.add(Text(4, 11, labels.fitted(str(head["title"]), width - 8), bold=True))
-    made.add(Text(4, 11 + _LINE, labels.fitted(str(head["asked"]), width - 8), color="muted"))
     made.add(Cells(left, top, wide, high, board * 190, "sequential"))
     across = [[(left, top + r * cell), (left + wide, top + r * cell)] for r in range(count_rows + 1)]
     down = [[(left + c * cell, top), (left + c * cell, top + high)] for c in range(count_cols + 1)]

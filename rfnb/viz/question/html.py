@@ -27,6 +27,6 @@ def html(spec: Any) -> str:
         body += f'<tr><th scope="row">{escape(visible(str(label)))}</th>{shown}</tr>'
     said = "".join(f"<p>{escape(one)}</p>" for one in str(head.get("said") or "").split("\n") if one)
     return (
-        f"<p><b>{escape(line(str(head['title'])))}</b></p><p>{escape(line(str(head['asked'])))}</p>"
+        f"<p><b>{escape(line(str(head['title'])))}</b></p>"
         f"<table>{f'<tr><td></td>{heads}</tr>' if heads else ''}{body}</table>{said}"
     )

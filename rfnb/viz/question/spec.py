@@ -17,7 +17,7 @@ from rfnb.core.errors import value_error
 from rfnb.viz.spec import Spec
 
 Board = list[list[int]]
-_TITLES = {"mask": "Draw the mask", "alignment": "Place the alignment", "beam": "Be the beam"}
+TITLES = {"mask": "Draw the mask", "alignment": "Place the alignment", "beam": "Be the beam"}
 MOST_CELLS = 4096  # that one draws in by hand
 
 
@@ -77,23 +77,31 @@ def spec(
     count = max((sum(map(len, step.solution)) for step in steps), default=0)
     if not 0 < count <= MOST_CELLS:
         raise value_error(
-            f'{_TITLES[form]}: "{name}" has {count or "no"} cells to answer in.',
+            f'{TITLES[form]}: "{name}" has {count or "no"} cells to answer in.',
             [("cells", count), ("at most", MOST_CELLS)],
             "It is answered by hand, so it is as small as a hand can draw.",
             "take fewer positions, as of a shorter sequence",
         )
     head = {
-        "title": f"{_TITLES[form]}: {name}", "live": False, "form": form, "name": name, "asked": asked,
+        "title": asked, "live": False, "form": form, "name": name, "asked": asked,
         "cols": list(cols), "col_names": list(col_names), "steps": [step.entry() for step in steps],
-        "answer": [], "revealed": False, "said": "", **more,
+        "answer": [], "missed": [], "revealed": False, "said": "", **more,
     }  # fmt: skip
     return Spec("question", head, blocks or {})
 
 
-def answered(spec: Spec, answer: Sequence[Board], said: str, *, revealed: bool | None = None) -> Spec:
-    """The same question with an answer, and what is said of it."""
+def answered(
+    spec: Spec,
+    answer: Sequence[Board],
+    said: str,
+    *,
+    missed: Sequence[Board | None] = (),
+    revealed: bool | None = None,
+) -> Spec:
+    """The same question with an answer, what is said of it, and by step the first answer that was wrong."""
     shown = spec.head["revealed"] if revealed is None else revealed
-    return Spec("question", {**spec.head, "answer": list(answer), "said": said, "revealed": shown}, spec.blocks)
+    given = {"answer": list(answer), "missed": list(missed), "said": said, "revealed": shown}
+    return Spec("question", {**spec.head, **given}, spec.blocks)
 
 
 def shown_boards(head: dict[str, Any]) -> list[Board]:

@@ -16,7 +16,7 @@ _NO_SENSE = "This question lacks what it asks about."
 def text(spec: Any) -> str:
     """The question in lines."""
     head = spec.head
-    lines = [f"{line(str(head['title']))}", line(str(head["asked"]))]
+    lines = [line(str(head["title"]))]
     boards = shown_boards(head)
     at = max(0, len(boards) - 1) if head["answer"] else 0
     board = boards[at] if boards else [[0] * len(row) for row in head["steps"][0]["solution"]]
@@ -34,19 +34,18 @@ def board_lines(head: dict[str, Any], at: int, board: Board) -> list[str]:
     if len(board) != len(rows):
         raise ValueError(_NO_SENSE)
     if head["form"] == "beam":
-        texts = step["texts"]
-        return aligned(
+        made = [
             [
-                [
-                    row,
-                    *(
-                        f"{'■' if picked else '·'} {shortened(line(str(cell)[:_LABEL]), 24)}"
-                        for cell, picked in zip(cells, picks, strict=True)
-                    ),
-                ]
-                for row, cells, picks in zip(rows, texts, board, strict=True)
+                row,
+                *(
+                    f"{'■' if picked else '·'} {shortened(line(str(cell)[:_LABEL]), 24)}"
+                    for cell, picked in zip(cells, picks, strict=True)
+                ),
             ]
-        )
+            for row, cells, picks in zip(rows, step["texts"], board, strict=True)
+        ]
+        most = max(map(len, made))
+        return aligned([[*row, *[""] * (most - len(row))] for row in made])
     cols = [visible(str(col)[:_LABEL]) for col in head["cols"]]
     if any(len(row) != len(cols) for row in board):
         raise ValueError(_NO_SENSE)

@@ -27,6 +27,7 @@ export interface QuestionHead extends AnyHead {
   col_names: string[];
   steps: Step[];
   answer: Board[]; // of the steps that are answered
+  missed?: (Board | null)[]; // by step: the first answer that was wrong; older frames have none
   revealed: boolean;
   forward?: boolean; // whether columns of an alignment only go forward
   enough?: number; // the agreement from which on it passes
@@ -36,24 +37,34 @@ export interface Judged {
   message: string;
   marks: Board; // 0 nothing, 1 right, 2 wrong, 3 missed
   notes: string[]; // by row
+  whole: boolean; // whether the board is a whole answer
+  told: boolean; // whether sums, ranks and weights may be seen: of what is right, and from the second miss on
 }
 
 const SOME = 3; // wrong cells that are named
+const SUM = "What counts is the sum: the score of a hypothesis, and the log probability of its next label.";
 
 export const emptyBoard = ({ solution }: Step): Board => solution.map((row) => row.map(() => 0));
 
-export function judge({ head, blocks }: Frame<QuestionHead>, at: number, board: Board): Judged {
+/** Of a first miss it says how to find the mistake, and does not tell the answer. */
+export function judge({ head, blocks }: Frame<QuestionHead>, at: number, board: Board, first = false): Judged {
   const step = head.steps[at]!,
     { names, solution, says, right, known, ties, size, most } = step;
-  const done = (message: string, marks = emptyBoard(step), passed = false, notes: string[] = []): Judged => ({
+  const nothing = emptyBoard(step);
+  const done = (message: string, marks: Board, passed = false, told = true, notes: string[] = []): Judged => ({
     passed,
     message,
     marks,
     notes,
+    whole: true,
+    told,
   });
+  const unfinished = (message: string): Judged => ({ ...done(message, nothing, false, false), whole: false });
   const count = board.flat().filter(Boolean).length;
   if (size ? count !== size : !count && solution.flat().some(Boolean))
-    return done(size ? `${size} stay, and ${count} ${count === 1 ? "is" : "are"} picked.` : "Nothing is drawn yet.");
+    return unfinished(
+      size ? `${size} stay, and ${count} ${count === 1 ? "is" : "are"} picked.` : "Nothing is drawn yet.",
+    );
   const marks = solution.map((row, r) =>
     row.map((wanted, c) => {
       const drawn = board[r]![c]!;
@@ -64,17 +75,30 @@ export function judge({ head, blocks }: Frame<QuestionHead>, at: number, board: 
     const wrong = marks.flatMap((row, r) => row.flatMap((mark, c) => (mark > 1 ? [says[r]![c]!] : [])));
     if (!wrong.length) return done(right, marks, true);
     const usual = known.find(([other]) => JSON.stringify(other) === JSON.stringify(board));
-    if (usual) return done(usual[1], marks);
+    if (usual) return done(usual[1], first ? nothing : marks, false, !first);
+    if (first && size) {
+      const out = marks.flat().filter((mark) => mark === 2).length;
+      const said = out
+        ? `${out} of the ${size} that you picked ${out === 1 ? "goes" : "go"}.`
+        : "A better one is left out.";
+      return done(`${said} ${SUM}`, nothing, false, false);
+    }
+    if (first && wrong.length > 1) {
+      const row = marks.findIndex((row) => row.some((mark) => mark > 1)),
+        col = marks[row]!.findIndex((mark) => mark > 1),
+        alone = marks.map((cells, r) => cells.map((mark, c) => (r === row && c === col ? mark : 0)));
+      return done(`Wrong in ${wrong.length} places, one of them:\n${wrong[0]}`, alone, false, false);
+    }
     const rest = wrong.length > SOME ? [`${wrong.length - SOME} more are marked.`] : [];
     const many = wrong.length === 1 ? "1 place" : `${wrong.length} places`;
     return done([`Wrong in ${many}:`, ...wrong.slice(0, SOME), ...rest].join("\n"), marks);
   }
   const rows = [...most.keys()].filter((r) => most[r]! > 0);
   for (const [index, r] of rows.entries()) {
-    if (!board[r]!.includes(1)) return done(`${names[r]} has no cell yet: draw at least one in each row.`);
+    if (!board[r]!.includes(1)) return unfinished(`${names[r]} has no cell yet: draw at least one in each row.`);
     const before = rows[index - 1];
     if (head.forward && index && board[r]!.indexOf(1) < board[before!]!.lastIndexOf(1))
-      return done(`${names[r]} begins before ${names[before!]} ends: this alignment only goes forward.`);
+      return unfinished(`${names[r]} begins before ${names[before!]} ends: this alignment only goes forward.`);
   }
   const agreed = most.map((best, r) => (best ? common(board[r]!, (c) => weightAt(head, blocks, r, c)) / best : NaN)),
     mean = rows.reduce((sum, r) => sum + agreed[r]!, 0) / rows.length,
@@ -82,15 +106,19 @@ export function judge({ head, blocks }: Frame<QuestionHead>, at: number, board: 
     enough = head.enough!,
     passed = mean >= enough;
   const words = `Agreement ${fixed(mean, 2)}, ${passed ? "enough" : "too little"}: it passes from ${fixed(enough, 2)}.`,
-    where = agreed[least]! < 0.995 ? `\nLeast in ${names[least]}, ${fixed(agreed[least]!, 2)}: ${says[least]![0]}` : "";
-  return done(
-    words + where,
-    board.map((row, r) =>
+    told = passed || !first,
+    why = told ? `: ${says[least]![0]}` : ".",
+    where = agreed[least]! < 0.995 ? `\nLeast in ${names[least]}, ${fixed(agreed[least]!, 2)}${why}` : "",
+    met = board.map((row, r) =>
       row.map((drawn, c) =>
         !drawn || !(agreed[r]! >= 0) ? 0 : solution[r]![c] ? 1 : weightAt(head, blocks, r, c) ? 0 : 2,
       ),
-    ),
+    );
+  return done(
+    words + where,
+    told ? met : nothing,
     passed,
+    told,
     agreed.map((value) => (value >= 0 ? fixed(value, 2) : "")),
   );
 }

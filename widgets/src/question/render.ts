@@ -24,7 +24,6 @@ const MOVES: Record<string, [number, number]> = {
 const KEYS = "Arrows move, Space draws, with Shift on the way; Enter checks.";
 
 class Question implements Rendered<QuestionHead> {
-  private readonly asked = h("p");
   private readonly grid = h("table.rfnb-question-grid", { role: "grid", "aria-multiselectable": true });
   private readonly check = button("Check", () => this.commit(), { "data-do": "check" });
   private readonly clear = button("Clear", () => this.change(() => emptyBoard(this.step)), { "data-do": "clear" });
@@ -34,6 +33,7 @@ class Question implements Rendered<QuestionHead> {
   private frame!: Frame<QuestionHead>;
   private known = ""; // the answer of the last frame
   private boards: Board[] = [];
+  private missed: (Board | null)[] = []; // by step, as in the head
   private judged: Judged | null = null;
   private at = 0;
   private row = 0;
@@ -46,7 +46,7 @@ class Question implements Rendered<QuestionHead> {
   ) {
     const tools = h("div", this.check, " ", this.clear, " ", this.next, " ", quiet(KEYS)),
       scroll = h("div.rfnb-question-scroll", this.grid);
-    this.shell = new Shell(el, [], h("div", this.asked, scroll, tools, this.said));
+    this.shell = new Shell(el, [], h("div", scroll, tools, this.said));
     on(this.grid, "pointerdown", (event) => {
       const place = placeOf(event.target);
       if (!place || event.button) return;
@@ -74,15 +74,15 @@ class Question implements Rendered<QuestionHead> {
 
   update(frame: Frame<QuestionHead>): void {
     if (!this.shell.show(visible(frame.head.title ?? ""), problem(frame))) return;
-    const { answer, name, asked, revealed, form, steps } = frame.head,
+    const { answer, name, revealed, form, steps, missed } = frame.head,
       known = JSON.stringify([name, answer, revealed]);
     this.frame = frame;
     set(this.el, "data-form", form);
-    this.asked.textContent = line(asked);
+    for (const [at, board] of (Array.isArray(missed) ? missed : []).entries()) this.missed[at] ??= board;
     if (known === this.known) return;
     this.known = known;
     const same = JSON.stringify(answer) === JSON.stringify(this.boards.slice(0, answer.length));
-    if (answer.length && same && (this.judged || this.at >= answer.length)) return; // it was given here
+    if (answer.length && same && !revealed && (this.judged || this.at >= answer.length)) return; // it was given here
     const given = this.isShown ? steps.map(({ solution }) => solution) : answer.slice(0, steps.length);
     this.boards = given.map((board, at) =>
       emptyBoard(steps[at]!).map((row, r) => row.map((_, c) => +!!board?.[r]?.[c])),
@@ -168,13 +168,23 @@ class Question implements Rendered<QuestionHead> {
     this.cellAt(0, 0)?.focus();
   }
 
+  /** What is said of the board; of the first that is wrong less than of others. */
+  private judge(): Judged {
+    const { frame, at, board, missed } = this,
+      before = missed[at],
+      first = !frame.head.revealed && (!before || JSON.stringify(before) === JSON.stringify(board)),
+      made = judge(frame, at, board, first);
+    if (made.whole && !made.passed) missed[at] ??= board;
+    return made;
+  }
+
   /** Makes the grid: of another step, or with what is wrong. */
   private show(judged = false): void {
     const { cols, steps, asked } = this.head,
       { rows, names, size, solution } = this.step,
       had = this.grid.contains(active(this.el)),
       wide = cols.length > DENSE,
-      result = (this.judged = judged ? judge(this.frame, this.at, this.board) : null);
+      result = (this.judged = judged ? this.judge() : null);
     this.row = clamp(this.row, rows.length);
     this.col = clamp(this.col, solution[this.row]!.length);
     set(this.el, "data-step", this.at);
@@ -189,7 +199,8 @@ class Question implements Rendered<QuestionHead> {
     const body = solution.map((row, r) =>
       h(
         "tr",
-        h("th", { scope: "row" }, visible(rows[r]!)),
+        { role: "row" },
+        h("th", { role: "rowheader" }, visible(rows[r]!)),
         ...row.map((_, c) => h("td", { role: "gridcell", "data-at": `${r},${c}` })),
         ...(result?.notes[r]
           ? [h("td", { "aria-label": `agreement in ${line(names[r]!)}` }, quiet(result.notes[r]!))]
@@ -215,12 +226,12 @@ class Question implements Rendered<QuestionHead> {
   private fill(): void {
     const { head, judged, board } = this,
       { names, texts, after } = this.step,
-      weighed = head.form === "alignment" && (judged?.notes.length || this.isShown);
+      weighed = head.form === "alignment" && (judged?.told || this.isShown);
     for (const cell of this.grid.querySelectorAll<HTMLElement>("[data-at]")) {
       const [r, c] = placeOf(cell)!,
         mark = judged?.marks[r]?.[c] ?? 0,
         drawn = board[r]![c]!,
-        text = texts && (judged ? after! : texts)[r]![c]!;
+        text = texts && (judged?.told ? after! : texts)[r]![c]!;
       set(cell, "aria-selected", !!drawn);
       set(cell, "tabindex", r === this.row && c === this.col ? 0 : -1);
       set(cell, "data-mark", mark);
