@@ -12,15 +12,13 @@ from rfnb.plot.axes import axes_or_current, size_in_points
 from rfnb.plot.choice import check, choice
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.panels import MapPanel, scale_of
-from rfnb.viz.attention.text import problem as attention_problem
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import color_map, hatch
 from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.theme import theme as theme_of
-from rfnb.viz.kinds import spec_of
+from rfnb.viz.kinds import problem_of, spec_of
 from rfnb.viz.pool import largest_in
 from rfnb.viz.states.drawing import scale_of as states_scale
-from rfnb.viz.states.text import problem as states_problem
 
 
 def attention(
@@ -34,7 +32,7 @@ def attention(
 ) -> Any:
     """The image of attention weights: see `rfnb.plot.attention`."""
     spec = spec_of("attention", weights, **options)
-    check(attention_problem(spec), spec.head.get("maps"), "attention", "weights")
+    check(problem_of(spec), spec.head.get("maps"), "attention", "weights")
     names = [str(entry["label"]) for entry in spec.head["maps"]]
     entry = spec.head["maps"][choice("attention", "map", names, map)]
     seqs = [spec.head["seqs"][index] for index in entry["seqs"]]
@@ -79,7 +77,7 @@ def states(
 ) -> Any:
     """The image of a state: see `rfnb.plot.states`."""
     spec = spec_of("states", tracks, **options)
-    check(states_problem(spec), spec.head.get("tracks"), "states", "states")
+    check(problem_of(spec), spec.head.get("tracks"), "states", "states")
     names = [str(entry["label"]) for entry in spec.head["tracks"]]
     entry = spec.head["tracks"][choice("states", "track", names, track)]
     seqs = spec.head["seqs"]

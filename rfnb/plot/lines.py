@@ -9,12 +9,12 @@ import numpy as np
 from rfnb.plot.axes import axes_or_current
 from rfnb.plot.choice import check, choice
 from rfnb.viz.curves.drawing import look
-from rfnb.viz.curves.text import DrawnCurve, curves_of, problem, since_nan
+from rfnb.viz.curves.text import DrawnCurve, curves_of, since_nan
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import MARKERS
 from rfnb.viz.drawing.theme import Theme
 from rfnb.viz.drawing.theme import theme as theme_of
-from rfnb.viz.kinds import spec_of
+from rfnb.viz.kinds import problem_of, spec_of
 
 _FEW = 40  # points that each have a mark
 
@@ -22,7 +22,7 @@ _FEW = 40  # points that each have a mark
 def curves(series: Any, *, ax: Any, label: int | str | None, theme: str, **options: Any) -> Any:
     """The lines of one label: see `rfnb.plot.curves`."""
     spec = spec_of("curves", series, **options)
-    check(problem(spec), spec.head.get("series"), "curves", "series")
+    check(problem_of(spec), spec.head.get("series"), "curves", "series")
     every = curves_of(spec)
     names = list(dict.fromkeys(curve.label for curve in every))
     chosen = names[choice("curves", "label", names, label)]

@@ -6,10 +6,9 @@ from typing import Any
 
 from rfnb.plot.axes import axes_or_current, size_in_points
 from rfnb.plot.choice import check, choice
-from rfnb.viz.distribution.words import problem
 from rfnb.viz.drawing.figure import draw_on
 from rfnb.viz.drawing.theme import theme as theme_of
-from rfnb.viz.kinds import drawing_of, spec_of
+from rfnb.viz.kinds import drawing_of, problem_of, spec_of
 from rfnb.viz.spec import Spec
 
 _POINTS = 8 / 11  # in a unit of a drawing: text of 8 points
@@ -18,7 +17,7 @@ _POINTS = 8 / 11  # in a unit of a drawing: text of 8 points
 def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str, **options: Any) -> Any:
     """The output in each step: see `rfnb.plot.distribution`."""
     spec = spec_of("distribution", scores, **options)
-    check(problem(spec), spec.head.get("seqs"), "distribution", "steps")
+    check(problem_of(spec), spec.head.get("seqs"), "distribution", "steps")
     if sequence is not None:
         at = choice("distribution", "sequence", [str(seq["label"]) for seq in spec.head["seqs"]], sequence)
         blocks = {name: block[at : at + 1] for name, block in spec.blocks.items()}

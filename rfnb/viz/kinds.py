@@ -1,12 +1,14 @@
 """The modules that draw each kind of view.
 
-Each kind is a folder: `spec.py` makes the plain data, `text.py`, `html.py` and `drawing.py` draw it; the widget's part is the folder of
-the same name in `widgets/src/`.
+Each kind is a folder: `spec.py` makes the plain data, `text.py` and `drawing.py` draw it; `content.py` says what is wrong with it
+(`problem`), what it has none of (`missing`), and what is on its page (`page`). The widget's part is the folder of the same name in
+`widgets/src/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,21 +21,23 @@ from rfnb.viz.visible import safe
 if TYPE_CHECKING:
     from rfnb.viz.drawing.shapes import Drawing
 
-KINDS = (
-    "attention",
-    "states",
-    "beams",
-    "distribution",
-    "dims",
-    "curves",
-    "plan",
-    "flow",
-    "diff",
-    "branches",
-    "question",
-    "control",
-    "group",
-)
+# Of each kind the title of a view that has none.
+TITLES = {
+    "attention": "Attention",
+    "states": "States",
+    "beams": "Beam search",
+    "distribution": "Output",
+    "dims": "Dims",
+    "curves": "Curves",
+    "plan": "Plan",
+    "flow": "Flow",
+    "diff": "Diff",
+    "branches": "Branches",
+    "question": "Question",
+    "control": "Run",
+    "group": "Views",
+}
+KINDS = tuple(TITLES)
 WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
 
 
@@ -65,17 +69,35 @@ def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
     return spec
 
 
+def title_of(spec: Any) -> str:
+    """The title of a view."""
+    return str(spec.head.get("title") or TITLES[spec.kind])
+
+
+def none_yet(spec: Any, what: str) -> str:
+    """The words for a view without anything in it, where more may come."""
+    return f"no {what}{' yet' if spec.head.get('live') else ''}"
+
+
+def problem_of(spec: Any) -> str | None:
+    """The fault of a spec, as a sentence; None if it can be drawn."""
+    fault: str | None = _asked(spec, "problem")
+    return fault
+
+
 def text_of(spec: Any) -> str:
     """The spec drawn for terminals, no line wider than 80 columns."""
     remark = spec.head.get("remark")
-    return fit(safe(_drawn(spec, "text") + (f"\n{remark}" if remark else "")))
+    made = _drawn(spec, lambda: _module(spec, "text").text(spec), str)
+    return fit(safe(made + (f"\n{remark}" if remark else "")))
 
 
 def html_of(spec: Any) -> str:
     """The spec drawn as HTML without script, style or network."""
-    from html import escape
-
-    made, remark = _drawn(spec, "html"), escape(str(spec.head.get("remark") or ""))
+    remark = escape(str(spec.head.get("remark") or ""))
+    made: str = _drawn(
+        spec, lambda: "\n".join(_module(spec, "content").page(spec)), lambda said: f"<p>{escape(said)}</p>"
+    )
     return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
 
 
@@ -87,31 +109,33 @@ def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
     """
     from rfnb.viz.drawing.sentence import sentence  # fonts and shapes, by the first drawing
 
-    check_kind(spec.kind)
-    draw = import_module(f"rfnb.viz.{spec.kind}.drawing").drawing
-    try:
-        made: Drawing = draw(spec, width)
-    except Exception as error:
-        made = sentence(_unfit(error), width)
+    made: Drawing = _drawn(
+        spec, lambda: _module(spec, "drawing").drawing(spec, width), lambda said: sentence(said, width)
+    )
     if spec.head.get("remark"):
         made.notes.append(str(spec.head["remark"]))
     return made
 
 
-def _drawn(spec: Any, form: str) -> str:
+def _drawn(spec: Any, draw: Callable[[], Any], sentence: Callable[[str], Any]) -> Any:
+    """The view; a sentence where its spec has a fault, or nothing in it.
+
+    A spec of somebody else may hold anything, and showing it ends nobody's cell.
+    """
     check_kind(spec.kind)
-    draw: Callable[[Any], str] = getattr(import_module(f"rfnb.viz.{spec.kind}.{form}"), form)
     try:
-        return draw(spec)
+        said = problem_of(spec)
+        if not said and (missing := _asked(spec, "missing")):
+            said = f"{title_of(spec)}: {missing}"
+        return sentence(said) if said else draw()
     except Exception as error:
-        sentence = _unfit(error)
-        if form != "html":
-            return sentence
-        from html import escape
-
-        return f"<p>{escape(sentence)}</p>"
+        return sentence(f"This view cannot be drawn: {type(error).__name__}: {error}")
 
 
-def _unfit(error: Exception) -> str:
-    """A sentence in place of a view: a spec of somebody else may hold anything, and showing it ends nobody's cell."""
-    return f"This view cannot be drawn: {type(error).__name__}: {error}"
+def _module(spec: Any, form: str) -> Any:
+    return import_module(f"rfnb.viz.{spec.kind}.{form}")
+
+
+def _asked(spec: Any, what: str) -> Any:
+    """The answer of the content of a kind; None if it has none for any spec."""
+    return getattr(_module(spec, "content"), what, lambda _: None)(spec)

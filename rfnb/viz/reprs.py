@@ -19,7 +19,10 @@ from rfnb.viz.visible import safe
 # Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
 _STYLES = {
     "<table>": "border-collapse:collapse;margin:0 0 .6em 0",
-    "<th>": "text-align:left;padding:.15em .8em .15em .2em;font-weight:normal;opacity:.7;border-bottom:1px solid",
+    **dict.fromkeys(
+        ("<th>", "<th scope='row'>"),
+        "text-align:left;padding:.15em .8em .15em .2em;font-weight:normal;opacity:.7;border-bottom:1px solid",
+    ),
     "<td>": "text-align:left;padding:.15em .8em .15em .2em;white-space:nowrap;font-variant-numeric:tabular-nums",
     "<p>": "margin:.2em 0 .4em 0",
 }

@@ -19,8 +19,8 @@ from rfnb.trace.beams import BeamHistory
 from rfnb.trace.edits import edits
 from rfnb.viz.beams import text as beams_text
 from rfnb.viz.beams.spec import spec as beams_spec
-from rfnb.viz.beams.tree import grow, problem, rank_of, verdict_of
-from rfnb.viz.kinds import html_of, text_of
+from rfnb.viz.beams.tree import grow, rank_of, verdict_of
+from rfnb.viz.kinds import html_of, problem_of, text_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import page_spec
 from rfnb.viz.show import view_of
@@ -231,7 +231,7 @@ def test_bad_data_is_shown_as_a_sentence():
         "seqs": [{"steps": [{"tokens": ["a"], "parents": [0, 1], "scores": [-1.0], "ended": [False]}]}],
     }
     sentence = "This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended have 1, 2, 1, 1 entries."
-    assert problem(head) == sentence
+    assert problem_of(Spec("beams", head)) == sentence
     assert " ".join(text_of(Spec("beams", head, {})).split()) == sentence
     assert html_of(Spec("beams", head, {})) == f"<p>{sentence}</p>"
 
@@ -240,10 +240,10 @@ def test_a_parent_that_is_not_there_is_shown_as_a_sentence():
     one = {"tokens": ["a"], "parents": [0], "scores": [-1.0], "ended": [False]}
     head = {"seqs": [{"steps": [one, {**one, "parents": [3]}]}]}
     assert (
-        problem(head)
+        problem_of(Spec("beams", head))
         == "This beam search cannot be drawn: sequence 0, step 1: a parent is 3, but the step before has 1 hypotheses."
     )
-    assert problem({}) == "This beam search cannot be drawn: it has no list of sequences."
+    assert problem_of(Spec("beams", {})) == "This beam search cannot be drawn: it has no list of sequences."
 
 
 EXAMPLE = "    rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"

@@ -14,11 +14,11 @@ from rfnb.trace.outcome import Outcome
 from rfnb.trace.tree import Branch, Left, Tree
 from rfnb.viz.beams.arms import merged, parting
 from rfnb.viz.beams.spec import spec as beams_spec
-from rfnb.viz.beams.tree import grow, problem
+from rfnb.viz.beams.tree import grow
 from rfnb.viz.branches.sides import of_both, sides_of
 from rfnb.viz.branches.spec import spec as branches_spec
 from rfnb.viz.group.spec import parts_of
-from rfnb.viz.kinds import html_of, text_of
+from rfnb.viz.kinds import html_of, problem_of, text_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import page_spec
 from rfnb.viz.spec import Spec, pack, to_json
@@ -71,7 +71,7 @@ def test_trunk_and_arm_are_the_whole_history(at, beam, seqs, steps):
     a = head_of(recorded_search(LABELS, steps, beam=beam, steps=steps, seqs=seqs))
     b = head_of(recorded_search(LABELS, min(at, steps - 1), beam=beam, steps=steps, seqs=seqs))
     both = merged(a, b, ["A", "B"])
-    assert problem(both) is None
+    assert problem_of(Spec("beams", both)) is None
     for one, other, seq in zip(a["seqs"], b["seqs"], both["seqs"], strict=True):
         if "arms" not in seq:
             assert plain(one) == plain(other) == plain(seq)
@@ -263,4 +263,4 @@ ARMS = {
 def test_arms_that_do_not_fit_are_a_sentence(what):
     head = head_of(recorded_search(LABELS))
     bad = {**head, "seqs": [{**head["seqs"][0], "arms": ARMS[what]}]}
-    assert problem(bad).startswith("This beam search cannot be drawn: sequence 0, step 0: ")
+    assert problem_of(Spec("beams", bad)).startswith("This beam search cannot be drawn: sequence 0, step 0: ")

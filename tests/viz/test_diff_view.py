@@ -10,7 +10,7 @@ from viz.stored_files import assert_stored
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.probe import trace_context
-from rfnb.viz.diff.check import problem
+from rfnb.viz.diff.content import problem
 from rfnb.viz.diff.pairs import asked, source_of
 from rfnb.viz.exact import part
 from rfnb.viz.kinds import drawing_of, html_of, text_of

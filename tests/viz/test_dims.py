@@ -16,7 +16,7 @@ from rfnb.core.errors import ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import table
 from rfnb.viz.dims.spec import spec as dims_spec
-from rfnb.viz.kinds import html_of, text_of
+from rfnb.viz.kinds import html_of, problem_of, text_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
 
@@ -262,8 +262,10 @@ def test_bad_data_is_shown_as_a_sentence():
     spec = Spec("dims", {"title": "x", "live": False, "dims": [], "rows": [row], "failure": None})
     assert text_of(spec) == sentence
     assert html_of(spec) == f"<p>{sentence}</p>"
-    assert table.problem({}) == "These dims cannot be drawn: the lists of dims and rows are missing."
-    assert table.problem({"dims": [], "rows": [{}]}) == "These dims cannot be drawn: row 0 has no list of dims."
+    assert problem_of(Spec("dims", {})) == "These dims cannot be drawn: the lists of dims and rows are missing."
+    assert (
+        problem_of(Spec("dims", {"dims": [], "rows": [{}]})) == "These dims cannot be drawn: row 0 has no list of dims."
+    )
 
 
 def test_a_value_without_dims_says_what_can_be_drawn():

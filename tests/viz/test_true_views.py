@@ -15,7 +15,6 @@ import pytest
 
 import rfnb as rf
 from rfnb.viz.code import LEVELS, decode
-from rfnb.viz.curves.drawing import drawing as curves_drawing
 from rfnb.viz.curves.text import number
 from rfnb.viz.drawing.img import lighter
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, pooled_note
@@ -114,7 +113,7 @@ class TestCurves:
     @pytest.mark.parametrize("width", WIDTHS)
     def test_a_picture_reaches_from_the_least_to_the_largest(self, name, width):
         spec = self.spec(name)
-        made = curves_drawing(spec, width)
+        made = drawing_of(spec, width)
         heights = [
             y
             for shape in made.shapes

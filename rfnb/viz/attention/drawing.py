@@ -20,11 +20,9 @@ from rfnb.viz.attention.panels import (
     slider_note,
 )
 from rfnb.viz.attention.rail_drawing import draw_rail, rail_height, rail_notes
-from rfnb.viz.attention.text import problem
 from rfnb.viz.attention.thumbnails import thumbnails
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import MatrixBox, Scale, number
-from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Text
 from rfnb.viz.drawing.theme import on_cell
 from rfnb.viz.rounding import share
@@ -41,14 +39,8 @@ def drawing(spec: Any, width: float) -> Drawing:
         made.notes.append(note(spec))
         made.alt = f"{made.alt} {note(spec)}."
         return made
-    head = spec.head
-    fault = problem(spec)
-    if fault:
-        return sentence(fault, width)
     panels = panels_of(spec)
-    if not panels:
-        return sentence(f"{head.get('title', 'Attention')}: no weights{' yet' if head.get('live') else ''}", width)
-    many = len(head["maps"]) > 1
+    many = len(spec.head["maps"]) > 1
     made = (thumbnails if many and len(panels) > _LABELLED else _labelled)(spec, panels, width)
     made.alt = description(spec, panels)
     made.notes += slider_note(spec, panels) + rail_notes(spec.head)

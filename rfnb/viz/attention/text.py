@@ -8,6 +8,7 @@ import numpy as np
 
 from rfnb.viz.attention.check import remarks, warnings
 from rfnb.viz.attention.long import glance, is_long, note
+from rfnb.viz.kinds import title_of
 from rfnb.viz.rounding import percent, share
 from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
 from rfnb.viz.visible import visible
@@ -20,13 +21,7 @@ def text(spec: Any) -> str:
     if is_long(spec):
         return "\n".join([text(glance(spec)), f"  {note(spec)}", *filter(None, [spec.head.get("remark")])])
     head = spec.head
-    fault = problem(spec)
-    if fault:
-        return fault
-    title = str(head.get("title", "Attention"))
-    if not head["maps"] or not head["maps"][0]["seqs"]:
-        return f"{title}: no weights{' yet' if head.get('live') else ''}"
-    entry = head["maps"][0]
+    entry = next(entry for entry in head["maps"] if entry["seqs"])
     seq = head["seqs"][entry["seqs"][0]]
     values = real(spec, entry, 0)
     names = f"{entry['row_dim']['name']} ↓ looks at {entry['col_dim']['name']} →"
@@ -34,7 +29,7 @@ def text(spec: Any) -> str:
     if head.get("alignment"):
         label = f"{head['slider']['labels'][entry['step']]}, "
     names = names.replace(" looks at ", "  ") if head.get("alignment") else names
-    lines = [f"{title}: {label}{seq['label']}  ({names})"]
+    lines = [f"{title_of(spec)}: {label}{seq['label']}  ({names})"]
     if not values.size:
         lines.append("  empty: nothing to look at")
     elif values.shape[0] <= _HEIGHT and _numbers_fit(seq):
@@ -51,22 +46,6 @@ def text(spec: Any) -> str:
     if len(entry["seqs"]) > 1:
         lines.append(f"Sequences: {len(entry['seqs'])}")
     return "\n".join(lines)
-
-
-def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
-    head = spec.head
-    if not isinstance(head.get("maps"), list) or not isinstance(head.get("seqs"), list):
-        return "This attention view has no list of maps and of sequences."
-    if head.get("fault"):
-        return f"{head.get('title', 'Attention')}: {head['fault']}"
-    for entry in head["maps"]:
-        block = spec.blocks.get(entry.get("block"))
-        if block is None or block.ndim != 3:
-            return f"Map {entry.get('label')} has no array of sequence, target and source."
-        if len(entry["seqs"]) > block.shape[0] or any(not 0 <= seq < len(head["seqs"]) for seq in entry["seqs"]):
-            return f"Map {entry.get('label')} names sequences that are not there."
-    return None
 
 
 def loudness(spec: Any, seq: int) -> np.ndarray | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.viz.beams.beside import BETWEEN, Beside, draw_arms, joins
 from rfnb.viz.beams.text import EMPTY, apart, of_smaller, prefix
-from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grow, problem
+from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grown
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
@@ -38,12 +38,7 @@ _SHARES = {"carried": 0.1, "dead": 0.3, "dropped": 0.3, "alive": 0.7, "ended": 1
 def drawing(spec: Any, width: float) -> Drawing:
     """The searches of the first sequences as a drawing of this width."""
     head = spec.head
-    fault = problem(head)
-    if fault:
-        return sentence(fault, width)
-    title, seqs = str(head.get("title", "Beam search")), head["seqs"][:MOST_SEQS]
-    if not seqs:
-        return sentence(f"{title}: no sequences", width)
+    seqs = head["seqs"][:MOST_SEQS]
     made = Drawing(width, 0)
     right = 0.0
     for seq in seqs:
@@ -52,7 +47,7 @@ def drawing(spec: Any, width: float) -> Drawing:
                 Text(0, made.height + 8, labels.fitted(str(seq.get("label", "")), width, 12, bold=True), 12, bold=True)
             )
             made.height += 20
-        tree = grow(seq, length_exponent=head.get("length_exponent") or 0.0, threshold=head.get("threshold"))
+        tree = grown(head, seq)
         one = of_tree(tree, width, seq) if tree.nodes else sentence("nothing yet", width)
         made.alt += description(head, seq, tree) + " "
         made.put(one, 0, made.height)

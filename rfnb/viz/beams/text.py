@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.viz.beams.following import of_winner, words
 from rfnb.viz.beams.parts import adds_up
-from rfnb.viz.beams.tree import Arms, BeamTree, Cut, TreeNode, grow, parts_along, problem, rating
+from rfnb.viz.beams.tree import Arms, BeamTree, Cut, TreeNode, grown, parts_along, rating
+from rfnb.viz.kinds import title_of
 from rfnb.viz.terminal import WIDTH, aligned, shortened, width_of
 from rfnb.viz.visible import line, visible
 
@@ -19,14 +20,11 @@ _LEGEND = "1>L: token L continues slot 1 of the step before. * winner's path, $ 
 
 def text(spec: Any) -> str:
     """The search as text for a terminal."""
-    head = spec.head
-    fault = problem(head)
-    if fault:
-        return fault
-    parts = [_sequence(head, seq) for seq in head["seqs"][:_MAX_SEQS]]
-    if len(head["seqs"]) > _MAX_SEQS:
-        parts.append(f"... and {len(head['seqs']) - _MAX_SEQS} more sequences")
-    return "\n\n".join(parts) if parts else f"{head.get('title', 'Beam search')}: no sequences"
+    seqs = spec.head["seqs"]
+    parts = [_sequence(spec, seq) for seq in seqs[:_MAX_SEQS]]
+    if len(seqs) > _MAX_SEQS:
+        parts.append(f"... and {len(seqs) - _MAX_SEQS} more sequences")
+    return "\n\n".join(parts)
 
 
 def prefix(path: Sequence[TreeNode], join: str = " ") -> str:
@@ -51,14 +49,12 @@ def is_mark(token: str) -> bool:
     return len(token) > 2 and token.startswith("<") and token.endswith(">")
 
 
-def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
-    exponent = head.get("length_exponent") or 0.0
-    tree = grow(seq, length_exponent=exponent, threshold=head.get("threshold"))
+def _sequence(spec: Any, seq: dict[str, Any]) -> str:
+    head = spec.head
+    tree = grown(head, seq)
     steps = "1 step" if len(tree.nodes) == 1 else f"{len(tree.nodes)} steps"
     arms = tree.arms
-    lines = [
-        f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {steps}, up to {tree.width} hypotheses"
-    ]
+    lines = [f"{title_of(spec)}, {seq.get('label', 'sequence')}: {steps}, up to {tree.width} hypotheses"]
     if not tree.nodes:
         return lines[0] + "\n  nothing yet"
     if arms:
@@ -68,7 +64,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
         lines += [f"reference: {line(join_labels(reference['labels'], head.get('join', ' ')))}", reference["text"]]
     lines += of_smaller(seq)
     lines += (
-        _nbest_table(tree, exponent, head.get("join", " "), bool(head.get("live")))
+        _nbest_table(tree, head.get("length_exponent") or 0.0, head.get("join", " "), bool(head.get("live")))
         + [""]
         + _step_table(tree, seq["steps"])
         + [_LEGEND + (f", {seq['blank']} no new label" if seq.get("blank") else "")]

@@ -384,50 +384,6 @@ def _nbest(nodes: list[list[TreeNode | None]], length_exponent: float, arms: Arm
     return sorted(ended + open_, key=lambda node: (-rating(node, length_exponent), node.step, node.slot))
 
 
-def problem(head: Any) -> str | None:
-    """The fault of the head of a `beams` spec, as a sentence; None if it can be drawn."""
-    seqs = head.get("seqs") if isinstance(head, dict) else None
-    if not isinstance(seqs, list):
-        return "This beam search cannot be drawn: it has no list of sequences."
-    for index, seq in enumerate(seqs):
-        steps = seq.get("steps") if isinstance(seq, dict) else None
-        if not isinstance(steps, list):
-            return f"This beam search cannot be drawn: sequence {index} has no list of steps."
-        before = None
-        for number, step in enumerate(steps):
-            fault = _fault(step, before) or _arms_fault(seq.get("arms"), step, len(steps))
-            if fault:
-                return f"This beam search cannot be drawn: sequence {index}, step {number}: {fault}."
-            before = len(step["tokens"])
-    return None
-
-
-def _arms_fault(arms: Any, step: dict[str, Any], steps: int) -> str | None:
-    """The fault of a sequence that says that it is two searches in one."""
-    if arms is None:
-        return None
-    known = isinstance(arms, dict) and {"at", "split", "names", "ends", "best"} <= arms.keys()
-    if not known or not all(isinstance(arms[name], int) and arms[name] >= 0 for name in ("at", "split")):
-        return "arms have at, split, names, ends and best"
-    if not all(isinstance(arms[name], list) and len(arms[name]) == 2 for name in ("names", "ends")):
-        return "names and ends of arms are one for each of two"
-    if not isinstance(arms["best"], list) or not all(0 <= int(place[0]) < steps for place in arms["best"]):
-        return "the path of the second winner leaves the search"
-    if not isinstance(step.get("states"), list) or len(step["states"]) != len(step["tokens"]):
-        return "a step of two searches has a state for each hypothesis"
-    return None
-
-
-def _fault(step: Any, before: int | None) -> str | None:
-    fields = ("tokens", "parents", "scores", "ended")
-    if not isinstance(step, dict) or not all(isinstance(step.get(name), list) for name in fields):
-        return "tokens, parents, scores and ended must be lists"
-    sizes = [len(step[name]) for name in fields]
-    if len(set(sizes)) > 1:
-        return "tokens, parents, scores and ended have " + ", ".join(map(str, sizes)) + " entries"
-    parents = step["parents"] + [cut["parent"] for cut in step.get("cuts") or []]
-    if before is not None:
-        for parent in parents:
-            if not (isinstance(parent, int) and 0 <= parent < before):
-                return f"a parent is {parent}, but the step before has {before} hypotheses"
-    return None
+def grown(head: Any, seq: Any) -> BeamTree:
+    """The tree of a sequence of a spec, as its head says."""
+    return grow(seq, length_exponent=head.get("length_exponent") or 0.0, threshold=head.get("threshold"))

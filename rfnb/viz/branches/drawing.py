@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.branches.check import problem
 from rfnb.viz.branches.parts import Views, chosen, views_of
 from rfnb.viz.branches.sides import SAME
 from rfnb.viz.branches.text import of_result
@@ -14,7 +13,7 @@ from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.group.spec import pictured
-from rfnb.viz.kinds import drawing_of
+from rfnb.viz.kinds import drawing_of, title_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.visible import line
 
@@ -26,11 +25,8 @@ _SHAPES = {"done": "dot", "stopped": "square", "failed": "cross"}
 def drawing(spec: Any, width: float) -> Drawing:
     """All of it as one drawing."""
     head = spec.head
-    fault = problem(head)
-    if fault:
-        return sentence(fault, width)
     made = Drawing(width, 0)
-    title = labels.fitted(str(head.get("title") or "Branches"), width, 14, bold=True)
+    title = labels.fitted(title_of(spec), width, 14, bold=True)
     made.add(Text(0, 10, title, 14, bold=True))
     made.height = 26
     _below(made, rail(head, width), 0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.trace.compare_text import blocks
-from rfnb.viz.branches.check import problem
 from rfnb.viz.branches.parts import chosen, views_of
-from rfnb.viz.kinds import text_of
+from rfnb.viz.kinds import text_of, title_of
 from rfnb.viz.terminal import shortened
 from rfnb.viz.visible import line
 
@@ -17,10 +16,7 @@ _MOST_BRANCHES, _LONGEST = 40, 200
 def text(spec: Any) -> str:
     """All of it."""
     head = spec.head
-    fault = problem(head)
-    if fault:
-        return fault
-    lines = [line(str(head.get("title") or "Branches")), *_tree(head["branches"][:_MOST_BRANCHES])]
+    lines = [line(title_of(spec)), *_tree(head["branches"][:_MOST_BRANCHES])]
     more = len(head["branches"]) - _MOST_BRANCHES
     lines += [f"and {more} more"] if more > 0 else []
     pair = chosen(head)

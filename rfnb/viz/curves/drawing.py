@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.curves.text import DrawnCurve, curves_of, number, odd, problem, since_nan, values_text
+from rfnb.viz.curves.text import DrawnCurve, curves_of, number, odd, since_nan, values_text
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.paths import paths_of
-from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Marks, Point, Text
 from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
+from rfnb.viz.kinds import title_of
 
 _MOST_PANELS, _MOST_SHARED = 12, 8
 _TITLE, _LEGEND, _AXIS, _RIGHT = 24.0, 16.0, 20.0, 14.0
@@ -28,14 +28,8 @@ _MARKS = ["dot", "square", "up", "cross", "down"]
 
 def drawing(spec: Any, width: float) -> Drawing:
     """The curves as a drawing of this width."""
-    fault = problem(spec)
-    if fault:
-        return sentence(fault, width)
     head = spec.head
     curves = curves_of(spec)
-    title = str(head.get("title") or "Curves")
-    if not any(len(curve.x) for curve in curves):
-        return sentence(f"{title}: no points{' yet' if head.get('live') else ''}", width)
     panels = panels_of(curves)
     shown = panels[:_MOST_PANELS]
     tall = {1: 170.0, 2: 124.0, 3: 96.0}.get(len(shown), 80.0)
@@ -59,7 +53,7 @@ def drawing(spec: Any, width: float) -> Drawing:
         _title(made, panel, title_at + _TITLE - 13, str(head["x"]))
         made.height += _TITLE + tall + 8
     _axis(made, x, left, str(head["x"]))
-    made.alt = description(title, shown, str(head["x"]))
+    made.alt = description(title_of(spec), shown, str(head["x"]))
     drawn = sum(len(panel.curves) for panel in shown)
     if drawn < len(curves):
         made.notes.append(f"{drawn} of {len(curves)} series are drawn as lines")

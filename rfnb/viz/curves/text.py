@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.kinds import title_of
 from rfnb.viz.rounding import significant
 from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 
@@ -41,17 +42,11 @@ class DrawnCurve:
 
 def text(spec: Any) -> str:
     """The series below each other, over the same axis of steps."""
-    fault = problem(spec)
-    if fault:
-        return fault
     head = spec.head
-    title, live = str(head.get("title") or "Curves"), bool(head.get("live"))
     curves = curves_of(spec)
-    steps = np.unique(np.concatenate([curve.x for curve in curves])) if curves else np.zeros(0)
-    if not len(steps):
-        return f"{title}: no points{' yet' if live else ''}"
+    steps = np.unique(np.concatenate([curve.x for curve in curves]))
     first, last = between(steps[0], steps[-1])
-    lines = [f"{title}: {head['x']} {first} to {last}{', running' if live else ''}"]
+    lines = [f"{title_of(spec)}: {head['x']} {first} to {last}{', running' if spec.live else ''}"]
     shown = curves[:_MOST_SERIES]
     left = min(_MOST_LABEL, max(width_of(curve.name) for curve in shown))
     for span in (False, True):  # what is said is shorter where a bar is a point
@@ -69,23 +64,6 @@ def text(spec: Any) -> str:
     if len(shown) < len(curves):
         lines.append(f"  ... and {len(curves) - len(shown)} more series")
     return "\n".join(lines)
-
-
-def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
-    series = spec.head.get("series")
-    if not isinstance(series, list):
-        return "These curves cannot be drawn: the list of series is missing."
-    for number_, entry in enumerate(series):
-        if not isinstance(entry, dict):
-            return f"These curves cannot be drawn: series {number_} is no entry with a label, x and y."
-        label = entry.get("label", number_)
-        x, y = (spec.blocks.get(entry.get(name)) for name in ("x", "y"))
-        if x is None or y is None:
-            return f"These curves cannot be drawn: series {label} has no array of {'x' if x is None else 'y'}."
-        if x.ndim != 1 or x.shape != y.shape:
-            return f"These curves cannot be drawn: series {label} has {x.size} x and {y.size} y."
-    return None
 
 
 def curves_of(spec: Any) -> list[DrawnCurve]:

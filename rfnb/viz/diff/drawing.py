@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.diff.check import problem, share
+from rfnb.viz.diff.text import share
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_matrix, number
 from rfnb.viz.drawing.paths import paths_of
@@ -21,9 +21,6 @@ _DECADES = (-3.0, 5.0)  # of the curve
 
 def drawing(spec: Any, width: float) -> Drawing:
     """A diff as a drawing of this width."""
-    fault = problem(spec)
-    if fault:
-        return sentence(fault, width)
     head = spec.head
     if not head["rows"] or not head["cols"]:
         return sentence(head["said"], width)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.diff.check import problem, share
+from rfnb.viz.kinds import title_of
 from rfnb.viz.terminal import WIDTH, aligned, bar, clip, width_of
 
 _MOST_ROWS, _MOST_LABEL, _MOST_BARS = 24, 28, 32
@@ -14,14 +14,18 @@ _MOST_ROWS, _MOST_LABEL, _MOST_BARS = 24, 28, 32
 
 def text(spec: Any) -> str:
     """All of a diff."""
-    fault = problem(spec)
-    if fault:
-        return fault
     head = spec.head
-    parts = [f"{head.get('title') or 'Diff'}: {head['said']}", *(f"  {hint}" for hint in head["hints"]), head["limit"]]
+    parts = [f"{title_of(spec)}: {head['said']}", *(f"  {hint}" for hint in head["hints"]), head["limit"]]
     parts += table(spec)
     parts += [*head["searches"], *head["notes"], *head["next"]]
     return "\n".join(parts)
+
+
+def share(log: np.ndarray | float) -> np.ndarray:
+    """The place on the ramp of a difference: 0 of what is the same, a tenth for a thousandth of the tolerance, 1 for 100,000 of it."""
+    with np.errstate(invalid="ignore"):
+        seen = np.where(log == -np.inf, 0.0, np.clip(0.1 + 0.9 * (log + 3) / 8, 0.1, 1.0))
+    return np.asarray(np.where(np.isnan(log), np.nan, seen), np.float64)
 
 
 def table(spec: Any) -> list[str]:

@@ -18,19 +18,13 @@ _LONGEST = 40  # letters of a name
 
 def drawing(spec: Any, width: float) -> Drawing:
     """The dims as a drawing; wider where its columns need that."""
-    head = spec.head
-    fault = table.problem(head)
-    if fault:
-        return sentence(fault, width)
-    head = {**head, "rows": folded(head)}
+    head = {**spec.head, "rows": folded(spec.head)}
     made = Drawing(0, 0)
     names = table.names_of(head["dims"])
     chips = {e["id"]: _chip_text(e, names[e["id"]]) for e in head["dims"]}
     if head.get("failure"):
         _failure(made, str(head["failure"]), width)
-    if not head["rows"] or any(
-        entry.get("lengths") or entry.get("kind") or entry.get("origin") for entry in head["dims"]
-    ):
+    if table.has_legend(head):
         _legend(made, head["dims"], chips)
     if head["rows"]:
         _rows(made, head, chips, width)

@@ -8,7 +8,6 @@ labels = of dims that are vocabularies, by place: what their coordinates are cal
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -101,17 +100,3 @@ def lines(spec: Any) -> list[str]:
 def columns_of(text: str) -> int:
     """The columns of a terminal that a cell takes; "" takes none."""
     return sum(width_of(part) for part in text.split(" ") if part) + text.count(" ")
-
-
-def html_tables(spec: Any) -> list[str]:
-    """The tables as HTML."""
-    out = []
-    for title, (top, *rows) in tables(spec):
-        out += [f"<p>{escape(title)}</p>"] if title else []
-        heads = "".join(f"<th>{escape(cell)}</th>" for cell in top)
-        body = "\n".join(
-            f"<tr><th>{escape(row[0])}</th>" + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:]) + "</tr>"
-            for row in rows
-        )
-        out.append(f"<table><thead><tr>{heads}</tr></thead><tbody>\n{body}\n</tbody></table>")
-    return out

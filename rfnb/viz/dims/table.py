@@ -153,19 +153,8 @@ def padding_text(stats: dict[str, Any] | None) -> str:
     return f"{percent(1 - stats['valid'] / stats['cells'])} padding{odd}"
 
 
-def problem(head: Any) -> str | None:
-    """The fault of the head of a `dims` spec, as a sentence; None if it can be drawn."""
-    if not isinstance(head, dict) or not isinstance(head.get("dims"), list) or not isinstance(head.get("rows"), list):
-        return "These dims cannot be drawn: the lists of dims and rows are missing."
-    ids = {entry.get("id") for entry in head["dims"] if isinstance(entry, dict)}
-    for index, row in enumerate(head["rows"]):
-        if not isinstance(row, dict) or not isinstance(row.get("dims"), list):
-            return f"These dims cannot be drawn: row {index} has no list of dims."
-        for dim in [*row["dims"], *([] if row.get("sparse") is None else [row["sparse"]])]:
-            if dim not in ids:
-                return f"These dims cannot be drawn: row {index} names dim {dim}, which is not in the list of dims."
-    for fold in head.get("folds") or []:
-        whole = isinstance(fold, dict) and all(isinstance(fold.get(name), int) for name in ("first", "rows", "count"))
-        if not whole or not 0 <= fold["first"] < fold["first"] + fold["rows"] * fold["count"] <= len(head["rows"]):
-            return "These dims cannot be drawn: rows are folded that are not there."
-    return None
+def has_legend(head: dict[str, Any]) -> bool:
+    """Whether there is more to say of the dims than the rows do."""
+    return not head["rows"] or any(
+        entry.get("lengths") or entry.get("kind") or entry.get("origin") for entry in head["dims"]
+    )

@@ -6,6 +6,7 @@ from typing import Any
 
 from rfnb.viz.dims import small, table
 from rfnb.viz.dims.folds import folded
+from rfnb.viz.kinds import title_of
 from rfnb.viz.terminal import WIDTH, aligned, width_of
 
 _MOST_NAME, _MOST_DIMS = 32, 60
@@ -14,11 +15,8 @@ _MOST_NAME, _MOST_DIMS = 32, 60
 def text(spec: Any) -> str:
     """The dims as text for a terminal."""
     head = spec.head
-    fault = table.problem(head)
-    if fault:
-        return fault
     lines = [str(head["failure"]), ""] if head.get("failure") else []
-    lines += [str(head.get("title", "Dims"))]
+    lines += [title_of(spec)]
     lines += _legend(head["dims"])
     if head["rows"]:
         lines += [""] + _rows({**head, "rows": folded(head)})

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.distribution.words import WRONG, StepWords, of_scores, of_seq, problem, shown_steps, step_of
+from rfnb.viz.distribution.words import WRONG, StepWords, of_scores, of_seq, shown_steps, step_of
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Rect, Text
 from rfnb.viz.drawing.theme import cell, on_cell
 
@@ -20,12 +19,7 @@ _FULL = 5.0  # nats that fill it
 
 def drawing(spec: Any, width: float) -> Drawing:
     """The outputs as a drawing of this width."""
-    fault = problem(spec)
-    if fault:
-        return sentence(fault, width)
     head = spec.head
-    if not head["seqs"]:
-        return sentence(f"{head.get('title') or 'Output'}: no steps{' yet' if head.get('live') else ''}", width)
     seqs = min(_MOST_SEQS, len(head["seqs"]))
     made = Drawing(width, 0)
     words = f"{head['vocab_dim']['name']}={head['vocab_dim']['size']}, {of_scores(head)}"

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.distribution.words import StepWords, of_scores, of_seq, problem, shown_steps, step_of, warnings
+from rfnb.viz.distribution.words import StepWords, of_scores, of_seq, shown_steps, step_of, warnings
+from rfnb.viz.kinds import title_of
 from rfnb.viz.rounding import share as rounded
 from rfnb.viz.terminal import bar, clip, width_of
 
@@ -16,14 +17,8 @@ _NAME, _NAME_OF_SEQ = 8, 26  # the columns of the name of a step; where each is 
 
 def text(spec: Any) -> str:
     """The sequences below each other, their steps as lines."""
-    fault = problem(spec)
-    if fault:
-        return fault
     head = spec.head
-    title, size = str(head.get("title") or "Output"), head["vocab_dim"]["size"]
-    if not head["seqs"]:
-        return f"{title}: no steps{' yet' if head.get('live') else ''}"
-    lines = [f"{title}: {head['vocab_dim']['name']}={size}, {of_scores(head)}"]
+    lines = [f"{title_of(spec)}: {head['vocab_dim']['name']}={head['vocab_dim']['size']}, {of_scores(head)}"]
     for seq in range(min(_MOST_SEQS, len(head["seqs"]))):
         lines += _sequence(spec, seq)
     if len(head["seqs"]) > _MOST_SEQS:

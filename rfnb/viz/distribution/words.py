@@ -1,4 +1,4 @@
-"""The `distribution` view in words: what is checked before it is drawn, and the sentences that all its forms have."""
+"""The `distribution` view in words: the sentences that all its forms have."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 
 from rfnb.viz.distribution.scores import KINDS
 
-_BLOCKS = {"top": 3, "top_log_probs": 3, "rest": 2, "entropy": 2}
-_OF_REFERENCE = {"reference": 2, "log_prob": 2, "rank": 2}
 RIGHT, WRONG = "✓ right", "✗ wrong"
 
 
@@ -35,22 +33,6 @@ class StepWords(NamedTuple):
     def verdict(self) -> str:
         """The words "✓ right" or "✗ wrong"; "" without a reference."""
         return "" if not self.rank else RIGHT if self.rank == 1 else WRONG
-
-
-def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
-    head = spec.head
-    if not isinstance(head.get("seqs"), list) or not isinstance(head.get("tokens"), dict):
-        return "This distribution has no list of sequences, or no labels."
-    needed = {**_BLOCKS, **(_OF_REFERENCE if head.get("reference") else {})}
-    first = spec.blocks.get("top")
-    for name, count in needed.items():
-        block = spec.blocks.get(name)
-        if block is None or block.ndim != count:
-            return f"This distribution has no array {name} of sequence, step{' and label' if count == 3 else ''}."
-        if first is not None and (block.shape[:2] != first.shape[:2] or block.shape[0] < len(head["seqs"])):
-            return f"This distribution has {name} of {block.shape[0]} sequences and {block.shape[1]} steps, which does not fit."
-    return None
 
 
 def label_of(head: dict[str, Any], index: int) -> str | None:

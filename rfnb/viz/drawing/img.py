@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -15,10 +15,9 @@ from html import escape
 
 import numpy as np
 
-from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.png import png
-from rfnb.viz.drawing.shapes import Cells, Drawing, Text, padded, pooled_note
+from rfnb.viz.drawing.shapes import Cells, Drawing, padded, pooled_note
 from rfnb.viz.drawing.theme import theme
 from rfnb.viz.pool import largest_in
 
@@ -28,7 +27,6 @@ _BYTES = 28_000  # of its file; a larger one is drawn with fewer cells and pixel
 _COARSER = ((10_000, 1.25), (4_000, 1.0))  # cells and pixels
 _NOISE = 90_000  # bytes of a file that leaves the values too little room; below, the second of these is for pictures with less room only
 _most: ContextVar[int] = ContextVar("rfnb_picture", default=_BYTES)
-_BOXES = "Boxes stand for letters that no font here has; the view shows them where scripts run."
 _LEAST = 16  # rows and columns of a thumbnail, unless there are too many for that
 
 
@@ -56,16 +54,6 @@ def smaller(most: int) -> Iterator[None]:
         yield
     finally:
         _most.reset(token)
-
-
-def with_title(title: str, drawing: Drawing, warnings: Iterable[str] = (), remarks: Iterable[str] = ()) -> str:
-    """A picture below its title, and sentences below the picture."""
-    lines = [f"<p><b>{escape(title)}</b></p>", img(drawing)]
-    lines += [f"<p>{escape(note)}</p>" for note in drawing.notes]
-    if any(isinstance(shape, Text) and fonts.lacks(shape.text) for shape in drawing.shapes):
-        lines.append(f"<p>{_BOXES}</p>")
-    lines += [f"<p><b>!</b> {escape(warning)}</p>" for warning in warnings]
-    return "\n".join([*lines, *(f"<p>{escape(remark)}</p>" for remark in remarks)])
 
 
 def lighter(drawing: Drawing, cells: int = CELLS) -> Drawing:

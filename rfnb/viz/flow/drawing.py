@@ -7,7 +7,6 @@ from typing import Any
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Text
-from rfnb.viz.flow.check import problem
 from rfnb.viz.graph.drawing import RAGGED, of_graph
 
 _GAP, _LINE = 18.0, 18.0
@@ -17,9 +16,6 @@ _MOST_HEIGHT = 1600.0
 def drawing(spec: Any, width: float) -> Drawing:
     """The flow as a drawing, wider than `width` where a picture of its stations is."""
     head = spec.head
-    fault = problem(head)
-    if fault:
-        return sentence(fault, width)
     levels = [level for level in head["levels"] if level["graph"]["nodes"]]
     if not levels:
         return sentence(f"{head['title']}: no calls were recorded.", width)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.dims.table import lengths_text, names_of, size_text
-from rfnb.viz.flow.check import problem
 from rfnb.viz.terminal import aligned, clip
 
 MOST_LINES = 120
@@ -17,9 +16,6 @@ _LABEL, _NAME, _MOST_INDENT, _MOST_COLUMN = 24, 32, 5, 30
 def text(spec: Any) -> str:
     """The flow as text for a terminal."""
     head = spec.head
-    fault = problem(head)
-    if fault:
-        return fault
     lines = [str(head["title"]), *legend(head)]
     rows = rows_of(head)
     if not rows:

@@ -5,24 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.drawing import labels
-from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Text
-from rfnb.viz.group.spec import nothing, parts_of, pictured
+from rfnb.viz.group.spec import parts_of, pictured
 from rfnb.viz.kinds import drawing_of
 
 
 def drawing(spec: Any, width: float) -> Drawing:
     """All parts as one drawing."""
     title = str(spec.head.get("title") or "")
-    parts = parts_of(spec)
-    if not parts:
-        return sentence(f"{title or 'Views'}: {nothing(spec)}", width)
     made = Drawing(0, 0)
     if title:
         text = labels.fitted(title, width, 14, bold=True)
         made.add(Text(0, 10, text, 14, bold=True))
         made.width, made.height = min(width, 10 * len(text)), 28
-    for number, part in enumerate(map(pictured, parts)):
+    for number, part in enumerate(map(pictured, parts_of(spec))):
         if number:
             made.add(Lines("line", 1.0, [[(0, made.height + 8), (width, made.height + 8)]]))
             made.height += 18

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.group.spec import nothing, parts_of
+from rfnb.viz.group.spec import parts_of
 from rfnb.viz.kinds import text_of
 
 
@@ -12,4 +12,4 @@ def text(spec: Any) -> str:
     """The parts below each other."""
     texts = [text_of(part) for part in parts_of(spec)]
     title = [spec.head["title"]] if spec.head.get("title") else []
-    return "\n\n".join([*title, *texts]) if texts else f"{spec.head.get('title') or 'Views'}: {nothing(spec)}"
+    return "\n\n".join([*title, *texts])

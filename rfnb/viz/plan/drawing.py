@@ -10,15 +10,11 @@ from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing
 from rfnb.viz.graph.drawing import of_graph
 from rfnb.viz.plan.layout import MOST_OPS, layout
-from rfnb.viz.plan.text import problem
 
 
 def drawing(spec: Any, width: float) -> Drawing:
     """The plan as a drawing as wide as it needs; a plan has no smaller form."""
     head = spec.head
-    fault = problem(head)
-    if fault:
-        return sentence(fault, width)
     ops = sum(len(place["ops"]) for place in head["places"])
     if ops > MOST_OPS:
         return sentence(f"{head['title']}: {ops} ops are too many for a picture; view.text() lists them.", width)

@@ -10,9 +10,6 @@ from rfnb.viz.terminal import aligned
 def text(spec: Any) -> str:
     """The ops by their place: number, name, dims, what they read, the line of code."""
     head = spec.head
-    fault = problem(head)
-    if fault:
-        return fault
     lines = [f"{head['title']} over {head['axis']}"]
     rows = rows_of(head)
     flat = [row for part in rows.values() for row in part]
@@ -52,16 +49,3 @@ def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:
 def number(id_: str) -> str:
     """ "#3" for "op3"."""
     return f"#{id_.removeprefix('op')}"
-
-
-def problem(head: dict[str, Any]) -> str:
-    """The fault of a head, as a sentence; empty if nothing is."""
-    try:
-        ids = set(head["values"]) | {op["id"] for place in head["places"] for op in place["ops"]}
-        reads = [id_ for place in head["places"] for op in place["ops"] for id_ in op["reads"]]
-        reads += [id_ for result in head["results"] for id_ in result["reads"]]
-        reads += [edge["value"] for edge in head.get("back") or []]
-        lost = [id_ for id_ in reads if id_ not in ids]
-    except (KeyError, TypeError, AttributeError) as error:
-        return f"This plan cannot be shown: {error!r} is not as it should be."
-    return f"This plan cannot be shown: nothing makes {lost[0]}." if lost else ""

@@ -9,10 +9,8 @@ import numpy as np
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, number
 from rfnb.viz.drawing.paths import paths_of
-from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text
 from rfnb.viz.states.lines import changes, line_of, name_of
-from rfnb.viz.states.text import problem
 from rfnb.viz.states.tracks import span_of
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
@@ -23,11 +21,6 @@ _MOST_SEQS, _MOST_TRACKS = 3, 8
 def drawing(spec: Any, width: float) -> Drawing:
     """The states as a drawing of this width."""
     head = spec.head
-    fault = problem(spec)
-    if fault:
-        return sentence(fault, width)
-    if not head["tracks"] or not head["seqs"]:
-        return sentence(f"{head.get('title', 'States')}: no states{' yet' if head.get('live') else ''}", width)
     seqs = head["seqs"][:_MOST_SEQS]
     tracks = head["tracks"][:_MOST_TRACKS]
     scales = [scale_of(spec, track) for track in tracks]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.kinds import title_of
 from rfnb.viz.pool import extreme, merged
 from rfnb.viz.rounding import brief, share
 from rfnb.viz.states.check import warnings
@@ -22,14 +23,8 @@ _STRONG = 0.8  # a correlation worth saying
 def text(spec: Any) -> str:
     """The tracks of the first sequence: per step the norm, and the units that vary most as bars."""
     head = spec.head
-    fault = problem(spec)
-    if fault:
-        return fault
-    title = str(head.get("title", "States"))
-    if not head["tracks"] or not head["seqs"]:
-        return f"{title}: no states{' yet' if head.get('live') else ''}"
     seq = head["seqs"][0]
-    lines = [f"{title}: {seq['label']}, {seq['len']} steps"]
+    lines = [f"{title_of(spec)}: {seq['label']}, {seq['len']} steps"]
     tracks = head["tracks"][:_MOST_TRACKS]
     names = [f"{shortened(track['unit_dim']['name'], 18)} {spec.blocks[track['block']].shape[2]}" for track in tracks]
     left = max(13, *(min(width_of(name), 24) + 1 for name in names))
@@ -58,20 +53,6 @@ def text(spec: Any) -> str:
     if len(head["seqs"]) > 1:
         lines.append(f"Sequences: {len(head['seqs'])}")
     return "\n".join(lines)
-
-
-def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
-    head = spec.head
-    if not isinstance(head.get("tracks"), list) or not isinstance(head.get("seqs"), list):
-        return "This states view has no list of tracks and of sequences."
-    for track in head["tracks"]:
-        block = spec.blocks.get(track.get("block"))
-        if block is None or block.ndim != 3:
-            return f"Track {track.get('label')} has no array of sequence, step and unit."
-        if block.shape[0] < len(head["seqs"]):
-            return f"Track {track.get('label')} has {block.shape[0]} sequences, not {len(head['seqs'])}."
-    return None
 
 
 def _finds(spec: Any) -> list[str]:

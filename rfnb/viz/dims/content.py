@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from rfnb.viz.dims import small, table
 from rfnb.viz.dims.folds import folded
+from rfnb.viz.kinds import title_of
+from rfnb.viz.markup import code, sentences, title
+from rfnb.viz.markup import table as html_table
 
 
-def html(spec: Any) -> str:
-    """The dims as HTML without script or style."""
+def problem(spec: Any) -> str | None:
+    """The fault of the head of a `dims` spec, as a sentence; None if it can be drawn."""
     head = spec.head
-    fault = table.problem(head)
-    if fault:
-        return f"<p>{escape(fault)}</p>"
-    parts = [f"<pre>{escape(str(head['failure']))}</pre>"] if head.get("failure") else []
-    parts.append(f"<p><b>{escape(str(head.get('title', 'Dims')))}</b></p>")
+    if not isinstance(head.get("dims"), list) or not isinstance(head.get("rows"), list):
+        return "These dims cannot be drawn: the lists of dims and rows are missing."
+    ids = {entry.get("id") for entry in head["dims"] if isinstance(entry, dict)}
+    for index, row in enumerate(head["rows"]):
+        if not isinstance(row, dict) or not isinstance(row.get("dims"), list):
+            return f"These dims cannot be drawn: row {index} has no list of dims."
+        for dim in [*row["dims"], *([] if row.get("sparse") is None else [row["sparse"]])]:
+            if dim not in ids:
+                return f"These dims cannot be drawn: row {index} names dim {dim}, which is not in the list of dims."
+    for fold in head.get("folds") or []:
+        whole = isinstance(fold, dict) and all(isinstance(fold.get(name), int) for name in ("first", "rows", "count"))
+        if not whole or not 0 <= fold["first"] < fold["first"] + fold["rows"] * fold["count"] <= len(head["rows"]):
+            return "These dims cannot be drawn: rows are folded that are not there."
+    return None
+
+
+def page(spec: Any) -> list[str]:
+    """The dims as HTML."""
+    head = spec.head
+    parts = [*code(str(head.get("failure") or "")), title(title_of(spec))]
     if head["rows"]:
         parts.append(_tensors({**head, "rows": folded(head)}))
-    if not head["rows"] or any(
-        entry.get("lengths") or entry.get("kind") or entry.get("origin") for entry in head["dims"]
-    ):
+    if table.has_legend(head):
         parts.append(_legend(head["dims"]))
-    parts += small.html_tables(spec)
-    parts += [f"<pre>{escape(str(head['mend']))}</pre>"] if head.get("mend") else []
-    return "\n".join(parts)
+    for name, (top, *rows) in small.tables(spec):
+        parts += [*sentences([name] if name else []), html_table(rows, top, named=True)]
+    return [*parts, *code(str(head.get("mend") or ""))]
 
 
 def _legend(entries: list[dict[str, Any]]) -> str:
@@ -74,8 +89,6 @@ def _tensors(head: dict[str, Any]) -> str:
 
 
 def _table(titles: list[str], rows: list[list[str]]) -> str:
-    """An HTML table without the columns in which nothing is said."""
+    """A table without the columns in which nothing is said."""
     keep = [column for column in range(len(titles)) if any(row[column] for row in rows)]
-    top = "".join(f"<th>{escape(titles[column])}</th>" for column in keep)
-    body = "\n".join("<tr>" + "".join(f"<td>{escape(row[column])}</td>" for column in keep) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>\n{body}\n</tbody></table>"
+    return html_table([[row[column] for column in keep] for row in rows], [titles[column] for column in keep])

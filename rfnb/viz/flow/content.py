@@ -1,15 +1,21 @@
-"""The faults of the head of a `flow` spec, each in a sentence."""
+"""The `flow` view as a page: its picture, and the stations as a table."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rfnb.viz.drawing.img import img
 from rfnb.viz.drawing.theme import HUES
+from rfnb.viz.flow.text import legend, rows_of
+from rfnb.viz.kinds import drawing_of
+from rfnb.viz.markup import code, fold, sentences, table, title
+
+MOST_ROWS = 200
 
 
-def problem(head: Any) -> str:
+def problem(spec: Any) -> str:
     """The fault; empty if it can be drawn."""
-    cannot = "This flow cannot be drawn:"
+    head, cannot = spec.head, "This flow cannot be drawn:"
     try:
         ids = {entry["id"] for entry in head["dims"]}
         for number, level in enumerate(head["levels"]):
@@ -37,3 +43,18 @@ def problem(head: Any) -> str:
     except (KeyError, TypeError, AttributeError) as error:
         return f"{cannot} {error!r} is not as it should be."
     return ""
+
+
+def page(spec: Any) -> list[str]:
+    """The flow as HTML."""
+    head, rows = spec.head, rows_of(spec.head)
+    if not rows:
+        return [title(str(head["title"])), *sentences(["No calls were recorded."])]
+    more = sentences([f"... {len(rows) - MOST_ROWS:,} more rows"] if len(rows) > MOST_ROWS else [])
+    shown = [
+        [chr(0x2003) * ((len(name) - len(name.lstrip())) // 2) + name.lstrip(), *cells]
+        for name, *cells in rows[:MOST_ROWS]
+    ]
+    made = table(shown, ["station", "dims", "what it does", "reads"], named=True)
+    tables = fold("The stations as a table", [*code("\n".join(legend(head))), made, *more])
+    return [title(str(head["title"])), img(drawing_of(spec)), tables]

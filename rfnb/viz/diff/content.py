@@ -1,10 +1,11 @@
-"""The faults of a `diff` spec, each in a sentence. The same as in widgets/src/diff/layout.ts."""
+"""The `diff` view as a page: what is said, its picture, and what else is to be said."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from rfnb.viz.kinds import drawing_of, title_of
+from rfnb.viz.markup import code, picture, sentences, title
 
 
 def problem(spec: Any) -> str:
@@ -106,8 +107,15 @@ def _is_index(value: Any, size: int) -> bool:
     return type(value) is int and 0 <= value < size
 
 
-def share(log: np.ndarray | float) -> np.ndarray:
-    """The place on the ramp of a difference: 0 of what is the same, a tenth for a thousandth of the tolerance, 1 for 100,000 of it."""
-    with np.errstate(invalid="ignore"):
-        seen = np.where(log == -np.inf, 0.0, np.clip(0.1 + 0.9 * (log + 3) / 8, 0.1, 1.0))
-    return np.asarray(np.where(np.isnan(log), np.nan, seen), np.float64)
+def page(spec: Any) -> list[str]:
+    """A diff as HTML."""
+    head, drawing = spec.head, drawing_of(spec)
+    made = picture(drawing)
+    return [
+        title(title_of(spec)),
+        *sentences([head["said"], *head["hints"]]),
+        *(made if head["rows"] and head["cols"] else made[1:]),
+        *code("\n".join(head["searches"])),
+        *sentences(head["notes"]),
+        *code("\n".join(head["next"])),
+    ]
