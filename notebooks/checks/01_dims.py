@@ -48,7 +48,7 @@ def _tensor(got: object) -> None:
     hints=[
         "The picture marks two dims that clash. They have the same lengths.",
         "If two dims are the same axis, one is put in the place of the other: rf.replace_dim.",
-        "back, _ = rf.replace_dim(back, in_dim=frames, out_dim=letters)",
+        "in_dim is the dim that goes, out_dim the one that comes in its place. It gives two results; the first is the tensor.",
     ],
 )
 def add_readings(answer):
@@ -80,7 +80,7 @@ def add_readings(answer):
     hints=[
         "The card shows the dims of both operands, and the dim that is to be reduced. Which operand does not have it?",
         "What is summed over has to be in both: it is the one that is used up.",
-        "rf.matmul(x, weight, reduce=feature)",
+        "x is {batch, letters, feature}, weight is {feature, model}: one dim is in both.",
     ],
 )
 def project(answer):
@@ -103,7 +103,7 @@ def project(answer):
     hints=[
         "Compare the two columns of the message: what the dims need, and what the array has.",
         "The dims are given in the order of the axes of the array. Which axis is first here?",
-        "dims=[letters, batch, feature]",
+        "The first axis has 9 entries and the second 3: which of the dims have these sizes?",
     ],
 )
 def tensor_of(answer):
@@ -132,7 +132,7 @@ def tensor_of(answer):
     hints=[
         "The state changes its dims in the first step. What has been added to it?",
         "A frame of x has batch and feature. The state has to have them from the beginning.",
-        "rf.zeros([batch, feature])",
+        "rf.zeros takes a list of dims, as many as the state needs.",
     ],
 )
 def sum_by_hand(answer):
@@ -172,7 +172,7 @@ def sum_by_hand(answer):
     hints=[
         "An axis is never a number here.",
         "The function gets the dim that it needs as an argument.",
-        "rf.reduce_mean(x, axis=letters)",
+        "What stands behind axis= is the dim itself.",
     ],
 )
 def mean_of_letters(answer):
@@ -204,7 +204,7 @@ def mean_of_letters(answer):
     hints=[
         "a * b is refused if they have no dim in common, so that nobody makes an outer product by accident.",
         "The message of that error has the function in its last line.",
-        'rf.combine_bc(a, "mul", b)',
+        'It takes the op as a word between its operands, as "add" or "mul".',
     ],
 )
 def outer(answer):
@@ -235,7 +235,7 @@ def outer(answer):
     hints=[
         "Two steps: all products first, then one sum.",
         "The products are your outer product: dims that both have are matched in it.",
-        'rf.reduce_sum(rf.combine_bc(a, "mul", b), axis=reduce)',
+        "rf.reduce_sum takes what is summed, and the dim.",
     ],
 )
 def matmul_by_hand(answer):
@@ -354,7 +354,7 @@ def softmax_by_hand(answer):
     "Energies of an attention",
     hints=[
         "A dot product of each query with each key: which dim is summed over?",
-        "rf.matmul(query, keys, reduce=key_dim) has the dims of both but that one.",
+        "rf.matmul sums over the dim that it is told; all other dims of both stay.",
         "Divide by key_dim.size ** 0.5",
     ],
 )
@@ -440,7 +440,7 @@ def telling_sizes(answer):
     hints=[
         "Which of the two should be the rows of the energies: those that ask, or those that are asked?",
         "The softmax goes over the last axis, so the sources have to be there.",
-        "query @ keys.T",
+        "The rows of a product are those of its first operand.",
     ],
 )
 def mended_attention(answer):

@@ -56,7 +56,7 @@ def _check_other_padding(answer, name: str, reference) -> None:
     hints=[
         "Write down the positions 0, 1, 2, ... up to the longest, and compare them with the lengths.",
         "torch.arange(longest) is (longest,), lengths[:, None] is (batch, 1): compared they are (batch, longest).",
-        "torch.arange(longest) < lengths[:, None]",
+        "A frame is real where its position is smaller than the length.",
     ],
 )
 def mask_of(answer):
@@ -102,7 +102,7 @@ def _mean(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     hints=[
         "The sum of the real frames, divided by how many there are.",
         "masked_fill puts 0 where there is padding; the mask needs one more axis: mask[..., None].",
-        "x.masked_fill(~mask_of(lengths, x.shape[1])[..., None], 0).sum(1) / lengths[:, None]",
+        "The sum over axis 1 is (batch, feature), so the lengths it is divided by have to be (batch, 1).",
     ],
 )
 def mean_of(answer):
@@ -144,7 +144,7 @@ def _softmax(energies: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     hints=[
         "exp(-inf) is 0: what is -inf before the softmax has no weight after it, and the others still sum to 1.",
         "A row of -inf only becomes NaN, as 0 / 0. Take care of such rows afterwards.",
-        "torch.softmax(energies.masked_fill(~mask, -torch.inf), -1), and then masked_fill(~mask, 0.0)",
+        "So there are two masked_fill: one before the softmax, with -inf, and one after it, with 0.",
     ],
 )
 def masked_softmax(answer):
@@ -240,7 +240,7 @@ def _last(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     hints=[
         "x[:, -1] is the last of the rectangle. Which position is the last real one of a sequence of length 3?",
         "One index for each sequence: x[torch.arange(len(x)), positions]",
-        "x[torch.arange(len(x)), lengths - 1]",
+        "Positions count from 0: the last one of a length of 3 is 2.",
     ],
 )
 def last_frame(answer):
@@ -283,7 +283,7 @@ def _waste(batches: list[list[int]], lengths: list[int]) -> float:
     hints=[
         "Count two things: the letters, and the cells of all rectangles.",
         "A batch has len(batch) * max(lengths[number] for number in batch) cells.",
-        "1 - letters / cells",
+        "Both are sums over all batches. The share is of all cells, not the mean of the shares.",
     ],
 )
 def waste(answer):
@@ -427,7 +427,7 @@ _OPS = (
     hints=[
         "The first line of the error names the op, and the line of code in which it is.",
         "It is a reduction over the letters that takes all of the rectangle.",
-        'culprit = "reduce_max"',
+        "One call of the model says that it uses no mask.",
     ],
 )
 def culprit(answer):
@@ -482,7 +482,7 @@ def _rated(model, ids, lengths, before=None, divide=True) -> torch.Tensor:
     hints=[
         "Everything before the convolution is the same, bit for bit. What does the convolution see past the end of a word that is alone?",
         "Alone it sees zeros: those that it adds itself. Put zeros there in a batch, too.",
-        "x = model.embedding(ids) * real[..., None], before the convolution",
+        "The mask needs one more axis to scale embeddings. After that, go through the modules as forward does.",
     ],
     points=2,
 )

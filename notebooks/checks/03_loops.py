@@ -65,7 +65,10 @@ def _need_states(got: object, wanted: rf.Tensor, given: list[tuple[str, object]]
 
 @exercise(
     "One step of Elman's network",
-    hints=["add(x, h) is everything inside of the tanh.", "return rf.tanh(add(x, h))"],
+    hints=[
+        "add(x, h) is everything inside of the tanh.",
+        "So the next state is one call of rf.tanh, of what add makes of x and h.",
+    ],
 )
 def rnn_step(answer):
     weights = Weights("all")
@@ -88,8 +91,8 @@ def rnn_step(answer):
     "One step of an LSTM",
     hints=[
         "Three gates with a sigmoid: forget, input, output. One value with a tanh: new.",
-        'The memory first: c = rf.sigmoid(gate["forget"](x, h)) * c + rf.sigmoid(gate["input"](x, h)) * rf.tanh(gate["new"](x, h))',
-        'Then h = rf.sigmoid(gate["output"](x, h)) * rf.tanh(c), of the memory that you have just made, and return h, c',
+        "The memory first: what is kept of c, plus what is added. Both are products with a gate.",
+        "Then what is shown: the output gate times the tanh of the memory that you have just made. The state is returned first.",
     ],
     points=2,
 )
@@ -175,8 +178,8 @@ def lstm_step(answer):
     "One step of a GRU",
     hints=[
         "Two gates with a sigmoid: reset and update. Then the new value, then a mixture of new and old.",
-        "new = rf.tanh(new_of_x(x) + reset * new_of_h(h)): the reset gate stands outside of new_of_h.",
-        "return (1 - update) * new + update * h",
+        "The reset gate stands outside of new_of_h: it scales w, not h.",
+        "update says how much of h stays; what is left of 1 is for the new value.",
     ],
     points=2,
 )
@@ -240,9 +243,9 @@ def _read(step, x: rf.Tensor, time: rf.Dim, start: rf.Tensor) -> tuple[rf.Tensor
 @exercise(
     "A loop over time",
     hints=[
-        "loop = rf.Loop(axis=time), then loop.state.h = start, then for _ in loop:",
-        "In the loop: loop.state.h = step(loop.unstack(x), loop.state.h)",
-        "states = loop.stack(loop.state.h) as the last line of the loop; after it return states, loop.state.h",
+        "Three things come before the body: the loop over time, the state that begins with start, and the line that runs it.",
+        "In the body, step gets the frame of this step and the state before it; what it gives is the next state.",
+        "loop.stack collects the state as the last line of the body. After the loop, what it has given and loop.state.h are returned.",
     ],
     points=2,
 )
@@ -338,7 +341,7 @@ def memories(count: int) -> np.ndarray:
     hints=[
         "Look at c, not at h: h is squeezed by a tanh.",
         "Which row goes up by the same amount with each a, and down again with each b?",
-        "counting_unit = 2",
+        "Rows count from 0, from above.",
     ],
 )
 def counting_unit(answer):
@@ -367,7 +370,7 @@ def counting_unit(answer):
     hints=[
         "What is `state` when the second word begins?",
         "Each word begins with `start`.",
-        "results.append(follow(one, start)[0])",
+        "follow gives a result and a state. Where may the state of one word go?",
     ],
 )
 def results_of(answer):
@@ -435,8 +438,8 @@ def _masked(step, x, lengths, start, keep) -> torch.Tensor:
     "A state that stops at the end",
     hints=[
         "In each step ask which sequences are still running: position < lengths.",
-        "torch.where(running[:, None], step(frame, h), h)",
-        "for position, frame in enumerate(x.unbind(1)): h = torch.where((position < lengths)[:, None], step(frame, h), h)",
+        "torch.where(condition, a, b) is a where the condition is true; here it is (batch,), and a state is (batch, units).",
+        "enumerate gives the position of each frame. A condition fits a state with one more axis: [:, None].",
     ],
     points=2,
 )

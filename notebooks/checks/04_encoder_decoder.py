@@ -76,7 +76,7 @@ def decoder_inputs(answer):
     hints=[
         "Three modules, one after the other: model.words, model.decoder, model.output.",
         "model.decoder(x, state=state, spatial_dim=rf.single_step_dim) gives two things: what it puts out, and its new state.",
-        "h, state = model.decoder(model.words(label), state=state, spatial_dim=rf.single_step_dim); the logits are model.output(h).",
+        "What it puts out goes through model.output; its new state is returned as it is.",
     ],
 )
 def decoder_step(answer):
@@ -200,7 +200,7 @@ def masked_loss(answer):
     hints=[
         "The last real position of a sequence of length n is n - 1.",
         "Two indices at once: outputs[rows, positions] takes one cell for each row.",
-        "outputs[torch.arange(len(outputs)), lengths - 1]",
+        "The rows are all of them, in order: torch.arange(len(outputs)).",
     ],
 )
 def last_output(answer):

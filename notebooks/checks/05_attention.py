@@ -86,7 +86,7 @@ def scaled_scores(answer):
     hints=[
         "Which source positions are padding? torch.arange(source) >= length, for each sequence.",
         "lengths is (batch,), scores are (batch, target, source): lengths[:, None, None] fits.",
-        "scores.masked_fill(padding, -torch.inf)",
+        "masked_fill puts one value wherever a mask is True.",
     ],
 )
 def masked_scores(answer):

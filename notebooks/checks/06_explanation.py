@@ -116,7 +116,7 @@ def _least():
     hints=[
         "2021-03-03 becomes 2021-05-03: which one character changes?",
         "The steps count from 0, and the dashes count too.",
-        "Step 6. Now halve: does 0.5 do? 0.25? 0.375?",
+        "Take the row that writes that character. Then halve: does 0.5 do? 0.25?",
     ],
     points=2,
 )

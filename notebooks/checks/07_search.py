@@ -204,7 +204,10 @@ _NORMALISED_MISTAKES = [
 
 @exercise(
     "Length normalisation",
-    hints=["lp = (5 + length) ** alpha / (5 + 1) ** alpha", "return log_prob / lp"],
+    hints=[
+        "lp first: a quotient of two powers. |Y| is the length.",
+        "The rating is the log probability divided by it.",
+    ],
 )
 def normalised(answer):
     for given in ((-2.0, 7, 1.0), (-2.0, 7, 0.0), (-1.5, 1, 0.6), (-3.0, 12, 0.6), (-3.0, 12, 2.0)):

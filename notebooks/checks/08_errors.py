@@ -124,7 +124,7 @@ def _finished():
     hints=[
         "With this γ both are worth the same: score of <end> + γ · 1 = score of the pronunciation + γ · 9.",
         "γ is the difference of their scores, divided by the difference of their labels.",
-        "(-4.06 + 9.45) / 8, and rounded up.",
+        "The scores are in the record: wide.finished(0). Round up, or the pronunciation does not win.",
     ],
 )
 def gamma(answer):
@@ -194,7 +194,7 @@ _LOOPS = [
     hints=[
         "Try all sizes of a piece, from 1 to len(labels) // times.",
         "The piece of a size is labels[-size:]. Is labels[-size * times:] the same as the piece * times?",
-        "return any(labels[-size * times:] == labels[-size:] * times for size in range(1, len(labels) // times + 1))",
+        "One size for which that is so is enough: any(...).",
     ],
 )
 def ends_in_loop(answer):

@@ -51,7 +51,7 @@ _COLLAPSE_MISTAKES = [
     hints=[
         "A label of the path counts if it is no blank and another one than that of the frame before.",
         "Remember the label of the frame before, blanks too.",
-        "[label for at, label in enumerate(path) if label != blank and (at == 0 or path[at - 1] != label)]",
+        "At place 0 there is no frame before.",
     ],
 )
 def collapse(answer):
@@ -200,7 +200,7 @@ def _first(got, want):
     hints=[
         "Let the blank win each frame, by little: greedy writes nothing.",
         "a has several paths: aa, a-, -a. Make their sum larger than the one path of blanks.",
-        "[[0.6, 0.4, 0.0], [0.6, 0.4, 0.0]]",
+        "Two frames are enough, both the same; b may have nothing.",
     ],
 )
 def differ(answer):

@@ -136,7 +136,7 @@ def summed(blank, label, *, entered=False, best=False, diagonal=False):
     "The forward recursion",
     hints=[
         "The first column (u = 0) is entered by blanks alone, the first row (t = 0) by labels alone.",
-        "alpha[t][u] = logaddexp(alpha[t - 1][u] + blank[t - 1, u], alpha[t][u - 1] + label[t, u - 1]); "
+        "A place is entered by a move: its score is added to the alpha of where it comes from. Two ways are added by logaddexp; "
         "where one of them is not there, the other alone.",
     ],
     points=2,
@@ -268,7 +268,7 @@ def pairs(value):
     "Merge equal prefixes",
     hints=[
         "A dict from labels to log probability; np.logaddexp adds two of them.",
-        "merged[labels] = np.logaddexp(merged.get(labels, -np.inf), log_prob), and sorted(..., key=..., reverse=True).",
+        "What is not there yet has the log probability -inf. In the end sort by the log probability, the largest first.",
     ],
 )
 def merge(answer):
@@ -412,7 +412,7 @@ def _encoders():
     "Does it look ahead?",
     hints=[
         "Encode the first n frames alone, and all frames: the first n results are to be the same, for each n.",
-        "any(not torch.allclose(encode(frames[:n]), encode(frames)[:n], atol=1e-5) for n in range(1, len(frames)))",
+        "One n for which they differ is enough. Compare up to rounding: torch.allclose with atol=1e-5.",
     ],
     points=2,
 )

@@ -27,7 +27,7 @@ def encoded(count, size, *, rate=2, swapped=False, base=10000.0):
     "Encodings of positions",
     hints=[
         "One rate for each pair of columns: 10000 ** (-np.arange(0, size, 2) / size).",
-        "angles = np.arange(count)[:, None] * rates; encoding[:, 0::2] = np.sin(angles), encoding[:, 1::2] = np.cos(angles).",
+        "An angle is a position times a rate: (count, 1) times (size / 2,). Columns [:, 0::2] get the sines, [:, 1::2] the cosines.",
     ],
 )
 def positions(answer):
@@ -88,9 +88,9 @@ RULES = {
 @exercise(
     "Causal self-attention",
     hints=[
-        "keys, earlier = rf.replace_dim(key, in_dim=time); values, _ = rf.replace_dim(value, in_dim=time, out_dim=earlier)",
-        'seen = rf.compare_bc(rf.range_over_dim(earlier), "<=", rf.range_over_dim(time))',
-        "weights = rf.softmax(energy, axis=earlier), and rf.matmul(weights, values, reduce=earlier).",
+        "The values stand at the positions that are asked, as the keys do: rf.replace_dim has out_dim= for a dim that is there.",
+        "Which of the two ranges has to be the smaller one: that of those who ask, or of those who are asked?",
+        "A position gives away all its weight among the positions that are asked, and sums over them.",
     ],
     points=3,
 )
@@ -138,7 +138,7 @@ def stepped(parts, *, scale=True, itself=True, over_heads=False):
     "A step with a cache",
     hints=[
         "keys = key[None] without a cache, else torch.cat([cache[0], key[None]]); values in the same way.",
-        'energy = torch.einsum("hd,phd->hp", query, keys) / size**0.5, softmax over the positions, and einsum with the values.',
+        "One energy for each head and position: torch.einsum names the axes (h, p, d). The softmax is over the positions.",
     ],
     points=2,
 )
@@ -221,7 +221,7 @@ def cached_step(answer):
     "A badge: who looks back",
     hints=[
         "The weights on the position before are the diagonal right below the main one: weights[h, t, t - 1].",
-        "np.diagonal(weights, offset=-1, axis1=1, axis2=2).mean(-1)",
+        "np.diagonal takes offset=, axis1= and axis2=; the mean is over what it gives.",
     ],
 )
 def previous_score(answer):

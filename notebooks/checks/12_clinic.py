@@ -83,7 +83,7 @@ def call(answer, *given):
 @exercise(
     "Alone or in a batch",
     hints=[
-        "together = model(x, lengths), and for each seq: alone = model(x[seq : seq + 1, : lengths[seq]], lengths[seq : seq + 1]).",
+        "One call with the batch, then one for each sequence alone: cut to its length, with an axis for a batch of one.",
         "Compare alone[0] with together[seq, : lengths[seq]], for every seq: the first one may be right by luck.",
     ],
     points=2,
@@ -99,8 +99,8 @@ def alone_or_together(answer):
 @exercise(
     "Blind to padding",
     hints=[
-        "padding = torch.arange(x.shape[1]) >= lengths[:, None]; other = x.clone(); other[padding] = 100.0",
-        "Compare model(x, lengths)[~padding] with model(other, lengths)[~padding]: only real frames, of all sequences.",
+        "Put other numbers into the padding of a copy, x.clone(): it begins at the length of each sequence.",
+        "Compare what the model makes of both: only real frames, and those of all sequences.",
     ],
     points=2,
 )

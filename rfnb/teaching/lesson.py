@@ -42,6 +42,7 @@ class Lesson:
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
         self._hinted: dict[str, int] = {}
+        self._tried: set[str] = set()  # exercises of which there was an answer, right or wrong
         self._answers: dict[str, Answer] = {}
         # From before the kernel was started, so that running the notebook again loses none. Now: the page clears them soon.
         path = notebook_file(name) if display.shell() is not None else None
@@ -50,7 +51,7 @@ class Lesson:
     def take_over(self, before: Lesson | None) -> None:
         """Go on with the answers of a lesson that was there before."""
         if before is not None:
-            self._hinted, self._answers = before._hinted, before._answers
+            self._hinted, self._tried, self._answers = before._hinted, before._tried, before._answers
 
     @cached_property
     def exercises(self) -> dict[str, Exercise]:
@@ -70,7 +71,7 @@ class Lesson:
         except Exception as error:  # a file of checks that cannot be read is no fault of the student's
             result = Result(self.name, name, name, "error", f"This cannot be checked: {error}")
         else:
-            result = judge(self.name, exercise, answer)
+            result = self._judge(exercise, answer)
         if display.shell() is None and not hasattr(sys, "ps1"):
             print(result)
         return result
@@ -82,7 +83,7 @@ class Lesson:
             KeyError: If there is no such exercise.
             RuntimeError: If it does not pass and no solution is here.
         """
-        result = judge(self.name, self._exercise(name), answer)
+        result = self._judge(self._exercise(name), answer)
         if result.passed:
             print(f"Going on with your {name}.")
             return answer
@@ -109,11 +110,12 @@ class Lesson:
         if not hints:
             return self._said("hint", name, f"{name}: there are no hints.", "")
         lines = [f"{number}. {hint}" for number, hint in enumerate(hints[:given], 1)]
-        left = (
-            "That is all. The answer: " + f'lesson.solution("{name}")'
-            if given == len(hints)
-            else "Run it again for the next one."
+        last = (
+            "That is all."
+            if course.is_sealed(self._solutions_file)
+            else f'That is all. The answer: lesson.solution("{name}")'
         )
+        left = last if given == len(hints) else "Run it again for the next one."
         return self._said("hint", name, f"Hint {given} of {len(hints)}: {name}", "\n".join([*lines, left]), given)
 
     def solution(self, name: str) -> Said:
@@ -300,29 +302,39 @@ class Lesson:
         """Shows what tells the answer of a question, as a view of it; before there is an answer, only that there will be something.
 
         Args:
-            name: Of the question.
-            what: Texts, and what `rf.show` draws.
+            name: Of the question, or of an exercise, which is answered by an answer that is checked, right or wrong.
+            what: Texts, what `rf.show` draws, and functions that show something.
 
         Raises:
             KeyError: If the question was not asked yet.
         """
-        if name not in self._answers:
+        asked = self._answers.get(name)
+        if asked is None and name not in self.exercises:
             raise missing_key_error(
                 f'Lesson "{self.name}": the question "{name}" was not asked yet.',
                 [("asked", ", ".join(self._answers) or "none")],
                 "Its cell is above: run that first.",
             )
-        if self._answers[name].answer is None and not course.reveals_all():
-            question = self._answers[name].question
+        waits = name not in self._tried if asked is None else asked.answer is None
+        if waits and not course.reveals_all():
+            question = self.exercises[name].title if asked is None else asked.question
             return self._said(
                 "after", name, "○ To be seen after an answer", f"{question}\nAnswer it above; then run this cell again."
             )
         for part in what:
             if isinstance(part, str):
                 print(part)
+            elif callable(part) and not isinstance(part, type):
+                part()
             else:
                 show(part)
         return None
+
+    def _judge(self, exercise: Exercise, answer: Any) -> Result:
+        result = judge(self.name, exercise, answer)
+        if result.status != "unsolved":
+            self._tried.add(exercise.name)
+        return result
 
     def _exercise(self, name: str) -> Exercise:
         found = self.exercises.get(name)

@@ -284,6 +284,12 @@ def test_what_tells_an_answer_is_shown_after_there_is_one(lesson, capsys):
     assert "Answer it above" in repr(said) and "by far" not in capsys.readouterr().out
     lesson._answers["winner"].answer = "B"
     assert lesson.after("winner", "It is A, by far.") is None
+    shown = []
+    assert "after an answer" in repr(lesson.after("add", lambda: shown.append(1))) and not shown
+    lesson.check("add", ...)
+    assert lesson.after("add", lambda: shown.append(1)) and not shown  # unsolved is no answer
+    lesson.check("add", lambda a, b: a - b)
+    assert lesson.after("add", lambda: shown.append(1)) is None and shown == [1]
     assert "by far" in capsys.readouterr().out
     with pytest.raises(KeyError, match='the question "loser" was not asked yet'):
         lesson.after("loser", "x")
