@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rfnb.core.errors import runtime_error
@@ -30,6 +30,8 @@ class Answer(ABC):
         kind: Of the question, in the data for a grader.
         lesson, name, question: What is asked where.
         revealed: Whether the truth was shown; the answer stays as it is then.
+        newer: The same question, asked again; an answer that is given here is one to that.
+        tell: Called when there is another answer, or the truth was revealed.
 
     Args:
         truth: Of a question that is judged at once; a function is called for it.
@@ -40,6 +42,8 @@ class Answer(ABC):
     def __init__(self, lesson: str, name: str, question: str, *, truth: Any = _NO_TRUTH):
         self.lesson, self.name, self.question = lesson, name, question
         self.revealed = False
+        self.newer: Answer | None = None
+        self.tell: Callable[[], None] = lambda: None
         self._answer: Any = None
         self._given_truth = truth
         self._card: Any = None  # of the outputs that are displayed
@@ -98,6 +102,11 @@ class Answer(ABC):
             ValueError: If it is no answer to the question.
             RuntimeError: If the truth was revealed already.
         """
+        if self.newer is not None:
+            self.newer.commit(value)
+            self.go_on(self.newer.data())
+            self.refresh()
+            return
         if self.revealed:
             raise runtime_error(
                 f'The question "{self.name}" is answered: its truth was revealed.',
@@ -106,6 +115,7 @@ class Answer(ABC):
             )
         self._answer = self.read(value)
         self.refresh()
+        self.tell()
 
     @property
     def passed(self) -> bool | None:
@@ -136,6 +146,7 @@ class Answer(ABC):
             known = known() if callable(known) else known
             if self._answer is not None:  # else somebody may still answer
                 self._given_truth, self.revealed = known, True
+                self.tell()
             said = self._verdict(known, why)
             for part in _parts(why):
                 if not isinstance(part, str):

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from rfnb.core.errors import message, missing_key_error, runtime_error
-from rfnb.teaching import course, order
+from rfnb.teaching import course, kept, order
 from rfnb.teaching.answer import Answer
 from rfnb.teaching.exercises import Exercise
 from rfnb.teaching.judge import judge
@@ -46,7 +46,7 @@ class Lesson:
         self._answers: dict[str, Answer] = {}
         # From before the kernel was started, so that running the notebook again loses none. Now: the page clears them soon.
         path = notebook_file(name) if display.shell() is not None else None
-        self._stored_answers = answers_in(path, name) if path else {}
+        self._stored_answers = (answers_in(path, name) if path else {}) | kept.load(name)
 
     def take_over(self, before: Lesson | None) -> None:
         """Go on with the answers of a lesson that was there before."""
@@ -276,8 +276,16 @@ class Lesson:
         """Displays a question of any kind, with the answer that was committed when its cell ran before."""
         before = self._answers.get(answer.name)
         self._answers[answer.name] = answer
+        answer.tell = self._keep
+        if before is not None:  # its form may still be there, as where a cell was copied
+            before.newer = answer
         answer.go_on(before.data() if before is not None else self._stored_answers.get(answer.name, {}))
         return answer.show()
+
+    def _keep(self) -> None:
+        """Keep all that was answered, so that a kernel that dies takes none of it along."""
+        given = {name: each.data() for name, each in self._answers.items() if each.answer is not None}
+        kept.save(self.name, self._stored_answers | given)
 
     def file(self, name: str) -> Path:
         """The path of a file of the course, as "data/dates.json".

@@ -263,3 +263,28 @@ def test_the_first_cell_run_again_opens_nothing_that_was_revealed(kernel):
     kernel.run('try:\n    again.answer = "A"\nexcept RuntimeError as error:\n    print(str(error).splitlines()[0])')
     (said,) = kernel.outputs(-1)
     assert "is answered: its truth was revealed" in said["text"]
+
+
+@pytest.mark.notebook
+def test_answers_that_were_not_saved_outlive_a_kernel_that_is_killed(tmp_path, monkeypatch):
+    monkeypatch.delenv("RFNB_LESSON", raising=False)
+    write_course(tmp_path)
+    with kernel_in(tmp_path) as kernel:
+        kernel.run(BEGIN)
+        kernel.run(ASK + '\nwinner.answer = "B"')
+        kernel.run('share = lesson.predict("share", "How many?", number=True)\nshare.answer = 3\nshare.reveal(4)')
+        kernel.kill()
+        kernel.run(BEGIN)
+        assert kernel.run(ASK)[0]["data"][MIME]["answer"] == "B"
+        kernel.run('share = lesson.predict("share", "How many?", number=True)')
+        assert kernel.said("share.answer = 4")[-1].startswith('RuntimeError: The question "share" is answered')
+
+
+@pytest.mark.notebook
+def test_an_answer_in_the_copy_of_a_cell_is_one_to_the_question(kernel):
+    kernel.run(BEGIN)
+    kernel.run(ASK + "\nolder = winner")
+    kernel.run(ASK)
+    kernel.run('older.answer = "B"')
+    assert [kernel.outputs(at)[0]["data"][MIME]["answer"] for at in (-3, -2)] == ["B", "B"]
+    assert "Your answer: B" in kernel.said('winner.reveal("A")')[0]
