@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import sys
 import zlib
 from pathlib import Path
@@ -14,7 +15,6 @@ from rfnb.core.errors import file_not_found_error
 _PACKAGE = Path(__file__).parents[1]
 # A wheel has the course inside of the package, a checkout beside it.
 INSTALLED = (_PACKAGE / "course", _PACKAGE.parent / "notebooks")
-MISSING = "A command brings back what is missing, and changes nothing else: rfnb lab FOLDER --copy"
 
 
 def folders() -> list[Path]:
@@ -79,12 +79,22 @@ def load(path: Path) -> ModuleType:
     """
     source = source_of(path)
     if source is None:
-        raise FileNotFoundError(f"{path.name} is not in {path.parent}. {MISSING}")
+        raise FileNotFoundError(missing(path))
     module = ModuleType(f"rfnb_course_{path.parent.name}_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # dataclasses ask for it
     exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     return module
+
+
+def missing(path: Path) -> str:
+    """What is said of a file of the course that is gone, with the line that brings it back."""
+    above = path.absolute().parents
+    folder = next((each.parent for each in above if each.name == "notebooks"), Path("FOLDER"))
+    return (
+        f"{path.name} is not in {path.parent}. "
+        f"A command in a terminal brings back what is missing, and changes nothing else: rfnb lab {shlex.quote(str(folder))} --copy"
+    )
 
 
 def reveals_all() -> bool:

@@ -15,6 +15,7 @@ import textwrap
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any
 
@@ -25,6 +26,7 @@ from rfnb.core.errors import message
 from rfnb.core.place import in_package
 from rfnb.teaching.brief import brief
 from rfnb.teaching.compare import inputs_of
+from rfnb.teaching.course import missing
 from rfnb.teaching.difference import is_answered
 from rfnb.teaching.exercises import Exercise, Unsolved, Wrong
 from rfnb.teaching.result import Result
@@ -156,6 +158,9 @@ def _crash(exercise: Exercise, answer: Any, error: BaseException, last: Sequence
         number, text = own[-1]
         rows.append((f"line {number}", text))
     rows += last[0] if last else []
+    if isinstance(error, FileNotFoundError) and not own:  # of the check, not of the answer
+        gone = missing(Path(error.filename)) if error.filename else said
+        return f"This cannot be checked, whatever the answer is: {gone}"
     what = f"{exercise.name} raises {kind}:" if own else f"The check can do nothing with this answer ({kind}):"
     if not own:
         rows.append(("got", brief(answer) if not callable(answer) else getattr(answer, "__name__", brief(answer))))

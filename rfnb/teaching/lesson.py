@@ -295,7 +295,7 @@ class Lesson:
         """
         path = self.folder / name
         if not path.exists():
-            raise FileNotFoundError(f'lesson "{self.name}": {name} is not in {self.folder}. {course.MISSING}')
+            raise FileNotFoundError(f'lesson "{self.name}": {course.missing(path)}')
         return path
 
     def module(self, name: str) -> ModuleType:

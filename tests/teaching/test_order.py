@@ -45,6 +45,7 @@ def test_the_cell_that_makes_a_name_is_named_once(kernel):
 
 
 def test_a_cell_that_ended_with_an_error_is_named_as_such(kernel):
+    kernel.run(BEGIN)
     write_course(kernel.folder, ["ready = 1 / 0", "ready + 1"])
     kernel.run("ready = 1 / 0")
     assert kernel.said("ready + 1")[1] == expected(
@@ -58,6 +59,7 @@ def test_a_cell_that_ended_with_an_error_is_named_as_such(kernel):
 
 
 def test_a_name_that_was_deleted_and_one_from_further_down(kernel):
+    kernel.run(BEGIN)
     write_course(kernel.folder, ["early", "early = 1"])
     assert kernel.said("early")[1] == expected(
         """
@@ -73,6 +75,7 @@ def test_a_name_that_was_deleted_and_one_from_further_down(kernel):
 
 
 def test_without_the_file_a_general_sentence_is_said(kernel):
+    kernel.run(BEGIN)
     for change in (Path.unlink, lambda path: path.write_text("{")):
         change(kernel.folder / "99_small.ipynb")
         assert kernel.said(USE)[1] == (
