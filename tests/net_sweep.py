@@ -171,6 +171,8 @@ def wrappings(mask: str) -> dict[str, Any]:
         "masked": masked,
         "masked subnetwork": _masked(mask, _subnetwork),
         "masked nested subnetwork": _masked(mask, _nested),
+        "masked masked": _masked(mask, masked),
+        "masked masked subnetwork": _masked(mask, _masked(mask, _subnetwork)),
         "subnetwork with masked": lambda made, *args: _subnetwork(lambda *inner: masked(made, *inner), *args),
     }
 

@@ -201,6 +201,8 @@ class _LoopCall:
             self._bind_declared(axis)
         for name in self.needs.previous:
             self._initial(name)  # makes its parameter
+        for name in self.needs.layers:
+            layer.body[name].initial_state(self._inner())  # makes those of what is inside
         for name in [*layer.stacked, *layer.asked]:
             env.parts[layer.name, name] = self._over(self.found[name], axis)
         for name in layer.lasts:

@@ -187,16 +187,20 @@ class MaskedComputationLayer(Wrapper):
         env.finals.update(scope.finals)
         frame = frame_zeros(out, time_dim(out, env.dims))
         if frame.sparse_dim is None or self.unit.opts.get("initial_output") is not None:
-            before = self._first(scope, source)
-            env.parts[self.name, "initial"] = initial_output(self.unit, frame, before)
+            env.parts[self.name, "initial"] = initial_output(self.unit, frame, self._first(env, source))
         return out
 
-    def _first(self, scope: Scope, source: Tensor | None) -> Scope:
+    def _first(self, env: Scope, source: Tensor | None) -> Scope:
         """A scope in which the unit would make its first step."""
-        frame = None if source is None else frame_zeros(source, time_dim(source, scope.dims))
-        first = UnitScope(self.inner, scope.parent or scope, frame, neighbours=self.neighbours)
+        frame = None if source is None else frame_zeros(source, time_dim(source, env.dims))
+        first = UnitScope(self.inner, env, frame, neighbours=self.neighbours)
         first.in_loop = True
         return first
+
+    def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
+        if self._in_steps(self._mask(env), env):
+            return None
+        return self.unit, self._first(env, self._source(env, [env.get(ref) for ref in self.sources]))
 
 
 @layer_class("unmask")
@@ -237,6 +241,8 @@ class UnmaskLayer(Layer):
             )
         initial: Any = 0.0 if x.sparse_dim is None else 0
         layer, scope = env.layer_of(self.sources[0])
+        while (layer.name, "initial") not in scope.parts and (inside := layer.speaks_for(scope)) is not None:
+            layer, scope = inside
         initial = scope.parts.get((layer.name, "initial"), initial)
         if axis is None:
             out, state = unmask(
@@ -245,4 +251,5 @@ class UnmaskLayer(Layer):
             env.set_state(self, state)
         else:
             out, _ = unmask(x, mask=mask, axis=axis, in_spatial_dim=packed, initial=initial)
+            env.parts[self.name, "initial"] = initial
         return marked(out, x.feature_dim)

@@ -109,10 +109,24 @@ class Scope:
 
     def knows(self, ref: str) -> bool:
         """Whether a reference means something here."""
+        return self.meaning(ref) is not None
+
+    def meaning(self, ref: str) -> tuple[Scope, str] | None:
+        """The scope and the name there that a reference leads to; None if it means nothing here."""
         ref = ref.removeprefix("layer:").removeprefix("prev:")
         if ref.startswith("base:"):
-            return self.parent is not None and self.parent.knows(ref.removeprefix("base:"))
-        return owner_in(self.layers, ref) is not None or ref == "data" or ref.startswith(("data:", ":"))
+            return None if self.parent is None else self.parent.meaning(ref.removeprefix("base:"))
+        known = owner_in(self.layers, ref) is not None or ref == "data" or ref.startswith(("data:", ":"))
+        return (self, ref) if known else None
+
+    @property
+    def network(self) -> Scope:
+        """The scope of the network that a unit here is in."""
+        return self
+
+    def beside(self, ref: str) -> Any:
+        """The value of what a unit here means by a name."""
+        return self.get(ref)
 
     def seen_inside(self, ref: str) -> Any:
         """The value of what a network inside of this one calls base:ref."""
@@ -278,9 +292,12 @@ class UnitScope(Scope):
         assert self.parent is not None
         return self.parent
 
+    @property
+    def network(self) -> Scope:
+        return self if self.neighbours is None else self.around.network
+
     def beside(self, ref: str) -> Any:
-        """The value of what the wrapping layer would read by this name."""
-        return self.around.get(ref)
+        return super().beside(ref) if self.neighbours is None else self.around.beside(ref)
 
     def _elsewhere(self, ref: str) -> Any:
         return super()._elsewhere(ref) if self.neighbours is None else self.beside(ref)
@@ -289,26 +306,31 @@ class UnitScope(Scope):
         return super()._base(ref) if self.neighbours is None else self.beside(self._from_unit(ref))
 
     def _from_unit(self, ref: str) -> str:
-        """The value that a unit which is no network of its own means by base:..., seen from the layer that wraps it.
+        """The value that a unit which is no network of its own means by base:..., seen from the network that it is in.
 
-        As in any layer, base: leads out of the network that it is in. One base: too many is understood where nothing else is meant.
+        As in any layer, base: leads out of that network. One base: too many for each masked computation that it is the unit of is
+        understood where nothing else is meant.
 
         Raises:
             ValueError: If it may be either.
         """
         inner = ref.removeprefix("base:")
-        name = inner.rpartition("base:")[2]
-        if name.startswith(("data", ":")):
+        if inner.rpartition("base:")[2].startswith(("data", ":")):
             return inner  # every network has it; "data" is what the unit was given, so base: is needed
-        exact, near = self.around.knows(ref), self.around.knows(inner)
-        if exact and near:
+        ways, unit = [ref], self
+        while ways[-1].startswith("base:") and isinstance(unit, UnitScope) and unit is not self.network:
+            ways.append(ways[-1].removeprefix("base:"))
+            unit = unit.around
+        meant = {meaning: way for way in ways if (meaning := self.network.meaning(way)) is not None}
+        if len(meant) > 1:
+            around, *_, beside = meant.values()
             raise value_error(
                 f'"{ref}" may be two layers.',
-                [("beside", f'"{inner}"'), ("around", f'"{ref}"')],
+                [("beside", f'"{beside}"'), ("around", f'"{around}"')],
                 "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
-                f'"{inner}"',
+                f'"{beside}"',
             )
-        return inner if near and not exact else ref
+        return next(iter(meant.values()), ref)
 
     def seen_inside(self, ref: str) -> Any:
         if self.neighbours is None:
@@ -316,8 +338,10 @@ class UnitScope(Scope):
         in_every_network = ref.rpartition("base:")[2].startswith(("data", ":"))
         return self._base(ref) if ref.startswith("base:") and not in_every_network else self.beside(ref)
 
-    def knows(self, ref: str) -> bool:
-        return self.around.knows(ref) if self.neighbours is not None else super().knows(ref)
+    def meaning(self, ref: str) -> tuple[Scope, str] | None:
+        if self.neighbours is None:
+            return super().meaning(ref)
+        return self.network.meaning(self._from_unit(ref) if ref.startswith("base:") else ref)
 
     def data(self, key: str) -> Tensor:
         if key in ("", "data", "source") and self.source is not None:

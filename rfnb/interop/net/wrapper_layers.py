@@ -122,7 +122,8 @@ class SubnetworkLayer(Wrapper):
         return found if found else None
 
     def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
-        return self.inner["output"], env.inner[self.name]
+        inside = env.inner.get(self.name)
+        return self.inner["output"], self._scope(env, [env.get(ref) for ref in self.sources]) if inside is None else inside
 
     def sub(self, env: Scope, name: str) -> Any:
         if self.name not in env.inner:
