@@ -28,6 +28,7 @@ from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams
 from rfnb.search.early_stop import RULES, EarlyStop, scores_only_fall
 from rfnb.search.leaving import leaves
+from rfnb.search.operand_checks import no_labels_dim
 from rfnb.search.progress import Bar, SearchProgress
 from rfnb.search.raw_model import RawModel
 from rfnb.search.raw_states import RawStates
@@ -247,6 +248,8 @@ def beam_search(
                 if cover is not None and not key:
                     cover.attend(out, label, raw, raw_models.get(""))
             labels_dim = axis or scores[""].feature_dim
+            if labels_dim is None:
+                raise no_labels_dim("beam_search", scores[""])
             fused = {key: (scores[key], scales[key]) for key in scores if key}
             label = choice(
                 scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,

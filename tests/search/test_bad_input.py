@@ -496,3 +496,17 @@ def test_a_prefix_that_is_no_tensor():
         """,
     ):
         search(Markov(), prefix=[[1, -1]])
+
+
+def test_a_search_asks_for_the_dim_of_the_labels_by_its_own_name():
+    batch, vocab = Dim(2, name="batch"), Dim(5, name="vocab")
+    with raises_message(
+        DimError,
+        """
+        beam_search: which dim of scores has the labels?
+          scores  [batch=2, vocab=5]
+        It has no feature_dim, so name the dim of the labels:
+            rf.beam_search(..., axis=...)
+        """,
+    ):
+        rf.beam_search(lambda label, state: (rf.zeros([*label.dims, vocab]), state), batch=batch, max_seq_len=3)

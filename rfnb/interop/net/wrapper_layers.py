@@ -123,7 +123,9 @@ class SubnetworkLayer(Wrapper):
 
     def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
         inside = env.inner.get(self.name)
-        return self.inner["output"], self._scope(env, [env.get(ref) for ref in self.sources]) if inside is None else inside
+        return self.inner["output"], self._scope(
+            env, [env.get(ref) for ref in self.sources]
+        ) if inside is None else inside
 
     def sub(self, env: Scope, name: str) -> Any:
         if self.name not in env.inner:
