@@ -47,8 +47,6 @@ from rfnb.ops.math import (
 )
 from rfnb.ops.where import where
 from rfnb.ops.complex import complex_as_real, make_complex, real_as_complex
-from rfnb.ops.gating import gating
-from rfnb.ops.opt_logical import opt_logical_and, opt_logical_or
 
 # -- Over dims: reductions, products, orders ---------------------------------------------------------------------------
 from rfnb.ops.reduce import (
@@ -59,7 +57,6 @@ from rfnb.ops.matmul import dot, matmul
 from rfnb.ops.softmax import log_softmax, softmax
 from rfnb.ops.cumsum import cumsum
 from rfnb.ops.sort import search_sorted, sort
-from rfnb.ops.top_mask import top_k_mask, top_p_mask
 
 # -- Shapes: other dims for the same values ----------------------------------------------------------------------------
 from rfnb.ops.expand import expand_dim, expand_dims, squeeze
@@ -80,15 +77,8 @@ from rfnb.ops.one_hot import one_hot, smooth_one_hot, sparse_to_dense
 
 # -- Losses, alignments, edit distances --------------------------------------------------------------------------------
 from rfnb.ops.loss import cross_entropy, label_smoothing
-from rfnb.ops.label_smoothing import label_smoothed_log_prob_gradient
 from rfnb.ops.ctc import ctc_best_path, ctc_loss
-from rfnb.ops.ctc_align import CtcAlignment, ctc_forced_align
-from rfnb.ops.ctc_decode import ctc_durations_from_path, ctc_greedy_decode, ctc_no_label_loop_blank_durations_from_path
 from rfnb.ops.edit_distance import edit_distance
-from rfnb.ops.edit_distance_row import (
-    initial_edit_distance_row, next_edit_distance_reduce, next_edit_distance_row, optimal_completion_edit_distance,
-    optimal_completion_edit_distance_per_successor, optimal_completions,
-)
 
 # -- Convolutions and signals ------------------------------------------------------------------------------------------
 from rfnb.ops.conv import conv
@@ -124,110 +114,22 @@ from rfnb.backends.registry import (
 
 # -- Modules and parameters --------------------------------------------------------------------------------------------
 from rfnb.nn.module.build_from_dict import build_dict, build_from_dict
-from rfnb.nn.module.checkpoint import CheckpointError, check_params_complete, load_params, save_params, set_params
 from rfnb.nn.module.container import ModuleList, ParameterList, Sequential, sequential
 from rfnb.nn.module.hooks import RemovableHandle, setup_post_hook_on_method
 from rfnb.nn.module.module import Functional, Module
 from rfnb.nn.module.parameter import Parameter, set_parameter_copy_behavior_ctx
-from rfnb.nn.module.parametrizations import WeightDropout, WeightNoise, weight_dropout, weight_noise
-from rfnb.nn.module.parametrize import is_parametrized, register_parametrization, remove_parametrization
-from rfnb.nn.module.prototype import make_norm
 from rfnb.nn.module.types import GetModelFunc, ItemKeyType, RawTensorTypes, StepFunc, get_raw_tensor_type
 from rfnb.nn.init import Glorot, He, HeNormal, HeUniform, Normal, ParamInit, ParamInitType, VarianceScaling
 
-# -- Layers ------------------------------------------------------------------------------------------------------------
-from rfnb.nn.linear import Embedding, Linear
-from rfnb.nn.dropout import dropout, dropout_broadcast_default
-from rfnb.nn.normalization import GroupNorm, GroupNormSpatial, LayerNorm, Normalize, RMSNorm, moments, normalize
-from rfnb.nn.batch_norm import BatchNorm, batch_norm_distributed_default
-from rfnb.nn.conv import Conv1d, Conv2d, Conv3d
-from rfnb.nn.transposed_conv import TransposedConv1d, TransposedConv2d, TransposedConv3d
-from rfnb.nn.transformer.feed_forward import FeedForward, FeedForwardGated
-from rfnb.nn.piecewise_linear import PiecewiseLinear, PiecewiseLinearStepwiseScheduler
-from rfnb.nn.specaugment import specaugment
-from rfnb.nn.running_mean import RunningMean
-from rfnb.nn.masked_computation import MaskedComputation, masked_computation
-from rfnb.nn.unmask import unmask, unmask_initial_state
-from rfnb.nn.edit_distance_table import EditDistanceTable
-
-# -- Attention and positions -------------------------------------------------------------------------------------------
-from rfnb.nn.attention.causal import CausalSelfAttention, CausalSelfAttentionState
-from rfnb.nn.attention.cross import CrossAttention
-from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase, last_frame
-from rfnb.nn.attention.functions import (
-    additive_attention, additive_attention_weights, dot_attention, dot_attention_weights,
-)
-from rfnb.nn.attention.gauss_window import gauss_window_attention
-from rfnb.nn.attention.generic import generic_attention
-from rfnb.nn.attention.positional_encoding import (
-    relative_positional_encoding, sinusoidal_encoding, sinusoidal_positional_encoding,
-)
-from rfnb.nn.attention.positional_layers import PositionalEncoding, RelativePositionalEncoding
-from rfnb.nn.attention.qkv import QKVSelfAttention
-from rfnb.nn.attention.relative import RelPosCausalSelfAttention, RelPosSelfAttention
-from rfnb.nn.attention.relative_learned import LearnedRelativePositionalEncoding
-from rfnb.nn.attention.rotary import RotaryPosCausalSelfAttention, RotaryPosSelfAttention
-from rfnb.nn.attention.self_attention import SelfAttention, SelfAttentionBase
-
-# -- Encoders and decoders ---------------------------------------------------------------------------------------------
-from rfnb.nn.encoders.base import IEncoder, ISeqDownsamplingEncoder, ISeqFramewiseEncoder
-from rfnb.nn.encoders.conformer import ConformerEncoder, ConformerEncoderV2, ConformerFrontend
-from rfnb.nn.encoders.conformer_layer import (
-    ConformerConvBlock, ConformerEncoderLayer, ConformerPositionwiseFeedForward, conv_norm_use_mask_default, make_ff,
-)
-from rfnb.nn.encoders.conformer_subsample import ConformerConvSubsample
-from rfnb.nn.encoders.e_branchformer import EBranchformerLayer, FeedForwardConvGated, Merge
-from rfnb.nn.transformer.decoder import TransformerDecoder
-from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
-from rfnb.nn.transformer.encoder import TransformerEncoder, TransformerEncoderLayer
-
-# -- Recurrent layers --------------------------------------------------------------------------------------------------
-from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
-from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
-from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
-from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
-from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell
-from rfnb.nn.recurrent.lstm import LSTM, LstmState
-from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2, VanillaLSTMCell
-from rfnb.nn.recurrent.rec import Rec
-from rfnb.nn.recurrent.rhn import RHNCell
-from rfnb.nn.recurrent.rnn_cell import RnnCell
-from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
-from rfnb.nn.recurrent.two_d_lstm import TwoDLSTM
-from rfnb.nn.recurrent.unit import RecUnit
-from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
-from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM
-
 # -- Loops, states, branches -------------------------------------------------------------------------------------------
-from rfnb.rec.compiled import compile_loops
 from rfnb.rec.cond import cond
-from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state
 from rfnb.rec.loop import Loop
 from rfnb.rec.nested import gather_nested, mask_nested, where_nested
-from rfnb.rec.nested_packing import masked_scatter_nested, masked_select_nested
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 from rfnb.rec.tensor_array import TensorArray
 from rfnb.rec.while_loop import while_loop
 from rfnb.core.control_flow_ctx import control_flow_ctx, get_current_control_flow_ctx
-
-# -- Search ------------------------------------------------------------------------------------------------------------
-from rfnb.search.beam_search import beam_search
-from rfnb.search.choice import choice
-from rfnb.search.ctc_prefix import ctc_prefix_beam_search
-from rfnb.search.decide import decide, decide_keep_beam, get_beam_scores, get_src_beams, nbest, split_batch_beam
-from rfnb.search.own_loop import backtrack, beam_search_step, gather_beams
-from rfnb.search.transducer import transducer_beam_search, transducer_greedy_decode
-from rfnb.search.transducer_align import transducer_forced_align
-
-# -- Held while they run -----------------------------------------------------------------------------------------------
-from rfnb.control.own_loop import gate
-from rfnb.control.run import Run, RunStopped
-from rfnb.control.start import run
-
-# -- N-gram models -----------------------------------------------------------------------------------------------------
-from rfnb.lm.ngram import NGramLM
-from rfnb.nn.kenlm_state import KenLmState
 
 # -- Steps of training and inference -----------------------------------------------------------------------------------
 from rfnb.nn.run.marked_loss import Loss
@@ -235,53 +137,158 @@ from rfnb.nn.run.run_ctx import (
     RunCtx, get_run_ctx, get_run_ctx_step, init_forward_step_run_ctx, init_train_step_run_ctx,
 )
 
-# -- To look inside: traces, views, checks -----------------------------------------------------------------------------
-from rfnb.trace.beams import BeamHistory
-from rfnb.trace.compare import compare_runs
-from rfnb.trace.diff import Diff, diff
-from rfnb.trace.file import load_trace
-from rfnb.trace.long_attention import LongAttention
-from rfnb.trace.probe import probe
-from rfnb.trace.record import record
-from rfnb.trace.trace import Trace
-from rfnb.viz.explore.explorer import explore
-from rfnb.viz.save import save_html
-from rfnb.viz.show import show
-from rfnb.debugging.debug import Debug, debug
-from rfnb.teaching.lesson import lesson
-
-# -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
-from rfnb.data.alignment import Alignment, align, character_errors, word_errors
-from rfnb.interop.hf_generate import beams_of
-from rfnb.interop.doors import as_torch, from_torch
-from rfnb.interop.hf_llama import (
-    import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
-    import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
-    import_params_hf_llama_to_rf_transformer_decoder,
-)
-from rfnb.interop.hf_search import hf_search_options
-import rfnb.interop.seen.door as _door  # lets recordings see into torch modules
-from rfnb.interop.speech.doors import ctc_output, transducer_lattice, transducer_output
-from rfnb.interop.net_from_dict import net_from_dict
-from rfnb.interop.processes import mean_over_processes
-from rfnb.interop.torch_checkpoint import load_torch_checkpoint
-from rfnb.interop.watch.start import watch
-from rfnb.interop.xarray_arrays import to_xarray
-
 # -- Modules of this package that are public by themselves -------------------------------------------------------------
 from rfnb import plot, tensor, viz
 from rfnb.nn import audio, init
 
+if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later.py`
+    # -- Over dims: reductions, products, orders ---------------------------------------------------------------------------
+    from rfnb.ops.gating import gating
+    from rfnb.ops.opt_logical import opt_logical_and, opt_logical_or
+    from rfnb.ops.top_mask import top_k_mask, top_p_mask
+
+    # -- Losses, alignments, edit distances --------------------------------------------------------------------------------
+    from rfnb.ops.ctc_align import CtcAlignment, ctc_forced_align
+    from rfnb.ops.ctc_decode import ctc_durations_from_path, ctc_greedy_decode, ctc_no_label_loop_blank_durations_from_path
+    from rfnb.ops.edit_distance_row import (
+        initial_edit_distance_row, next_edit_distance_reduce, next_edit_distance_row, optimal_completion_edit_distance,
+        optimal_completion_edit_distance_per_successor, optimal_completions,
+    )
+    from rfnb.ops.label_smoothing import label_smoothed_log_prob_gradient
+
+    # -- Modules and parameters --------------------------------------------------------------------------------------------
+    from rfnb.nn.module.checkpoint import CheckpointError, check_params_complete, load_params, save_params, set_params
+    from rfnb.nn.module.parametrizations import WeightDropout, WeightNoise, weight_dropout, weight_noise
+    from rfnb.nn.module.parametrize import is_parametrized, register_parametrization, remove_parametrization
+    from rfnb.nn.module.prototype import make_norm
+
+    # -- Layers ------------------------------------------------------------------------------------------------------------
+    from rfnb.nn.linear import Embedding, Linear
+    from rfnb.nn.dropout import dropout, dropout_broadcast_default
+    from rfnb.nn.normalization import GroupNorm, GroupNormSpatial, LayerNorm, Normalize, RMSNorm, moments, normalize
+    from rfnb.nn.batch_norm import BatchNorm, batch_norm_distributed_default
+    from rfnb.nn.conv import Conv1d, Conv2d, Conv3d
+    from rfnb.nn.transposed_conv import TransposedConv1d, TransposedConv2d, TransposedConv3d
+    from rfnb.nn.transformer.feed_forward import FeedForward, FeedForwardGated
+    from rfnb.nn.piecewise_linear import PiecewiseLinear, PiecewiseLinearStepwiseScheduler
+    from rfnb.nn.specaugment import specaugment
+    from rfnb.nn.running_mean import RunningMean
+    from rfnb.nn.masked_computation import MaskedComputation, masked_computation
+    from rfnb.nn.unmask import unmask, unmask_initial_state
+    from rfnb.nn.edit_distance_table import EditDistanceTable
+
+    # -- Attention and positions -------------------------------------------------------------------------------------------
+    from rfnb.nn.attention.causal import CausalSelfAttention, CausalSelfAttentionState
+    from rfnb.nn.attention.cross import CrossAttention
+    from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase, last_frame
+    from rfnb.nn.attention.functions import (
+        additive_attention, additive_attention_weights, dot_attention, dot_attention_weights,
+    )
+    from rfnb.nn.attention.gauss_window import gauss_window_attention
+    from rfnb.nn.attention.generic import generic_attention
+    from rfnb.nn.attention.positional_encoding import (
+        relative_positional_encoding, sinusoidal_encoding, sinusoidal_positional_encoding,
+    )
+    from rfnb.nn.attention.positional_layers import PositionalEncoding, RelativePositionalEncoding
+    from rfnb.nn.attention.qkv import QKVSelfAttention
+    from rfnb.nn.attention.relative import RelPosCausalSelfAttention, RelPosSelfAttention
+    from rfnb.nn.attention.relative_learned import LearnedRelativePositionalEncoding
+    from rfnb.nn.attention.rotary import RotaryPosCausalSelfAttention, RotaryPosSelfAttention
+    from rfnb.nn.attention.self_attention import SelfAttention, SelfAttentionBase
+
+    # -- Encoders and decoders ---------------------------------------------------------------------------------------------
+    from rfnb.nn.encoders.base import IEncoder, ISeqDownsamplingEncoder, ISeqFramewiseEncoder
+    from rfnb.nn.encoders.conformer import ConformerEncoder, ConformerEncoderV2, ConformerFrontend
+    from rfnb.nn.encoders.conformer_layer import (
+        ConformerConvBlock, ConformerEncoderLayer, ConformerPositionwiseFeedForward, conv_norm_use_mask_default, make_ff,
+    )
+    from rfnb.nn.encoders.conformer_subsample import ConformerConvSubsample
+    from rfnb.nn.encoders.e_branchformer import EBranchformerLayer, FeedForwardConvGated, Merge
+    from rfnb.nn.transformer.decoder import TransformerDecoder
+    from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
+    from rfnb.nn.transformer.encoder import TransformerEncoder, TransformerEncoderLayer
+
+    # -- Recurrent layers --------------------------------------------------------------------------------------------------
+    from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
+    from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
+    from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
+    from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
+    from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell
+    from rfnb.nn.recurrent.lstm import LSTM, LstmState
+    from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2, VanillaLSTMCell
+    from rfnb.nn.recurrent.rec import Rec
+    from rfnb.nn.recurrent.rhn import RHNCell
+    from rfnb.nn.recurrent.rnn_cell import RnnCell
+    from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
+    from rfnb.nn.recurrent.two_d_lstm import TwoDLSTM
+    from rfnb.nn.recurrent.unit import RecUnit
+    from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
+    from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM
+
+    # -- Loops, states, branches -------------------------------------------------------------------------------------------
+    from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state
+    from rfnb.rec.nested_packing import masked_scatter_nested, masked_select_nested
+    from rfnb.rec.compiled import compile_loops
+
+    # -- Search ------------------------------------------------------------------------------------------------------------
+    from rfnb.search.beam_search import beam_search
+    from rfnb.search.choice import choice
+    from rfnb.search.ctc_prefix import ctc_prefix_beam_search
+    from rfnb.search.decide import decide, decide_keep_beam, get_beam_scores, get_src_beams, nbest, split_batch_beam
+    from rfnb.search.own_loop import backtrack, beam_search_step, gather_beams
+    from rfnb.search.transducer import transducer_beam_search, transducer_greedy_decode
+    from rfnb.search.transducer_align import transducer_forced_align
+
+    # -- Held while they run -----------------------------------------------------------------------------------------------
+    from rfnb.control.own_loop import gate
+    from rfnb.control.run import Run, RunStopped
+    from rfnb.control.start import run
+
+    # -- N-gram models -----------------------------------------------------------------------------------------------------
+    from rfnb.lm.ngram import NGramLM
+    from rfnb.nn.kenlm_state import KenLmState
+
+    # -- To look inside: traces, views, checks -----------------------------------------------------------------------------
+    from rfnb.trace.beams import BeamHistory
+    from rfnb.trace.compare import compare_runs
+    from rfnb.trace.diff import Diff, diff
+    from rfnb.trace.file import load_trace
+    from rfnb.trace.long_attention import LongAttention
+    from rfnb.trace.probe import probe
+    from rfnb.trace.record import record
+    from rfnb.trace.trace import Trace
+    from rfnb.viz.explore.explorer import explore
+    from rfnb.viz.save import save_html
+    from rfnb.viz.show import show
+    from rfnb.debugging.debug import Debug, debug
+    from rfnb.teaching.lesson import lesson
+
+    # -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
+    from rfnb.data.alignment import Alignment, align, character_errors, word_errors
+    from rfnb.interop.hf_generate import beams_of
+    from rfnb.interop.doors import as_torch, from_torch
+    from rfnb.interop.hf_llama import (
+        import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
+        import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
+        import_params_hf_llama_to_rf_transformer_decoder,
+    )
+    from rfnb.interop.hf_search import hf_search_options
+    from rfnb.interop.speech.doors import ctc_output, transducer_lattice, transducer_output
+    from rfnb.interop.net_from_dict import net_from_dict
+    from rfnb.interop.processes import mean_over_processes
+    from rfnb.interop.torch_checkpoint import load_torch_checkpoint
+    from rfnb.interop.watch.start import watch
+    from rfnb.interop.xarray_arrays import to_xarray
+
 # -- What is bound to these names --------------------------------------------------------------------------------------
+import rfnb.interop.seen.door as _door  # lets recordings see into torch modules
 from rfnb.nn.backend import methods as _backend_methods
 from rfnb.nn.run import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.places import doors as _doors
+from rfnb.places import later as _later
 from rfnb.places import paths as _paths
 from rfnb.places import required_dims as _required_dims
-from rfnb.control.position import Position as _Position, PositionStates as _PositionStates
-from rfnb.control.state_value import StateValue as _StateValue
-from rfnb.trace.tree import Tree as _Tree
 
 
 # For type checkers and `import *`: what is imported above. `python tests/contracts/test_public_names.py` writes this list.
@@ -367,13 +374,26 @@ __all__ = [
 # fmt: on
 
 if not _typing.TYPE_CHECKING:  # for a type checker there are the names above, and no others
+    from rfnb.places.unknown_names import names_of_rfnb as __dir__  # noqa: F401
     from rfnb.places.unknown_names import of_rfnb as __getattr__  # noqa: F401
 
 _backend_methods.bind(globals())
 _required_dims.name_the_dims(globals())
-_doors.make_doors(globals(), given=(_Position, _PositionStates, _StateValue, _Tree))
+_doors.make_doors(globals(), globals())
+_later.put_when_loaded(globals())
 _paths.make_modules(globals())
 _loading.end()
-del _NoCollection, _backend_methods, _door, _doors, _loading, _marking, _operators, _paths, _required_dims, _typing
-del _Position, _PositionStates, _StateValue, _Tree
+del (
+    _NoCollection,
+    _backend_methods,
+    _door,
+    _doors,
+    _later,
+    _loading,
+    _marking,
+    _operators,
+    _paths,
+    _required_dims,
+    _typing,
+)
 __version__ = "0.1.0"

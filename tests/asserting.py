@@ -150,3 +150,8 @@ def raises_message(error: type[Exception], text: str) -> Iterator[None]:
         yield
     assert type(caught.value) is error
     assert str(caught.value) == textwrap.dedent(text).strip("\n")
+
+
+def public():
+    """The public names, with what they are; those that are loaded later are loaded now."""
+    return {name: getattr(rf, name) for name in rf.__all__}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import numbers
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,15 @@ def know_names(names: Mapping[str, Any]) -> None:
         _NAMES.setdefault(name, value)
 
 
+class _KnownNames(dict[str, Any]):
+    """Names that an annotation may have, those of the package that are not loaded yet among them."""
+
+    def __missing__(self, name: str) -> Any:
+        if name in getattr(sys.modules.get("rfnb"), "__all__", ()):
+            return getattr(sys.modules["rfnb"], name)
+        raise KeyError(name)
+
+
 @cache
 def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
     """The types of the parameters of a function; Any for one that has none, or names what is known to type checkers only."""
@@ -41,7 +51,7 @@ def _meant(text: Any, names: dict[str, Any]) -> Any:
     if isinstance(text, typing.ForwardRef):
         text = text.__forward_arg__
     try:
-        return eval(text, names) if isinstance(text, str) else text
+        return eval(text, {}, _KnownNames(names)) if isinstance(text, str) else text
     except (NameError, AttributeError, TypeError):
         return Any
 

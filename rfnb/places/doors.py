@@ -18,42 +18,46 @@ _SELDOM = {  # but these
     "rfnb.nn.init", "rfnb.nn.run.marked_loss",
 }  # fmt: skip
 _OFTEN_MADE = {"Tensor", "Dim", "TensorDict", "State", "LstmState", "CausalSelfAttentionState", "Parameter"}
+_done: set[Any] = set()  # functions, and (class, whether of a module) whose methods are doors
 _PLACES = {"": "rf", "tensor": "rf.tensor", "viz": "rf.viz", "plot": "rf.plot", "audio": "rf.audio", "init": "rf.init"}
 
 
-def make_doors(package: Mapping[str, Any], given: Iterable[type] = ()) -> None:
-    """Make doors of all public functions and the methods of public classes, and of those that users are `given` objects of. Modules have
-    their own (`nn/module/module.py`)."""
-    module = package["Module"]
-    know_names({name: value for name, value in package.items() if isinstance(value, type)})
-    done: set[Any] = set()  # functions, and (class, whether of a module) whose methods are
+def make_doors(package: Mapping[str, Any], names: Mapping[str, Any], given: Iterable[type] = ()) -> None:
+    """Make doors of public functions and the methods of public classes, and of those that users are `given` objects of. Modules have
+    their own (`nn/module/module.py`).
+
+    Args:
+        names: The public names, of which each is a door once.
+    """
+    know_names({name: value for name, value in names.items() if isinstance(value, type)})
     for place, code in _PLACES.items():
-        names = vars(package[place]) if place else package
-        items: Any = list(names.items())
-        for name, value in items:
+        if place and place not in names:
+            continue
+        inside = vars(names[place]) if place else names
+        for name, value in list(inside.items()):
             if name.startswith("_") or not str(getattr(value, "__module__", "")).startswith("rfnb."):
                 continue
-            if isinstance(value, FunctionType) and value not in done:
-                done.add(value)
+            if isinstance(value, FunctionType) and value not in _done:
+                _done.add(value)
                 often = value.__module__.startswith(_OFTEN[:-1]) or op_of(value) is not None
                 own = str(value.__qualname__)
-                called = own if names.get(own) is value else name
+                called = own if inside.get(own) is value else name
                 _make(value, called, f"{code}.{called}", often)
             elif isinstance(value, type) and not issubclass(value, BaseException):
-                _make_methods(value, f"{code}.{name}", module, done)
+                _make_methods(value, f"{code}.{name}", package["Module"])
     for cls in given:
-        _make_methods(cls, cls.__name__, module, done)
+        _make_methods(cls, cls.__name__, package["Module"])
 
 
-def _make_methods(cls: type, code: str, module: type, done: set[Any]) -> None:
+def _make_methods(cls: type, code: str, module: type) -> None:
     for owner in cls.__mro__:
-        if owner is not cls and (owner, issubclass(cls, module)) in done:
+        if owner is not cls and (owner, issubclass(cls, module)) in _done:
             continue
-        done.add((owner, issubclass(cls, module)))
+        _done.add((owner, issubclass(cls, module)))
         often = owner.__module__.startswith(_OFTEN) and owner.__module__ not in _SELDOM
         for what, called, method, bound in _methods(cls, owner, code, module):
-            if method not in done:
-                done.add(method)
+            if method not in _done:
+                _done.add(method)
                 _make(
                     method,
                     what,

@@ -8,13 +8,14 @@ pickle and `inspect` see nothing of this.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from rfnb.places.deprecated import DEPRECATED, deprecated
+from rfnb.places.later import LATER_NAMES, load
 from rfnb.places.unknown_names import no_name
 
 # Module: the public names in it.
@@ -140,7 +141,11 @@ def make_modules(package: dict[str, Any]) -> None:
     """
     public = {**vars(package["audio"]), **vars(package["tensor"]), **package}
     for path, names in PATHS.items():
-        vars(_module_at(package, path)).update({name: public[name] for name in names.split()})
+        inside = vars(_module_at(package, path))
+        inside.update({name: public[name] for name in names.split() if name in public})
+        later = [name for name in names.split() if name not in public]
+        if later:
+            _let_load(inside, later)
     for path, file in FILES.items():
         vars(_module_at(package, path))["__getattr__"] = _from_file(file)
 
@@ -163,10 +168,29 @@ def _module_at(package: dict[str, Any], path: str) -> ModuleType:
         if module is None:
             there = above.get(part)
             module = sys.modules[full] = there if isinstance(there, ModuleType) else new_module(full)
-            above.setdefault(part, module)
+            if full != f"{package['__name__']}.{part}" or part not in LATER_NAMES:  # such as the function `rf.dropout`
+                above.setdefault(part, module)
         above = vars(module)
     assert module is not None
     return module
+
+
+def _let_load(inside: dict[str, Any], later: Sequence[str]) -> None:
+    """Let a module have names that are loaded when they are asked for."""
+    unknown = inside.get("__getattr__")
+
+    def of_package(name: str) -> Any:
+        if name in later:
+            value = inside[name] = load(name)
+            return value
+        if unknown is not None:
+            return unknown(name)
+        raise no_name(inside["__name__"], name, _public_in(names()))
+
+    def names() -> list[str]:
+        return sorted({*inside, *later})
+
+    inside.update({"__getattr__": of_package, "__dir__": names, "__all__": [*_public_in(inside), *later]})
 
 
 def new_module(name: str) -> ModuleType:
@@ -178,10 +202,14 @@ def new_module(name: str) -> ModuleType:
     def unknown(attribute: str) -> Any:
         if f"{name}.{attribute}" in DEPRECATED:
             return deprecated(name, attribute)
-        raise no_name(name, attribute, [other for other in vars(module) if not other.startswith("_")])
+        raise no_name(name, attribute, _public_in(dir(module)))
 
     vars(module)["__getattr__"] = unknown
     return module
+
+
+def _public_in(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not name.startswith("_")]
 
 
 def _from_file(file: str) -> Callable[[str], Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from rfnb.core.errors import message
 from rfnb.places.deprecated import DEPRECATED, deprecated
+from rfnb.places.later import LATER_NAMES, load
 
 # Documented names that are not there, by the reason.
 ABSENT = {
@@ -62,14 +64,18 @@ INSTEAD = {
 
 
 def of_rfnb(name: str) -> Any:
-    """`__getattr__` of the package: what a deprecated name stands for, else an AttributeError that says what is meant."""
-    import sys
-
+    """`__getattr__` of the package: a public name that is loaded now, or what a deprecated one stands for; else an AttributeError that
+    says what is meant."""
+    if name in LATER_NAMES:
+        return load(name)
     if f"rfnb.{name}" in DEPRECATED:
         return deprecated("rfnb", name)
+    raise no_name("rfnb", name, [other for other in names_of_rfnb() if not other.startswith("_")])
 
-    package = vars(sys.modules["rfnb"])
-    raise no_name("rfnb", name, [other for other in package if not other.startswith("_")])
+
+def names_of_rfnb() -> list[str]:
+    """`__dir__` of the package: also names that are not loaded yet."""
+    return sorted({*vars(sys.modules["rfnb"]), *LATER_NAMES})
 
 
 def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:

@@ -40,7 +40,10 @@ class Step(NotPicklable):
     Attributes:
         states: What is carried.
         outputs: What is collected.
+        no_steps: The loop makes none: its body runs for what it would collect.
     """
+
+    no_steps = False
 
     def __init__(self, states: States, outputs: Outputs):
         self.states, self.outputs = states, outputs

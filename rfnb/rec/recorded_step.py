@@ -38,7 +38,6 @@ class RecordedStep(StepAround):
     Args:
         inner: Gives the values of each step, and takes them.
         ends: Of the loop.
-        no_steps: The loop makes none: the body runs for what it would collect.
     """
 
     def __init__(self, inner: Step, *, name: str, axis: Dim, ends: Ends, no_steps: bool):

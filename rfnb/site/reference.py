@@ -26,7 +26,7 @@ _PACKAGES = {
     "rfnb.models": "rfnb.models",
     "rfnb.teaching": "rfnb.teaching",
 }
-_HEADING = re.compile(r"^# -- (.*?) -*$", re.MULTILINE)
+_HEADING = re.compile(r"^ *# -- (.*?) -*$", re.MULTILINE)
 # Of what every class has in Python, only what says something of its own here.
 _SPECIAL = {"__call__", "__getitem__", "__setitem__", "__iter__", "__len__", "__enter__", "__exit__", "__contains__"}
 

@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.diff.pairs import asked, source_of
 from rfnb.viz.page.budget import whole_room
 from rfnb.viz.spec import Spec
-from rfnb.viz.states.derived import derived
 
 _MOST_ASKED = 1 << 22  # values in one answer
 _MOST_TRIED = 4  # times the room of a frame, of which one is made while a person waits
@@ -115,9 +113,15 @@ def _block(spec: Spec, name: str) -> np.ndarray | None:
         blocks = {key[len(index) + 1 :]: block for key, block in spec.blocks.items() if key.startswith(f"{index}/")}
         return _block(Spec(parts[index]["kind"], parts[index]["head"], blocks), rest)
     if spec.kind == "diff":
+        from rfnb.viz.diff.pairs import asked, source_of
+
         source = source_of(spec)
         return None if source is None else asked(source, name)
-    return derived(spec, name) if spec.kind == "states" else None
+    if spec.kind == "states":
+        from rfnb.viz.states.derived import derived
+
+        return derived(spec, name)
+    return None
 
 
 def _picked(block: np.ndarray, pick: Any) -> np.ndarray | None:

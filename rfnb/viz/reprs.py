@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rfnb.control.run import Run
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.trace.training import Training
+from rfnb.core.when_loaded import when_loaded
 from rfnb.viz.kinds import html_of, spec_of
 from rfnb.viz.visible import safe
+
+if TYPE_CHECKING:
+    from rfnb.control.run import Run
+    from rfnb.trace.training import Training
 
 # Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
 _STYLES = {
@@ -32,8 +35,8 @@ def bind() -> None:
     """Give Tensor and Dim their `_repr_html_`, a Run and a Training their view."""
     setattr(Tensor, "_repr_html_", _safe(_of_tensor))  # noqa: B010 (mypy does not take an assignment)
     setattr(Dim, "_repr_html_", _safe(_of_dim))  # noqa: B010
-    setattr(Run, "_ipython_display_", _display_run)  # noqa: B010
-    setattr(Training, "_ipython_display_", _display_training)  # noqa: B010
+    when_loaded("rfnb.control.run", lambda module: setattr(module.Run, "_ipython_display_", _display_run))
+    when_loaded("rfnb.trace.training", lambda module: setattr(module.Training, "_ipython_display_", _display_training))
 
 
 def _display_run(run: Run) -> None:

@@ -19,29 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from rfnb.control.run import Run
 from rfnb.core.dim import Dim
 from rfnb.core.door import called_with
 from rfnb.core.errors import DimError, ShapeError, type_error, value_error
 from rfnb.core.foreign import is_array, knows_axes
 from rfnb.core.tensor import Tensor
-from rfnb.rec.loop import Loop
-from rfnb.rec.loop_plan import LoopPlan
-from rfnb.search.beam_search import SearchResult
-from rfnb.search.label_alignment import is_alignments
-from rfnb.trace.beams import BeamHistory
-from rfnb.trace.compare import Comparison
-from rfnb.trace.diff import Diff
-from rfnb.trace.trace import Trace
-from rfnb.trace.training import Training
-from rfnb.trace.tree import Tree
 from rfnb.viz.dims.of_transformers import is_encoding
 from rfnb.viz.foreign_views import maker_of
 from rfnb.viz.kinds import spec_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
+
+if TYPE_CHECKING:
+    from rfnb.trace.training import Training
 
 
 def show(value: Any, *, live: bool | None = None, budget: int | None = None, **options: Any) -> View:
@@ -67,6 +59,19 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
 
 def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
     """The view of a value, not displayed yet."""
+    # What makes these values has loaded them; the rest is loaded by the first view.
+    from rfnb.control.run import Run
+    from rfnb.rec.loop import Loop
+    from rfnb.rec.loop_plan import LoopPlan
+    from rfnb.search.beam_search import SearchResult
+    from rfnb.search.label_alignment import is_alignments
+    from rfnb.trace.beams import BeamHistory
+    from rfnb.trace.compare import Comparison
+    from rfnb.trace.diff import Diff
+    from rfnb.trace.trace import Trace
+    from rfnb.trace.training import Training
+    from rfnb.trace.tree import Tree
+
     if isinstance(value, View):
         return value
     if isinstance(value, Spec):

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from asserting import public
 
 import rfnb as rf
 
@@ -93,7 +94,7 @@ def test_first_lines_are_sentences_or_nouns_with_their_article():
 # -- public ops and layers ---------------------------------------------------------------------------------------------
 def public_functions():
     """(name, function) of what `rfnb` exports, with __call__ of its modules."""
-    for name, value in vars(rf).items():
+    for name, value in public().items():
         if inspect.isfunction(value) and value.__module__.startswith("rfnb."):
             yield name, value
         elif inspect.isclass(value) and issubclass(value, rf.Module) and "__call__" in vars(value):
@@ -115,8 +116,8 @@ def test_ops_and_layers_say_the_shapes():
 
 
 # Exported names, and the classes that exported ones are made of.
-PUBLIC = {name for name in vars(rf) if not name.startswith("_")} | {
-    base.__name__ for value in vars(rf).values() if inspect.isclass(value) for base in value.__mro__
+PUBLIC = {name for name in public() if not name.startswith("_")} | {
+    base.__name__ for value in public().values() if inspect.isclass(value) for base in value.__mro__
 }
 
 
@@ -158,7 +159,7 @@ def test_what_raises_says_so(folder):
 
 def test_layers_and_losses_of_the_literature_say_their_source():
     lacking = []
-    for name, value in vars(rf).items():
+    for name, value in public().items():
         if not (inspect.isclass(value) and issubclass(value, rf.Module)) and not inspect.isfunction(value):
             continue
         if HAS_SOURCE.search(name.lower()) and name not in " ".join(WITHOUT_SOURCE).split():

@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 
 import pytest
-from asserting import raises_message
+from asserting import public, raises_message
 from waiting import LONG
 
 import rfnb as rf
@@ -126,7 +126,7 @@ def test_a_name_of_torch_gets_what_does_it_here():
 
 def test_what_is_said_for_names_of_torch_is_there():
     for name, instead in unknown_names.INSTEAD.items():
-        assert name not in vars(rf), f"{name} is there now"
+        assert name not in public(), f"{name} is there now"
         for word in instead.replace("(", " ").replace(",", " ").split():
             if word.startswith("rf."):
                 assert hasattr(rf, word[3:]), word

@@ -66,3 +66,63 @@ def test_views_are_loaded_when_something_is_shown():
         "[name for name in sys.modules if name.startswith('rfnb.viz.') and name.endswith(('.spec', '.text', '.html'))]"
     )
     assert said(f"import sys, rfnb\nprint(sorted({views}))") == "['rfnb.viz.spec']"
+
+
+def test_at_most_three_hundred_modules_are_loaded():
+    assert int(said("import sys, rfnb\nprint(sum(name.split('.')[0] == 'rfnb' for name in sys.modules))")) <= 300
+
+
+# -- names that are loaded later ---------------------------------------------------------------------------------------
+def test_a_name_is_there_however_it_is_asked_for():
+    assert said("import rfnb as rf\nprint(rf.LSTM.__name__, 'LSTM' in vars(rf))") == "LSTM True"
+    assert said("from rfnb import beam_search, LSTM\nprint(beam_search.__name__)") == "beam_search"
+    assert said("import rfnb\nfrom rfnb.dropout import dropout\nprint(rfnb.dropout is dropout)") == "True"
+    assert said("from rfnb.attention import *\nprint(CausalSelfAttention.__name__, dot_attention.__name__)") == (
+        "CausalSelfAttention dot_attention"
+    )
+    assert said("from rfnb import *\nprint(LSTM.__name__, show.__name__)") == "LSTM show"
+    assert said("import rfnb.rec\nfrom rfnb.rec import LSTM\nprint(LSTM is rfnb.LSTM)") == "True"
+
+
+def test_a_name_that_is_not_loaded_is_listed_and_completed():
+    found = said(
+        "import rfnb as rf\nprint('LSTM' in dir(rf), 'LSTM' in vars(rf))\ntry: rf.Lstm\nexcept AttributeError as error: print(error)"
+    )
+    assert found.splitlines() == ["True False", "rfnb has no 'Lstm'.", "Did you mean", "    rf.LSTM"]
+    found = said("import rfnb\ntry: rfnb.dropout.Dropout\nexcept AttributeError as error: print('unknown')")
+    assert found == "unknown"
+
+
+def test_a_door_is_open_whoever_has_loaded_the_function():
+    """Modules of rfnb load each other, and nobody has asked for the public name yet."""
+    wrong = "try: {call}\nexcept TypeError as error: print(str(error).splitlines()[0])"
+    call = wrong.format(call="found(beam=3)")
+    through = said(f"import rfnb as rf\nfound = rf.beam_search\n{call}")
+    assert through.startswith("beam_search") and "unexpected" not in through
+    assert said(f"import rfnb\nfrom rfnb.search.beam_search import beam_search as found\n{call}") == through
+    method = wrong.format(call="Trace().select(5, 6, 7)")
+    through = said(f"import rfnb as rf\nTrace = rf.Trace\n{method}")
+    assert (
+        said(
+            f"import rfnb\nfrom rfnb.trace.record import record\nwith record() as trace: pass\nTrace = type(trace)\n{method}"
+        )
+        == through
+    )
+
+
+def test_who_displays_a_run_or_a_training_need_not_have_loaded_it():
+    load = "import rfnb as rf\nfrom rfnb.trace.training import Training"
+    assert (
+        said(f"{load}\nprint([hasattr(shown, '_ipython_display_') for shown in (Training, rf.Run)])") == "[True, True]"
+    )
+
+
+def test_threads_that_ask_at_once_get_the_same():
+    code = (
+        "import threading, rfnb as rf\nnames, found = [name for name in dir(rf) if name not in vars(rf)], []\n"
+        "def ask(names): found.extend((name, id(getattr(rf, name))) for name in names)\n"
+        "threads = [threading.Thread(target=ask, args=(names[::step],)) for step in (1, -1, 1, -1)]\n"
+        "[thread.start() for thread in threads], [thread.join() for thread in threads]\n"
+        "print(len(names) > 100, len(found) == 4 * len(names), len(set(found)) == len(names))"
+    )
+    assert said(code) == "True True True"

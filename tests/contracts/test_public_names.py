@@ -1,6 +1,7 @@
 """The public names are a list that changes only on purpose.
 
-After adding a name to rfnb/__init__.py:  python tests/contracts/test_public_names.py  writes its `__all__` anew.
+After adding a name to rfnb/__init__.py:  python tests/contracts/test_public_names.py  writes its `__all__` anew, and the table of names
+that are loaded later.
 """
 
 import ast
@@ -12,7 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 INIT = ROOT / "rfnb" / "__init__.py"
+LATER = ROOT / "rfnb" / "places" / "later.py"
 LIST = re.compile(r"(?<=^__all__ = \[\n).*?(?=^\]$)", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"(?<=^LATER = \{\n).*?(?=^\}$)", re.MULTILINE | re.DOTALL)
 
 
 def written(names: list[str]) -> str:
@@ -24,7 +27,8 @@ def written(names: list[str]) -> str:
 def names_in(source: str) -> list[str]:
     """The public names that this `__init__.py` imports or defines, sorted; a star import is an error."""
     names: set[str] = set()
-    for node in ast.parse(source).body:
+    body = ast.parse(source).body
+    for node in [*body, *later_imports(source)]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             assert all(alias.name != "*" for alias in node.names), f"line {node.lineno}: list the names one by one"
             names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
@@ -35,6 +39,31 @@ def names_in(source: str) -> list[str]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
     return sorted(name for name in names if not name.startswith("_") and name != "annotations")
+
+
+def later_imports(source: str) -> list[ast.stmt]:
+    """The imports for type checkers."""
+    return next((node.body for node in ast.parse(source).body if isinstance(node, ast.If)), [])
+
+
+def table_of(source: str) -> str:
+    """The lines of the table of names that are loaded later."""
+    lines = ""
+    for node in later_imports(source):
+        assert isinstance(node, ast.ImportFrom) and not any(alias.asname for alias in node.names)
+        names = [f"{part} " for part in textwrap.wrap(" ".join(alias.name for alias in node.names), 90)]
+        names[-1] = names[-1].rstrip()
+        value = f'"{names[0]}"' if len(names) == 1 else "(" + " ".join(f'"{part}"' for part in names) + ")"
+        lines += f'    "{node.module}": {value},\n'
+    return lines
+
+
+def test_the_names_that_are_loaded_later_are_those_of_the_block_for_type_checkers():
+    from rfnb.places.later import LATER as table
+
+    found = {}
+    exec("found.update({" + table_of(INIT.read_text()) + "})", {"found": found})
+    assert found == table and list(found) == list(table)
 
 
 def test_public_names_are_the_listed_ones():
@@ -52,7 +81,7 @@ def test_nothing_else_is_in_the_package():
 
     import rfnb
 
-    public = {name: value for name, value in vars(rfnb).items() if not name.startswith("_")}
+    public = {name: getattr(rfnb, name) for name in dir(rfnb) if not name.startswith("_")}
     names = {name for name, value in public.items() if not isinstance(value, types.ModuleType)}
     assert names == {name for name in rfnb.__all__ if not isinstance(public[name], types.ModuleType)}
 
@@ -83,3 +112,4 @@ def test_a_name_more_or_less_is_seen():
 if __name__ == "__main__":
     text = INIT.read_text()
     INIT.write_text(LIST.sub(written(names_in(text)), text))
+    LATER.write_text(TABLE.sub(table_of(text), LATER.read_text()))

@@ -5,7 +5,7 @@ import re
 import types
 
 import pytest
-from asserting import raises_message, randn
+from asserting import public, raises_message, randn
 from contracts.wrong_arguments import likely
 
 import rfnb as rf
@@ -269,7 +269,7 @@ def refusing():
     """Public functions that take words of other toolkits, to refuse them."""
     return [
         name
-        for name, fn in vars(rf).items()
+        for name, fn in public().items()
         if isinstance(fn, types.FunctionType)
         and fn.__code__.co_flags & inspect.CO_VARKEYWORDS
         and "unknown" in fn.__code__.co_varnames

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from asserting import randn, tensor
+from asserting import public, randn, tensor
 from torch.func import functional_call
 
 import rfnb as rf
@@ -347,7 +347,7 @@ def modules_without_entry(names):
 
 
 def public_modules():
-    return [name for name, value in vars(rf).items() if isinstance(value, type) and issubclass(value, rf.Module)]
+    return [name for name, value in public().items() if isinstance(value, type) and issubclass(value, rf.Module)]
 
 
 def test_every_public_module_is_compared_with_torch():

@@ -4,7 +4,7 @@ import inspect
 import types
 
 import pytest
-from asserting import randn
+from asserting import public, randn
 
 import rfnb as rf
 from rfnb import Dim
@@ -38,7 +38,7 @@ OTHER_CHECKS = set(
 
 
 def takes_a_tensor():
-    for name, fn in vars(rf).items():
+    for name, fn in public().items():
         if isinstance(fn, types.FunctionType) and not name.startswith("_") and name not in OTHER_CHECKS:
             first = next(iter(inspect.signature(fn).parameters.values()), None)
             if first is not None and "Tensor" in str(first.annotation) and "Any" not in str(first.annotation):

@@ -14,9 +14,7 @@ from rfnb.core.errors import not_implemented_error, shape_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.nn.batch_norm import BatchNorm
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.recurrent.lstm import LSTM, LstmState
 from rfnb.ops import const, loss, math, stack
 from rfnb.ops.out_dim import define_size
 
@@ -89,6 +87,8 @@ def batch_norm(
     use_mask: bool,
 ) -> Tensor:
     """`rf.BatchNorm` with these parameters; in training it moves the running ones."""
+    from rfnb.nn.batch_norm import BatchNorm
+
     layer = BatchNorm.__new__(BatchNorm)
     layer.in_dim, layer.momentum, layer.eps, layer.use_mask = in_dim, momentum, epsilon, use_mask
     layer.running_mean, layer.running_variance = running_mean, running_variance
@@ -109,6 +109,8 @@ def lstm(
     out_dim: Dim,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """`rf.LSTM` with these parameters: outputs, and the last (h, c)."""
+    from rfnb.nn.recurrent.lstm import LSTM, LstmState
+
     layer = LSTM.__new__(LSTM)
     layer.in_dim, layer.out_dim = in_dim, out_dim
     layer.ff_weight, layer.rec_weight, layer.bias = ff_weight, rec_weight, bias  # type: ignore[assignment]

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.attention.attended import attended
-from rfnb.nn.attention.causal_mask import causal_mask, unseen
-from rfnb.nn.attention.functions import _apart, _attend, _energy, dot_attention
-from rfnb.nn.attention.relative_shift import relative_shift
-from rfnb.nn.dropout import dropout
 from rfnb.ops.half import narrowed
 from rfnb.ops.math import combine_bc
 from rfnb.ops.matmul import matmul
@@ -48,6 +43,11 @@ def scaled_dot_product_attention(
     Probes:
         attention: weights {..., query_spatial_dim, kv_spatial_dim}.
     """
+    from rfnb.nn.attention.attended import attended  # layers are loaded by who uses them
+    from rfnb.nn.attention.causal_mask import causal_mask, unseen
+    from rfnb.nn.attention.functions import _energy, dot_attention
+    from rfnb.nn.dropout import dropout
+
     causal_dim = query_spatial_dim if is_causal else None
     if attention_mask is None:
         return dot_attention(
@@ -101,6 +101,9 @@ def rel_pos_self_attention(
 
     Source: Dai et al. 2019, "Transformer-XL", section 3.3.
     """
+    from rfnb.nn.attention.functions import _apart, _attend, _energy
+    from rfnb.nn.attention.relative_shift import relative_shift
+
     key, value, kv_axis = _apart(query, key, value, kv_spatial_dim)
     scale = max(qk_feat_dim.extent, 1) ** -0.5
     content, position = (query if bias is None else query + bias for bias in (pos_bias_u, pos_bias_v))

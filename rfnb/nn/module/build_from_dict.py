@@ -115,12 +115,9 @@ def _built(value: Any) -> Any:
 
 def _public() -> dict[str, Any]:
     """The names listed in rfnb/__init__.py. It is loaded, since this file is in its package; importing it would point up."""
-    names = vars(sys.modules["rfnb"])
-    return {
-        name: value
-        for name, value in names.items()
-        if not name.startswith("_") and not isinstance(value, ModuleType)
-    }  # fmt: skip
+    package = sys.modules["rfnb"]
+    names = {name: getattr(package, name) for name in package.__all__}
+    return {name: value for name, value in names.items() if not isinstance(value, ModuleType)}
 
 
 def _check(what: str, value: Any) -> Any:

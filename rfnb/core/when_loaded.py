@@ -1,0 +1,50 @@
+"""Something to do when a module is loaded, which may be never: what looks at it need not load it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_waiting: dict[str, list[Callable[[ModuleType], None]]] = {}
+
+
+def when_loaded(name: str, do: Callable[[ModuleType], None]) -> None:
+    """Call a function with a module of this package as soon as the module is loaded, before whoever imports it goes on.
+
+    Args:
+        name: Its full name.
+        do: It may not import this module.
+    """
+    module = sys.modules.get(name)
+    if module is not None:
+        do(module)
+    else:
+        _waiting.setdefault(name, []).append(do)
+
+
+class _Watching:
+    """A finder of modules, the first to be asked: it has those found that somebody waits for."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """None for all others."""
+        if name not in _waiting:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        loader: Any = None if spec is None else spec.loader
+        if loader is not None:
+            plain = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                plain(module)
+                for do in _waiting.pop(name, ()):
+                    do(module)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, _Watching)  # type: ignore[arg-type]
