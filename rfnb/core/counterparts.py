@@ -88,13 +88,12 @@ def look_ahead(index: Index) -> int:
     put: dict[Dim, Dim] = {}
     try:
         _put(old, newest, put)
-        stay = last.stay if all([new is dim or dim not in last.stay for dim, new in put.items()]) else ()
-        dims = tuple([newest if dim is None else dim if dim in stay else _counterpart(dim, put, old) for dim in before])
+        dims = _counterparts(before, put, last.stay, newest, old)
     except _NoCounterpart:
         return 0
     if len(set(dims)) < len(dims):
         return 0
-    is_beam = any([dim.__class__ is BeamDim for dim in dims])
+    is_beam = BeamDim in set(map(type, dims))
     for cache, pick, template in parts:
         own = pick(dims)
         try:
@@ -105,19 +104,48 @@ def look_ahead(index: Index) -> int:
                     note_kept(cache, key, own)
         except Exception:  # whoever asks for it will hear of it
             continue
-    same = {dim for dim, old_dim in zip(dims, before) if dim is old_dim}
+    same = set()
+    for dim, old_dim in zip(dims, before):
+        if dim is old_dim:
+            same.add(dim)
     known.stay = last.stay if len(same) == len(last.stay) else frozenset(same)
-    known.asked_for = tuple([None if dim is newest else dim for dim in dims]), parts
+    place = dims.index(newest)
+    known.asked_for = (*dims[:place], None, *dims[place + 1 :]), parts
     return len(parts)
+
+
+# What a batch pays for comes here, so there are loops instead of comprehensions, which are calls.
 
 
 def _put(old: Dim, new: Dim, put: dict[Dim, Dim]) -> None:
     """Note that `new` stands where `old` stood, and so for what they are made of and have their lengths over."""
-    (form, parts), (new_form, new_parts) = _form(old), _form(new)
-    if put.setdefault(old, new) is not new or form is not new_form:
-        raise _NoCounterpart
-    for part, other in zip(parts, new_parts, strict=True):
-        _put(part, other, put)
+    pairs = [(old, new)]
+    for one, other in pairs:
+        known, now = one._structure, other._structure
+        if known is None or now is None or known[0] != resizes[0] or now[0] != resizes[0]:
+            raise _NoCounterpart
+        if put.setdefault(one, other) is not other or known[1] is None or known[1] is not now[1]:
+            raise _NoCounterpart
+        pairs += zip(known[2], now[2], strict=True)
+
+
+def _counterparts(
+    before: tuple[Dim | None, ...], put: dict[Dim, Dim], stay: frozenset[Dim], newest: Dim, old: Dim
+) -> tuple[Dim, ...]:
+    """What stands where these dims stood; the newest one is None among them."""
+    for dim, new in put.items():
+        if new is not dim and dim in stay:
+            stay = frozenset()
+            break
+    dims = []
+    for each in before:
+        if each is None:
+            dims.append(newest)
+        elif each in stay:
+            dims.append(each)
+        else:
+            dims.append(put.get(each) or _counterpart(each, put, old))
+    return tuple(dims)
 
 
 def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
@@ -125,7 +153,9 @@ def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
     found = put.get(dim)
     if found is None:
         form, related = _form(dim)
-        now = tuple([_counterpart(part, put, newest) for part in related])
+        now: tuple[Dim, ...] = ()
+        for part in related:
+            now += (put.get(part) or _counterpart(part, put, newest),)
         before = newest._structure[3] and newest._structure[3]()
         stays = now == related and before is not None and dim.serial < before.serial
         found = dim if stays else form.latest()

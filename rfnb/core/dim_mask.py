@@ -32,10 +32,11 @@ def raw_mask(self: Dim, dims: tuple[Dim, ...], backend: Any, device: Any) -> Any
     own = _own(self)
     order = tuple(map(own.index, dims))
     key = (order, backend, device)  # no dims: they would hold themselves
-    mask = self._masks.get(key)
+    masks = self._masks
+    mask = masks.get(key)
     if mask is None:
         host = _lengths(self).mask(self.extent).transpose(order)
-        mask = self._masks.keep(key, backend.from_numpy(host, dtype="bool", device=device), host.nbytes)
+        mask = masks.keep(key, backend.from_numpy(host, dtype="bool", device=device), host.nbytes)
     return mask
 
 

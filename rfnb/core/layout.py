@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import protocol
-from rfnb.core.beam_dim import note_kept
+from rfnb.core.beam_dim import BeamDim, note_kept
 from rfnb.core.counterparts import generation, look_ahead, note
 from rfnb.core.dim import Dim
 from rfnb.core.dim_math import is_clipped, parts_of
@@ -64,14 +64,17 @@ class PlanCache(dict):
             if structure is not None:
                 made = look_ahead(structure[1]) if structure[1] else 0
                 if made:
-                    _count(made)
+                    _made[0] += made  # looked at below, or when the plan that is not there is made
                     plan = self.get(key, _NONE)
                 if plan is _NONE:
                     plan = self._for_others(key, *structure)
             if plan is _NONE:
                 raise NoPlanError
             assert structure is not None
-            note_kept(self, key, structure[1])
+            for dim in structure[1]:
+                if dim.__class__ is BeamDim:
+                    note_kept(self, key, structure[1])
+                    break
             _count()
         self[key] = plan
         return plan

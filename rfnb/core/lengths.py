@@ -34,7 +34,7 @@ class Lengths:
 
     def bounds(self) -> tuple[int, int]:
         """The shortest and the longest sequence; (0, 0) if there is none."""
-        return _bounds(self.valid())
+        return _bounds(valid_lengths(self.array, self.over))
 
     def mask(self, longest: int) -> np.ndarray:
         """True for real frames, axes in the order of `over`, the frames last."""

@@ -113,7 +113,7 @@ def _is_there(ref: weakref.ref[Any], key: Any, size: int) -> bool:
 
 def bytes_of(array: Any) -> int:
     """The bytes of a raw array, or of that of a Tensor."""
-    raw = array if registry.is_raw_tensor_type(type(array)) else array._raw
+    raw = getattr(array, "_raw", array)
     return int(registry.BY_TYPE[type(raw)].num_bytes_raw(raw))
 
 

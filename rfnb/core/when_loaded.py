@@ -47,4 +47,4 @@ class _Watching:
         return spec
 
 
-sys.meta_path.insert(0, _Watching)  # type: ignore[arg-type]
+sys.meta_path.insert(0, _Watching)

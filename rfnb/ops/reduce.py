@@ -183,7 +183,8 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
             if count is None:
                 whole = backend.broadcast_raw(real, shape)
                 count = backend.binary_fn("maximum")(add_up(cast(whole, "float32"), extra), 1.0)
-                count = counts.keep(device, cast(count, "float64" if dtype in ("float64", "complex128") else "float32"))
+                count = cast(count, "float64" if dtype in ("float64", "complex128") else "float32")
+                counts.keep(device, count, backend.num_bytes_raw(count))
             return divide(add_up(where(real, raw, 0), extra), count)
 
         return in_float32(mean, dtype, backend), extra, dims

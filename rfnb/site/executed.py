@@ -136,7 +136,12 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
             "MPLCONFIGDIR": f"{home}/matplotlib",
             "PYTHONPATH": python_path,
         }
-        client = NotebookClient(notebook, timeout=int(seconds), resources={"metadata": {"path": str(path.parent)}})
+        client = NotebookClient(
+            notebook,
+            timeout=int(seconds),
+            iopub_timeout=int(seconds),
+            resources={"metadata": {"path": str(path.parent)}},
+        )
         try:
             client.execute(
                 env={**inherited, "OMP_NUM_THREADS": _threads(), **folders, **env}, stderr=subprocess.DEVNULL

@@ -11,7 +11,7 @@ MOST = {
     "cold reduce_mean, static": 105,
     "cold matmul, static": 120,
     "cold reduce_mean, ragged": 300,
-    "reduce_mean, new batch": 85,
+    "reduce_mean, new batch": 60,
     "warm reduce_mean, ragged": 8,
     "warm matmul, static": 4,
     "step of for, LSTM": 60,

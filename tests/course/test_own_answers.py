@@ -89,7 +89,9 @@ def test_answers_in_another_form_carry_the_notebook_through_two_runs(name):
     for cell in again:
         cell.id += "-again"
     notebook.cells += again
-    NotebookClient(notebook, timeout=300 * SLOWNESS, resources={"metadata": {"path": str(NOTEBOOKS)}}).execute()
+    NotebookClient(
+        notebook, timeout=300 * SLOWNESS, iopub_timeout=300 * SLOWNESS, resources={"metadata": {"path": str(NOTEBOOKS)}}
+    ).execute()
     checked = [
         output.data[MIME]
         for cell in notebook.cells

@@ -55,7 +55,11 @@ def kernel_in(folder: Path) -> Iterator[Kernel]:
     """A kernel of its own that runs in this folder."""
     notebook = nbformat.v4.new_notebook()
     client = NotebookClient(
-        notebook, timeout=int(LONG), allow_errors=True, resources={"metadata": {"path": str(folder)}}
+        notebook,
+        timeout=int(LONG),
+        iopub_timeout=int(LONG),
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
     )
     with client.setup_kernel():
         yield Kernel(client, folder)
