@@ -14,14 +14,14 @@ from rfnb.teaching.difference import difference
 class Words:
     """Three words with vectors for their letters; what each check needs of them. All sizes differ."""
 
-    def __init__(self, seed: int = 1):
+    def __init__(self, seed: int = 1, lengths: tuple[int, ...] = (2, 5, 1), features: int = 4):
         self.batch, self.feature, self.model = (
-            rf.Dim(3, name="batch"),
-            rf.Dim(4, name="feature"),
+            rf.Dim(len(lengths), name="batch"),
+            rf.Dim(features, name="feature"),
             rf.Dim(6, name="model"),
         )
-        self.letters = rf.ragged_dim([2, 5, 1], over=self.batch, name="letters")
-        self.sounds = rf.ragged_dim([1, 2, 4], over=self.batch, name="sounds")
+        self.letters = rf.ragged_dim(list(lengths), over=self.batch, name="letters")
+        self.sounds = rf.ragged_dim([1, 2, 4, 3, 2][: len(lengths)], over=self.batch, name="sounds")
         self.random = np.random.default_rng(seed)
         self.x = self.tensor(self.batch, self.letters, self.feature)
 
@@ -165,6 +165,9 @@ def sum_by_hand(answer):
         wrong("This is the mean, not the sum.", [("got", shape_of(got))])
     check_padding(answer, words.x, words.batch, words.letters, words.feature)
     check_same(got, rf.reduce_sum(words.x, axis=words.letters), what="The sum of the letters")
+    more = Words(lengths=(3, 1, 4, 2, 2), features=2)
+    got = call(answer, more.x, more.batch, more.letters, more.feature)
+    check_same(got, rf.reduce_sum(more.x, axis=more.letters), what="The sum of the letters of five words")
 
 
 @exercise(

@@ -293,6 +293,7 @@ def waste(answer):
         ([[1], [0, 2]], [3, 1, 1]),
         ([[0, 3, 1], [2]], [7, 2, 4, 3]),
         ([[1, 0], [3, 2, 4]], [5, 2, 3, 1, 4]),
+        ([[4, 1], [0]], [2, 3, 9, 8, 1]),
     ]
     for batches, lengths in calls:
         got = call(answer, [list(batch) for batch in batches], list(lengths))
@@ -310,6 +311,13 @@ def waste(answer):
                     "This is the mean of the shares of the batches; a small batch counts as much as a large one.",
                     given,
                     "Count letters and cells of all batches first, divide once.",
+                )
+            cells = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)
+            if _alike(got, 1 - sum(lengths) / cells):
+                wrong(
+                    "Letters of all words are counted, also of those in no batch.",
+                    given,
+                    "Count what is in the batches.",
                 )
             whole = len(lengths) * max(lengths)
             if _alike(got, 1 - sum(lengths) / whole):

@@ -211,7 +211,7 @@ def _check_attention(answer, scores_of, count, mistakes):
     if difference(again, context) is not None:
         if not bool(torch.isfinite(again).all()):
             wrong(
-                "Where keys are large, so are scores: exp of them is infinite, in the padding already.",
+                "With large keys in the padding the context is not finite: the padding takes part before the mask.",
                 rule="torch.softmax subtracts the largest score first. Mask the scores with -inf, then take the softmax.",
             )
         wrong(

@@ -1,6 +1,7 @@
 """Checks of 06_explanation: distances of distributions, moved weight, the stolen date, the monotonic head."""
 
 import functools
+import math
 
 import numpy as np
 
@@ -39,6 +40,14 @@ def total_variation(answer):
             wrong(what, given, rule)
     check_same(got, expected, what="The result", given=given[:2])
     check_same(call(answer, p[0], q[0]), 0.25, what="The distance of two single distributions")
+    p, q = np.random.default_rng(6).dirichlet(np.ones(5), (2, 3, 4))
+    got, halves = np.asarray(call(answer, p.copy(), q.copy()), dtype=float), np.abs(p - q) / 2
+    given = [("shape of p and q", p.shape)]
+    if got.shape == (3, 4) and np.allclose(got, 2 * halves.max(-1)):
+        wrong("This is the largest difference.", given, "The sum of all of them, halved.")
+    if got.shape == (3, 4) and np.allclose(got, np.maximum(p - q, 0).max(-1)):
+        wrong("This is the most that one label has more.", given, "The sum of all differences, halved.")
+    check_same(got, halves.sum(-1), what="The result for five labels", given=given)
 
 
 @exercise(
@@ -132,7 +141,7 @@ def steal(answer):
     written = _written(step, mass)
     given = [("step", step), ("mass", mass), ("written", written)]
     if written == _STOLEN:
-        if mass > _least() + _SPARE:
+        if round(100 * mass) > math.ceil(100 * _least()) + 100 * _SPARE + 1e-6:  # two places are asked for
             wrong(
                 "It is stolen, and less is enough.",
                 given,

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from rfnb.models import load_g2p
-from rfnb.teaching import call, exercise, wrong
+from rfnb.teaching import call, exercise, truth_of, wrong
 from rfnb.teaching.course import load
 from rfnb.teaching.exercises import Unsolved
 
@@ -40,6 +40,10 @@ _CASES = [
     ("S IY", -2.0, {"S AY": -3.0, "S EY": -1.0}),
     ("S IY", -2.0, {"S EY": -1.0, "S AY": -3.0}),
     ("S IY", -2.0, {"S AY": -3.0, "S EY": -2.5}),
+    ("S IY", -2.0, {"S IY Z": -3.0}),  # a part of it
+    ("S IY Z", -2.0, {"S IY": -1.0}),
+    ("S IY T", -2.0, {"T IY S": -1.0}),  # the same sounds
+    ("S IY", -2.0, {"S EY": -2.0, "S AY": -1.0}),  # as probable as a reference that it is not
 ]
 _SWAPPED = {"right": "right", "search error": "model error", "model error": "search error"}
 
@@ -71,6 +75,12 @@ def classify(answer):
         wrong(
             "One of several references is enough to be right; the others do not matter then, even if the model prefers them.",
             rows,
+        )
+    if got[place] == "right":
+        wrong(
+            "It is none of the references, and so not right.",
+            rows,
+            "Compare whole texts: no parts of them, no sounds in any order, no scores.",
         )
     if len(references) > 1:
         wrong(
@@ -200,9 +210,9 @@ _LOOPS = [
 def ends_in_loop(answer):
     for text, times, why in _LOOPS:
         labels = text.split()
-        want, got = _ends_in_loop(labels, times), call(answer, list(labels), times)
-        if bool(got) != want:
-            wrong(why, [("labels", text or "none"), ("times", times), ("got", bool(got)), ("expected", want)])
+        want, got = _ends_in_loop(labels, times), truth_of(answer, list(labels), times)
+        if got != want:
+            wrong(why, [("labels", text or "none"), ("times", times), ("got", got), ("expected", want)])
 
 
 # -- Broken searches ----------------------------------------------------------------------------------------------------

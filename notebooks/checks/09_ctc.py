@@ -65,6 +65,8 @@ def collapse(answer):
                 [("path", _text(path)), ("got", repr(got)), ("expected", _collapse(path))],
                 "A list of ints is wanted.",
             )
+        if np.ndim(got) != 1:
+            wrong("This is no list.", [("path", _text(path)), ("got", got)], "A list of ints is wanted.")
         found.append([int(label) for label in got])
     for path, got in zip(cases, found):
         if got == _collapse(path):
@@ -163,6 +165,14 @@ def forward(answer):
             "A cell is another one.",
             [*rows, *_first(got, want)],
             "The sum over what may come before, times the probability of its label.",
+        )
+    log_probs, labels = 10 * torch.rand(12, 4, generator=generator).log_softmax(-1) - 8, [1, 2, 2, 3]
+    got = torch.as_tensor(call(answer, log_probs.clone(), list(labels))).detach().double().numpy()
+    if not _near(got, _forward(log_probs, labels)):
+        wrong(
+            "Where frames are improbable, sums become 0, and their logs minus infinity.",
+            [("frames", len(log_probs)), ("labels", _text(labels)), *_first(got, _forward(log_probs, labels))],
+            "Stay with logs all the way: torch.logaddexp adds what is given as logs.",
         )
     log_probs, labels = cases[3]
     labels = [0 if label == 3 else label for label in labels]  # 3 is the blank

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rfnb.teaching import call, exercise, wrong
+from rfnb.teaching import call, exercise, truth_of, wrong
 
 
 def lattice_of(seed, frames, labels):
@@ -79,6 +79,8 @@ def walk_score(answer):
 
 def table(alpha, frames, places):
     """alpha as a tensor (frames, labels + 1, ...); says what is missing."""
+    if not isinstance(alpha, (list, tuple, dict)) and np.ndim(alpha) < 2:
+        wrong("alpha is no table.", [("got", alpha)], "Return all of it: a list of rows, one for each frame.")
     if hasattr(alpha, "__len__") and len(alpha) > frames:
         wrong(
             f"alpha has {len(alpha)} rows, and there are {frames} frames.",
@@ -169,6 +171,14 @@ def forward(answer):
                 "A label comes from (t, u − 1), in the same frame; only a blank moves on.",
             )
         wrong("The first place that differs from the sum over all ways to it:", shown)
+    blank, label = (30 * torch.tensor(one).float() - 20 for one in lattice_of(8, 5, 3))
+    got = table(call(answer, blank, label), 5, 4)
+    if not torch.allclose(got.double(), summed(blank, label).double(), rtol=1e-4):
+        wrong(
+            "Where moves are improbable, sums become 0, and their logs minus infinity.",
+            [("the last place", f"{float(got[-1, -1]):.2f}"), ("wanted", f"{float(summed(blank, label)[-1, -1]):.2f}")],
+            "Stay with logs all the way: torch.logaddexp adds what is given as logs.",
+        )
     blank, label = (torch.tensor(one).requires_grad_() for one in lattice_of(4, 3, 2))
     end = table(call(answer, blank, label), 3, 3)[-1, -1]
     if not end.requires_grad:
@@ -346,6 +356,8 @@ def stable(answer):
         ("CGE", "CEE", "CBE"): "C",
         ("CE", "CE", "CB"): "C",
         ("GECE", "GECB"): "GEC",
+        ("CEG", "CB", "CEG"): "C",
+        ("CEGB", "CEGE", "CEG", "GEB"): "",
     }
     said = {}
     for texts in cases:
@@ -419,27 +431,27 @@ def _encoders():
 def looks_ahead(answer):
     frames = torch.randn(9, 3, generator=torch.Generator().manual_seed(11))
     with torch.no_grad():
-        said = [(name, call(answer, encode, frames.clone()), truth) for name, encode, truth in _encoders()]
-    if all(bool(got) for _, got, _ in said):
+        said = [(name, truth_of(answer, encode, frames.clone()), truth) for name, encode, truth in _encoders()]
+    if all(got for _, got, _ in said):
         wrong(
             "It says of every encoder that it looks ahead.",
             [("for example", said[0][0])],
             "Compare only frames that are in both: encode(frames[:n]) with encode(frames)[:n], up to rounding.",
         )
-    if not any(bool(got) for _, got, _ in said):
+    if not any(got for _, got, _ in said):
         wrong(
             "It says of no encoder that it looks ahead.",
             [("for example", said[3][0])],
             "Change what comes later, or leave it out, and look whether earlier results change.",
         )
     for name, got, truth in said:
-        if truth and not bool(got):
+        if truth and not got:
             wrong(
                 "An encoder that looks ahead is not found.",
                 [("encoder", name)],
                 "One cut is not enough: it may see one more frame, or look ahead in a block alone. Cut after each frame.",
             )
-        if bool(got) and not truth:
+        if got and not truth:
             wrong(
                 "An encoder that does not look ahead is accused.",
                 [("encoder", name)],

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import rfnb as rf
-from rfnb.teaching import call, check_gradient, check_padding, check_same, exercise, kind_of, wrong
+from rfnb.teaching import call, check_gradient, check_padding, check_same, exercise, kind_of, truth_of, wrong
 from rfnb.teaching.difference import difference
 
 
@@ -170,7 +170,12 @@ def cached_step(answer):
                     [
                         (
                             "yours",
-                            ", ".join(str(tuple(getattr(part, "shape", ()))) + " " + kind_of(part) for part in kinds),
+                            ", ".join(
+                                f"{tuple(getattr(part, 'shape', ()))} {kind_of(part)}"
+                                if hasattr(part, "shape")
+                                else kind_of(part)
+                                for part in kinds
+                            ),
                         )
                     ],
                     "keys, values = torch.cat([keys, key[None]]), torch.cat([values, value[None]])",
@@ -276,7 +281,7 @@ def looks_ahead(answer):
         ("one weight ahead, in the last head of the second sequence", with_one(1, 2, 1, 4), True),
         ("one weight ahead, right beside the diagonal", with_one(0, 1, 3, 4), True),
     ]
-    said = [(name, bool(call(answer, weights.copy())), truth) for name, weights, truth in cases]
+    said = [(name, truth_of(answer, weights.copy()), truth) for name, weights, truth in cases]
     if all(got for _, got, _ in said):
         wrong(
             "It says so of all weights.",

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import torch
 
-from rfnb.teaching import call as call_of
-from rfnb.teaching import exercise, kind_of, wrong
+from rfnb.teaching import exercise, truth_of, wrong
 from rfnb.teaching.course import load
 
 clinic = vars(load(Path(__file__).parents[1] / "data/clinic.py"))
@@ -26,8 +25,8 @@ def tried(number, cases, ask):
     ill = {"the patient": clinic["PATIENTS"][number], **clinic["VARIANTS"][number]}
     accused, missed = [], []
     for about, data in cases:
-        accused += [(name, about) for name, model in healthy.items() if not _verdict(ask(veiled(model), data))]
-        missed += [(name, about) for name, model in ill.items() if _verdict(ask(veiled(model), data))]
+        accused += [(name, about) for name, model in healthy.items() if not ask(veiled(model), data)]
+        missed += [(name, about) for name, model in ill.items() if ask(veiled(model), data)]
     if not accused and len(missed) == len(ill) * len(cases):
         wrong(
             "Your check passes every model, the patient too.",
@@ -61,21 +60,10 @@ def tried(number, cases, ask):
         )
 
 
-def _verdict(said):
-    """True or False, as a check of the clinic says it."""
-    if getattr(said, "shape", ()) not in ((), (1,)):
-        wrong(
-            "Your check gives many answers, and one is wanted: True or False.",
-            [("got", f"{kind_of(said)} of shape {tuple(said.shape)}")],
-            "All of them count: torch.allclose(one, other), or (one == other).all()",
-        )
-    return bool(said)
-
-
 def call(answer, *given):
     """Calls a check; one that stops by an assertion has found something."""
     try:
-        return call_of(answer, *given)
+        return truth_of(answer, *given)
     except AssertionError:
         return False
 

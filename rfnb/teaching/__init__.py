@@ -14,6 +14,7 @@ from rfnb.teaching.compare import check_gradient as check_gradient
 from rfnb.teaching.compare import check_padding as check_padding
 from rfnb.teaching.compare import check_same as check_same
 from rfnb.teaching.compare import check_without as check_without
+from rfnb.teaching.compare import truth_of as truth_of
 from rfnb.teaching.compare import with_padding as with_padding
 from rfnb.teaching.exercises import exercise as exercise
 from rfnb.teaching.exercises import wrong as wrong

@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.foreign import host_array, is_array
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
+from rfnb.rec.state import State
 
 # Of huge lists the beginning; and what raises in its own repr is named by its class.
 _shown = reprlib.Repr()
@@ -27,6 +28,12 @@ def brief(value: Any, most: int = 120) -> str:
         array = array_in(value)
         few = array is not None and array.size <= 12
         text = _rounded(array) if array is not None and few else f"{tuple(value.shape)} {value.dtype}"
+    elif isinstance(value, State):
+        text = f"{type(value).__name__}({', '.join(f'{name}={brief(one, most)}' for name, one in value.items())})"
+    elif type(value) in (list, tuple) and any(isinstance(one, Tensor) or is_array(one) for one in value):
+        text = f"({', '.join(brief(one, most) for one in value)})"
+    elif type(value).__repr__ is object.__repr__:
+        text = f"a {type(value).__name__}"
     else:
         text = _shown.repr(_with_short_floats(value))
     text = " ".join(text.split())
@@ -36,6 +43,8 @@ def brief(value: Any, most: int = 120) -> str:
 def kind_of(value: Any) -> str:
     """The kind of a value, in words that tell the tensors of rf and torch apart."""
     kind = type(value)
+    if value is None:
+        return "None"
     if isinstance(value, Tensor):
         return "rf.Tensor"
     if kind.__module__.split(".")[0] in ("torch", "numpy"):
@@ -54,7 +63,7 @@ def _with_short_floats(value: Any) -> Any:
 
 
 def _rounded(array: np.ndarray) -> str:
-    return str(array.round(4).tolist() if array.dtype.kind == "f" else array.tolist())
+    return str(_with_short_floats(array.astype(float).round(4).tolist() if array.dtype.kind == "f" else array.tolist()))
 
 
 def array_in(value: Any) -> np.ndarray | None:

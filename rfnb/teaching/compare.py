@@ -45,6 +45,28 @@ def call(answer: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
+def truth_of(answer: Any, *args: Any, **kwargs: Any) -> bool:
+    """Asks an answer whether something is so: it says True or False, of Python, NumPy or torch.
+
+    Raises:
+        Wrong: If it is something else. Unsolved: As of `call`.
+    """
+    got = call(answer, *args, **kwargs)
+    value = getattr(got, "tolist", lambda: got)()  # of arrays
+    while isinstance(value, list) and len(value) == 1 and value is not got:
+        (value,) = value
+    if not (isinstance(value, bool) or (type(value) is int and value in (0, 1))):
+        many = isinstance(value, list) and value is not got
+        wrong(
+            "It gives many answers, and one is wanted: True or False."
+            if many
+            else "It is asked whether, so it returns True or False.",
+            [("got", brief(got))],
+            "All of them count: torch.allclose(one, other), or np.any(...), np.all(...)" if many else "",
+        )
+    return bool(value)
+
+
 def check_same(
     got: Any,
     expected: Any,

@@ -176,7 +176,7 @@ def _of_values(
     if same.all():
         return None
     at = np.unravel_index(int(np.argmin(same)), same.shape)
-    rows = [("got", _number(got[at])), ("expected", _number(expected[at]))]
+    rows = _numbers(got[at], expected[at])
     if got.ndim:
         index = [f"{name}={number}" for name, number in zip(names, at)] if names else [str(tuple(map(int, at)))]
         rows.insert(0, ("at", ", ".join(index)))
@@ -241,5 +241,11 @@ def _both(got: Any, expected: Any) -> list[tuple[str, object]]:
     return [("got", brief(got)), ("expected", brief(expected))]
 
 
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
+def _numbers(got: Any, expected: Any) -> list[tuple[str, object]]:
+    """Both, rounded as far as they still differ."""
+
+    def text(value: Any, digits: int) -> str:
+        return f"{value:.{digits}g}" if isinstance(value, (float, np.floating)) else str(value)
+
+    digits = next((count for count in (4, 6, 8) if text(got, count) != text(expected, count)), 17)
+    return [("got", text(got, digits)), ("expected", text(expected, digits))]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import message, type_error, value_error
 from rfnb.teaching.brief import brief
 
@@ -95,4 +96,4 @@ def wrong(what: str, values: Sequence[tuple[str, object]] = (), rule: str = "") 
 def _text(value: object) -> str:
     if isinstance(value, (list, tuple, dict, set)):
         return brief(value, 120 if len(value) > _MANY else _MOST)
-    return brief(value, _MOST) if isinstance(value, float) else str(value)[:_MOST]
+    return str(value)[:_MOST] if isinstance(value, (str, Dim)) else brief(value, _MOST)

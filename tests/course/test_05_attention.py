@@ -107,7 +107,7 @@ WRONG = {
         "The scale is missing": lambda query, keys, values, lengths: attend(
             query @ keys.transpose(1, 2), values, lengths
         ),
-        "exp of them is infinite, in the padding already": renormalized,
+        "the context is not finite: the padding takes part before the mask": renormalized,
         "It returns one thing": lambda *given: by_einsum(*given)[0].sum(),
         "in the wrong order": lambda *given: by_einsum(*given)[::-1],
         "No gradient comes back": lambda *given: tuple(one.detach() for one in by_einsum(*given)),

@@ -135,7 +135,7 @@ WRONG = {
             model(x, lengths), clinic.HEALTHY[1](x, lengths), atol=1e-5
         ),
         "Your check fails every model": lambda model, x, lengths: getattr(model, "__name__", "") == "encoder",
-        "Your check gives many answers": lambda model, x, lengths: model(x, lengths) == model(x, lengths),
+        "It gives many answers": lambda model, x, lengths: model(x, lengths) == model(x, lengths),
     },
     "blind_to_padding": {
         "passes every model": padding_shape_only,

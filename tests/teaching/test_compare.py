@@ -65,8 +65,8 @@ def test_the_first_cell_that_differs_is_named_by_dims(expected):
         f"""
         The result differs in 1 of 24 cells; the first:
           at        batch=1, time=2, model=0
-          got       {got[1, 2, 0]:.6g}
-          expected  {expected.numpy()[1, 2, 0]:.6g}
+          got       {got[1, 2, 0]:.4g}
+          expected  {expected.numpy()[1, 2, 0]:.4g}
         """
     ):
         check_same(tensor(got, batch, time, model), expected)
