@@ -43,7 +43,7 @@ def identified(events: Sequence[Event]) -> dict[Ident, Event]:
     calls: dict[Any, int] = {}
     runs: dict[Any, tuple[int, int]] = {}  # of a loop at a path: its number, its latest step
     for event in events:
-        place = event.kind, event.path, event.values["op"] if event.kind == "op" else ""
+        place = event.kind, event.path, event.values.get("op", "") if event.kind == "op" else ""
         if event.step is None:
             number = calls[place] = calls.get(place, -1) + 1
             found[Ident(*place, (), 0, number)] = event

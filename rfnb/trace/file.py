@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import file_not_found_error, os_error, parts_of, value_error
 from rfnb.core.formats import RECORDING, RELEASE
 from rfnb.core.strict_json import read_json
@@ -167,9 +168,20 @@ def _trace(head: dict[str, Any], reader: Reader) -> Trace:
     return trace
 
 
-_TENSORS = {
-    "attention": ("weights", "queries", "keys", "mask"), "tokens": ("ids",), "outputs": ("logits", "log_probs", "probs", "reference"),
+_NUMBERS = Tensor, np.ndarray, type(None)
+_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "attention": {
+        **dict.fromkeys(("weights", "queries", "keys", "mask"), _NUMBERS),
+        **dict.fromkeys(("axis", "target"), (Dim, type(None))), "remark": (str, type(None)),
+    },
+    "states": {"axis": (Dim, type(None))},
+    "tokens": {"ids": _NUMBERS},
+    "outputs": {**dict.fromkeys(("logits", "log_probs", "probs", "reference"), _NUMBERS), "axis": (Dim, type(None))},
+    **dict.fromkeys(("module", "op"), {
+        **dict.fromkeys(("op", "module", "raised"), (str,)), **dict.fromkeys(("inputs", "outputs", "reads", "writes"), (list, tuple)),
+    }),
 }  # fmt: skip
+"""What a field of an event holds, if it is there, by the event's kind: what looks at it trusts that."""
 
 
 def _check(trace: Trace) -> None:
@@ -180,19 +192,22 @@ def _check(trace: Trace) -> None:
     """
     searches = set()
     for event in trace.events:
-        for name in _TENSORS.get(event.kind, ()):
-            of_type(event.values.get(name), type(None), Tensor, np.ndarray)
-        for name in ("reads", "writes") if event.kind in ("module", "op") else ():
-            for number in event.values.get(name, ()):
-                of_type(number, int)
+        values = event.values
+        for name, types in _FIELDS.get(event.kind, {}).items():
+            if name in values:
+                of_type(values[name], *types)
         if event.kind == "beams":
-            if len({name in event.values for name in ("cand_tokens", "cand_parents", "cand_scores")}) > 1:
+            if len({name in values for name in ("cand_tokens", "cand_parents", "cand_scores")}) > 1:
                 raise ValueError(f"the search at {event.path or 'no path'} has some of the fields of candidates")
             searches.add(event.path)
         elif event.kind in ("module", "op"):
-            named = [pair for side in ("inputs", "outputs") for pair in event.values.get(side, ())]
-            if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in named):
-                raise ValueError(f"what {event.path or 'a call'} has got or made is not tensors by name")
+            for side, numbers in (("inputs", "reads"), ("outputs", "writes")):
+                for name, tensor in values.get(side, ()):
+                    of_type(name, str), of_type(tensor, Tensor)
+                for number in values.get(numbers, ()):
+                    of_type(number, int)
+                if len(values.get(numbers, ())) not in (0, len(values.get(side, ()))):
+                    raise ValueError(f"{event.path or 'a call'} has {side} without {numbers}")
     for path in searches:
         try:
             for history in trace.beams.runs(path):

@@ -252,7 +252,8 @@ class Trace:
         """No more events will come."""
         if not self.closed:
             self.closed = True
-            for fn in self._on_close:
+            told, self._on_close, self._subscribers = self._on_close, [], []
+            for fn in told:
                 fn(self)
 
     def _tell(self, fn: Callable[[Event], None], event: Event) -> None:

@@ -125,15 +125,19 @@ class Pump:
                 self._wake.clear()
                 continue
             began, work = time.perf_counter(), time.thread_time()
-            for key in keys:
-                try:
-                    self.flush(key)
-                except Exception as e:  # a view must never end a run: say it once, go on with the next state
-                    if not self._warned:
-                        self._warned = True
-                        warn_user(f"rfnb: a live view could not be drawn: {type(e).__name__}: {e}")
+            self._do(keys)
+            keys.clear()  # a view that has gone does not wait for the next one
             work = time.thread_time() - work  # and not the time in which it waits for others, or for who gets it
             self._rest(max(began + self._interval - time.perf_counter(), self._times * work, 0.01))
+
+    def _do(self, keys: list[Any]) -> None:
+        for key in keys:
+            try:
+                self.flush(key)
+            except Exception as e:  # a view must never end a run: say it once, go on with the next state
+                if not self._warned:
+                    self._warned = True
+                    warn_user(f"rfnb: a live view could not be drawn: {type(e).__name__}: {e}")
 
     def _rest(self, seconds: float) -> None:
         """Do nothing for so long, or until it is woken, or some job holds up nothing."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class View:
         self._frozen = False
         self._made: tuple[Any, tuple[str, bytes]] | None = None  # the last page, and of what
         self._shown_in: int | None = None
+        self._kept: list[View] | None = None  # by the recording that it follows: itself, once it is displayed
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _again, (self._spec, self._budget)  # where it is shown is of this process
@@ -150,10 +152,28 @@ class View:
         Args:
             trace: With `subscribe(fn)`, and `on_close(fn)` for the end.
             make: Gives the spec; its argument says whether more may come. Runs in the pump's thread, never in the model's loop.
-        """
 
-        trace.subscribe(lambda event: pump.put(self, lambda: self.draw(make(True))))
-        trace.on_close(lambda *_: self._close(make(False)))
+        The recording keeps a view that is displayed until it ends, and no other one.
+        """
+        kept = self._kept = []
+        maker = [make]  # which may have much, and goes with the view
+        own = weakref.ref(self, lambda _: maker.clear())
+        if self._handle is not None or self._widget is not None:
+            self._stay()
+
+        def changed(_: Any) -> None:
+            view = own()
+            if view is not None:
+                pump.put(view, lambda: view.draw(maker[0](True)))
+
+        def closed(*_: Any) -> None:
+            view = own()
+            kept.clear()
+            if view is not None:
+                view._close(maker[0](False))
+
+        trace.subscribe(changed)
+        trace.on_close(closed)
         return self
 
     def _close(self, spec: Spec) -> None:
@@ -169,8 +189,14 @@ class View:
             print(self.text())
             return self
         self._handle = display.publish(self._repr_mimebundle_())
+        self._stay()
         self._shown_in = display.execution_count()
         return self
+
+    def _stay(self) -> None:
+        """Go on following while nobody but a page has it."""
+        if self._kept == []:
+            self._kept.append(self)
 
     def freeze(self) -> View:
         """Store HTML alone in the notebook: picture, data and script. Returns itself.
@@ -245,6 +271,7 @@ class View:
 
         if self._widget is None:
             self._widget = make_widget(self._page()[1], self._hear)
+            self._stay()
         return self._widget
 
     def _ipython_display_(self) -> None:

@@ -53,6 +53,16 @@ def mutated(value, rng):
     return value, f"{key!r} is {container[key]!r:.40}"
 
 
+def mutated_often(value, rng):
+    """A copy with one change to four, and their words."""
+    words = []
+    for _ in range(rng.choice((1, 1, 2, 3, 4))):
+        if nodes(value):
+            value, what = mutated(value, rng)
+            words.append(what)
+    return value, "; ".join(words)
+
+
 def damaged(data, rng):
     """Bytes with one change, and its words."""
     begin, how = rng.randrange(len(data)), rng.randrange(5)

@@ -6,15 +6,17 @@ import json
 import math
 import os
 import random
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
-from interop.mutations import ODD, damaged, header_of, mutated, with_header
+from interop.mutations import ODD, damaged, header_of, mutated_often, with_header
 from yesterday.opened import trainer_of_state, unpacked
 
 import rfnb as rf
 from rfnb.core.errors import parts_of
+from rfnb.core.tree import values_in
 from rfnb.models.g2p_checkpoint import load_g2p
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import from_json, unpack
@@ -24,36 +26,63 @@ MANY = int(os.environ.get("RFNB_MUTATIONS", "40"))  # of each kind; by hand: tho
 PART = int(os.environ.get("GITHUB_RUN_NUMBER", "0"))
 
 
+def looks(trace, path):
+    """All that can be looked at of a recording, one call each."""
+    yield lambda: print(trace, trace.summary(), trace.tree, trace.training)
+    for look in (trace.attention, trace.states, trace.modules, trace.beams):
+        for at in list(look):
+            yield lambda look=look, at=at: look.runs(at)
+    for at in list(trace.beams):
+        yield lambda at=at: [history.text() for history in trace.beams.runs(at)]
+    for event in trace.events:
+        for leaf in values_in(dict(event.values)):
+            if isinstance(leaf, rf.Tensor) and leaf.raw_tensor is not None:
+                yield lambda leaf=leaf: (leaf.numpy(), repr(leaf))
+    for draw in (view_of, rf.viz.flow):
+        yield lambda draw=draw: (view := draw(trace)).text() + view.html()
+    yield lambda: rf.diff(trace, trace)
+    for value in (trace.tree, trace.training):
+        if value is not None:
+            yield lambda value=value: (view := view_of(value)).text() + view.html()
+    branches = [] if trace.tree is None else list(trace.tree.values())
+    for branch in branches:
+        yield lambda branch=branch: (
+            repr(branch),
+            branch.own_changes,
+            dict(branch.outcome.values),
+            branch.outcome == branch.outcome,
+        )
+        yield lambda branch=branch: str(rf.compare_runs(branches[0], branch))
+        yield lambda branch=branch: branch.trace.summary() + view_of(branch.trace).text()
+    for example in [] if trace.training is None else trace.training.examples:
+        yield lambda example=example: view_of(example.trace).text()
+    yield lambda: (trace.training or trace).save(path)
+    yield lambda: rf.load_trace(path)
+
+
 def use_recording(trace):
-    """Look at all of it; what was odd when it was recorded is said in words of ours."""
-    try:
-        print(trace, trace.summary(), trace.tree, trace.training)
-        for look in (trace.attention, trace.states, trace.modules):
-            for path in list(look):
-                look.runs(path)
-        for path in list(trace.beams):
-            for history in trace.beams.runs(path):
-                history.text()
-        for value in (trace, trace.tree, trace.training):
-            if value is not None:
-                view_of(value).text()
-    except Exception as error:
-        if parts_of(error) is None:
-            raise
+    """Look at all of it, and write it again; what was odd when it was recorded is said in words of ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        for look in looks(trace, Path(folder) / "again.rfnb"):
+            try:
+                look()
+            except Exception as error:
+                if parts_of(error) is None:
+                    raise
 
 
 def metadata_of(key):
     def write(data, rng):
         header, arrays = header_of(data)
         about = header["__metadata__"]
-        changed, words = mutated(json.loads(about[key]), rng)
+        changed, words = mutated_often(json.loads(about[key]), rng)
         return with_header({**header, "__metadata__": {**about, key: json.dumps(changed)}}, arrays), words
 
     return write
 
 
 def as_json(data, rng):
-    changed, words = mutated(json.loads(data), rng)
+    changed, words = mutated_often(json.loads(data), rng)
     return json.dumps(changed).encode(), words
 
 
@@ -129,7 +158,7 @@ def changed_random(data, rng):
     if how == 0:
         state[name] = rng.choice([None, 3, [1], {}])
     elif how == 1 and name == "static":
-        changed, words = mutated(json.loads(inside), rng)
+        changed, words = mutated_often(json.loads(inside), rng)
         return json.dumps({**state, name: json.dumps(changed).encode().hex()}).encode(), words
     else:
         state[name] = damaged(inside, rng)[0].hex()

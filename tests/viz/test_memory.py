@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
 import torch
+from waiting import LONG
 
 import rfnb as rf
 from rfnb.trace.long_attention import LARGE
@@ -16,6 +19,7 @@ from rfnb.viz.exact import part
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import page_spec
+from rfnb.viz.pump import Pump, pump
 from rfnb.viz.show import view_of
 
 LAYERS, HEADS, TIME, WIDTH = 6, 2, 480, 8
@@ -121,3 +125,62 @@ def test_a_small_recording_has_its_maps_as_they_are(trace):
     values = [event.values["weights"] for event in trace.select(kind="attention")]
     assert all(one is event.values["weights"] for one, event in zip(values, trace.select(kind="attention")))
     assert again.head["range"] == spec.head["range"]
+
+
+@pytest.mark.parametrize("displayed", [False, True])
+def test_a_live_view_is_kept_by_its_recording_only_where_a_page_has_it(displayed):
+    with rf.record() as trace:
+        view = view_of(trace)
+        if displayed:
+            view.as_widget()
+        rf.probe("states", h=rf.zeros([rf.Dim(2, name="unit")]))
+        pump.flush(view)
+        seen = weakref.ref(view)
+        del view
+        gc.collect()
+        assert (seen() is not None) == displayed
+    gc.collect()
+    assert seen() is None and not trace._subscribers and not trace._on_close
+
+
+def test_the_thread_that_draws_keeps_no_view_when_it_has_drawn_it():
+    class Key:
+        pass
+
+    own, key, resting, go = Pump(), Key(), threading.Event(), threading.Event()
+    own._rest = lambda seconds: (resting.set(), go.wait())
+    seen = weakref.ref(key)
+    own.put(key, lambda: None)
+    assert resting.wait(LONG)
+    del key
+    gc.collect()
+    assert seen() is None
+    go.set()
+    own.end(LONG)
+
+
+def test_while_it_runs_a_live_view_takes_no_more_than_a_view_of_what_is_over(little_room):
+    torch.manual_seed(3)
+    net, taken = Model(), []
+    one = 4 * HEADS * TIME * TIME
+    x = 3 * torch.randn(1, TIME, WIDTH)
+    with torch.no_grad(), rf.record(model=net) as trace:
+        view = view_of(trace)
+        view.as_widget()
+        net(x), pump.flush(view)  # what is imported and cached by the first
+        gc.collect()
+        tracemalloc.start()
+        for _ in range(3):
+            net(x)
+            pump.flush(view)
+            gc.collect()
+            taken.append(tracemalloc.get_traced_memory()[0])
+        assert max(taken) < one
+        assert view.spec.live and all(
+            isinstance(block, np.ndarray) or block.by_rows for block in view.spec.blocks.values()
+        )
+    del view
+    gc.collect()
+    left = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert left < one / 4, (left, taken, one)
