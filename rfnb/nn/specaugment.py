@@ -74,7 +74,7 @@ def specaugment(
         if dim not in x.dims:
             raise missing_dim("specaugment", x, dim, "x")
     ctx = run_ctx.get_run_ctx()
-    if only_on_train and not ctx.is_train_flag_enabled():
+    if only_on_train and not ctx.is_train_flag_enabled(func=specaugment):
         return x
     stage = sum(1 for step in steps if ctx.step >= step) if global_train_step_dependent else len(steps)
     if stage == 0:

@@ -343,7 +343,7 @@ def top_k(
         source: {..., axis}
         axis: One dim, or several (e.g. beam and vocabulary) that are searched jointly. Padding is never chosen before a real frame;
             a sequence with less than k has the smallest number of its dtype behind them (-inf), and indices into its padding.
-        k: How many; or `k_dim` gives it.
+        k: How many, of a Tensor with dims for each of its entries; or `k_dim` gives it.
 
     Returns:
         values {..., k_dim}, int64 indices {..., k_dim} (sparse over axis; a list, one per axis, if several), k_dim.
@@ -368,9 +368,12 @@ def top_k(
     if k_dim is None:
         if k is None:
             raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
-        if k.__class__ is not int:
+        if isinstance(k, Tensor) and k.dims:
+            k_dim = Dim(k, name="top_k")
+            k = k_dim.extent
+        else:
             k = int(k)  # of a Tensor: how many is known on the host
-        k_dim = new_dim(k, "top_k") if k >= 0 else Dim(k, name="top_k")
+            k_dim = new_dim(k, "top_k") if k >= 0 else Dim(k, name="top_k")
     else:
         k = k_dim.extent
         if k_dim in rest:

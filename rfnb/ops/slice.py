@@ -14,16 +14,18 @@ from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.watch import asked
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import clip_by_value, combine_bc
+from rfnb.ops.math import clip_by_value, combine_bc, compare_bc
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import settle_size
+from rfnb.ops.out_dim import dim_and_lengths, settle_size
 from rfnb.ops.pad import expand_make_non_empty
 from rfnb.ops.ranges import range_over_dim_strided
+from rfnb.ops.reduce import reduce_all
 from rfnb.ops.where import where
 
 
@@ -51,10 +53,11 @@ def slice(
             has none.
 
     Returns:
-        {..., out_dim}, out_dim: by default from dim arithmetic, or `size` if that is a Dim. With Tensors, source gets their dims too.
+        {..., out_dim}, out_dim: by default from dim arithmetic, or `size` if that is a Dim: lengths
+            of its own, no longer than what a sequence has. With Tensors, source gets their dims too.
 
     Raises:
-        DimError: If axis is not in source, or out_dim has another size.
+        DimError: If axis is not in source, or out_dim has another size, or size is longer.
         ValueError: If end and size are given, or step is not positive.
     """
     if extra or unknown:
@@ -81,7 +84,10 @@ def slice(
     if size is not None:
         last = first + (size.extent if isinstance(size, Dim) else size)
         out_dim = out_dim or (size if isinstance(size, Dim) else None)
-    if last is not None and last < 0:
+    if isinstance(size, Dim) and size.is_dim_known() and size.need_masking():
+        dim = size
+        _check_enough(axis, first, size)
+    elif last is not None and last < 0:
         dim = axis.sub_left(first) + last if first else axis + last
     elif last is None or last >= axis.extent:
         dim = axis.sub_left(first) if first else axis
@@ -113,6 +119,24 @@ def _from_the_end(axis: Dim, start: int) -> int | Tensor:
     if not axis.need_masking():
         return max(axis.extent + start, 0)
     return math.maximum(axis.get_size_tensor() + start, 0)
+
+
+def _check_enough(axis: Dim, start: int, size: Dim) -> None:
+    """Raise a DimError if a sequence has not so many frames from start on."""
+    rest = _cut(axis, start, max(start, axis.extent))
+    if asked(_within, size, rest):
+        return
+    raise dim_error(
+        "slice: size has frames that axis has not.",
+        [("axis", dim_and_lengths(axis)), ("start", start), ("size", dim_and_lengths(size))],
+        "Each sequence has as many frames from start on.",
+        f'size = Dim(rf.minimum({size.name}.get_size_tensor(), rest), name="{size.name}")',
+    )
+
+
+def _within(inner: Dim, outer: Dim) -> bool:
+    enough = compare_bc(inner.get_size_tensor(), "<=", outer.get_size_tensor())
+    return bool(reduce_all(enough, axis=enough.dims))
 
 
 def _cut(axis: Dim, start: int, end: int) -> Dim:

@@ -11,6 +11,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.cumsum import cumsum
+from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
@@ -19,9 +20,9 @@ from rfnb.ops.scatter import scatter, scatter_count
 
 
 @op
-def top_k_mask(values: Tensor, *extra: Never, axis: Dim, k: int, **unknown: Never) -> Tensor:
+def top_k_mask(values: Tensor, *extra: Never, axis: Dim, k: int | Tensor, **unknown: Never) -> Tensor:
     """True for the k largest entries of `axis` (all, if there are fewer); {..., axis} bool. Padding is never chosen before a
-    real frame.
+    real frame. A k with dims has a number for each of its entries.
 
     Raises:
         DimError: If axis is not a dim of values.
@@ -30,7 +31,10 @@ def top_k_mask(values: Tensor, *extra: Never, axis: Dim, k: int, **unknown: Neve
         raise no_keyword(unknown)
     need_tensors("top_k_mask", values)
     values.axis_of(axis, "top_k_mask")
-    k_dim = _numbered(min(k, axis.extent), "top_k")
+    if isinstance(k, Tensor) and k.dims:
+        k_dim = Dim(copy_to_device(math.minimum(k, axis.extent), "cpu"), name="top_k")
+    else:
+        k_dim = _numbered(min(int(k), axis.extent), "top_k")
     _, indices, _ = top_k(values, axis=[axis], k_dim=k_dim, sorted=False)
     return scatter_count(indices=indices[0], indices_dim=k_dim, out_dim=axis) > 0
 

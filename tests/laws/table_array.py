@@ -134,6 +134,13 @@ def _slice_each(w: World) -> Any:
     return call, inputs
 
 
+@case("slice", "to a dim with lengths of its own")
+def _slice_to_lengths(w: World) -> Any:
+    first = rf.minimum(w.time.get_size_tensor(), int(w.rng.integers(0, 4)))
+    size = Dim(rf.cast(w.time.get_size_tensor() - first, "int32"), name="some")
+    return lambda x: rf.slice(x, axis=w.time, size=size), [w.floats(w.batch, w.time, w.feat)]
+
+
 @case("slice", "in steps")
 def _slice_steps(w: World) -> Any:
     start, step = int(w.rng.integers(0, 3)), int(w.rng.integers(2, 4))

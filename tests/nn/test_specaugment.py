@@ -30,6 +30,12 @@ def test_outside_of_training_it_is_x_itself():
     assert rf.specaugment(ones, spatial_dim=time) is ones
     assert rf.specaugment(ones, spatial_dim=time, only_on_train=False) is not ones
 
+    run = rf.init_train_step_run_ctx()
+    with run.train_flag_ctx(False, func=rf.specaugment):
+        assert rf.specaugment(ones, spatial_dim=time) is ones
+    with run.train_flag_ctx(False), run.train_flag_ctx(True, func=rf.audio.specaugment):
+        assert rf.specaugment(ones, spatial_dim=time) is not ones
+
 
 def test_runs_are_over_whole_frames_and_whole_features():
     rf.init_train_step_run_ctx(step=5000)

@@ -195,6 +195,24 @@ def test_slice_takes_scalars_and_dims_for_numbers():
     assert dim.lengths.tolist() == [1, 2, 0]
 
 
+def test_slice_to_a_dim_with_lengths_of_its_own():
+    longer = ragged([4, 3, 1], batch)
+    z = tensor(np.arange(12.0, dtype=np.float32).reshape(3, 4), batch, longer)
+    for start in (0, -3):
+        cut, dim = rf.slice(z, axis=longer, start=start, size=source)
+        first = [0, 0, 0] if start == 0 else [1, 0, 0]
+        assert dim is source
+        assert_same(cut, tensor([[first[0], 0.0], [4.0, 5.0], [0.0, 0.0]], batch, source))
+    cut, _ = rf.slice(z, axis=longer, start=1, size=source)
+    assert_same(cut, tensor([[1.0, 0.0], [5.0, 6.0], [0.0, 0.0]], batch, source))
+    cut, dim = rf.slice(randn(batch, out), axis=out, start=3, size=source)  # a static axis has enough for all
+    assert cut.dims == (batch, source)
+    rf.set_requires_gradient(z)
+    cut, _ = rf.slice(z, axis=longer, start=1, size=source)
+    grad = rf.gradient(rf.reduce_sum(cut, axis=cut.dims), z)
+    assert_same(grad, tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0] * 4], batch, longer))
+
+
 def test_slice_of_every_second_frame():
     z = tensor([0.0, 1.0, 2.0, 3.0, 4.0], out)
     z.feature_dim = out

@@ -287,6 +287,18 @@ ERRORS = {
             size = Dim(3, name="batch")
         """,
     ),
+    "slice of more frames than a sequence has": (
+        lambda: rf.slice(x, axis=time, start=1, size=source),
+        DimError,
+        """
+        slice: size has frames that axis has not.
+          axis   time<=3 [3, 1, 2]
+          start  1
+          size   source<=2 [1, 2, 0]
+        Each sequence has as many frames from start on.
+            size = Dim(rf.minimum(source.get_size_tensor(), rest), name="source")
+        """,
+    ),
     "dense labels without classes": (
         lambda: rf.one_hot(ints([0, 0, 0], batch)),
         DimError,

@@ -94,6 +94,15 @@ def test_top_k_takes_padding_last():
     assert indices.numpy()[0].tolist() == [1, 2] and indices.numpy()[1, 0] == 0
 
 
+def test_top_k_of_another_number_for_each_sequence():
+    y = tensor([[1.0, 6.0], [5.0, 2.0], [3.0, 4.0]], batch, feat)
+    values, indices, k_dim = rf.top_k(y, axis=feat, k=tensor(np.asarray([1, 2, 0], np.int32), batch))
+    assert k_dim.lengths.tolist() == [1, 2, 0]
+    assert_same(values, tensor([[6.0, 0.0], [5.0, 2.0], [0.0, 0.0]], batch, k_dim))
+    mask = rf.top_k_mask(y, axis=feat, k=tensor(np.asarray([1, 9, 0], np.int32), batch))
+    assert mask.numpy().tolist() == [[False, True], [True, True], [False, False]]
+
+
 def test_top_k_over_several_dims_jointly():
     y = tensor([[1.0, 6.0], [5.0, 2.0], [3.0, 4.0]], batch, feat)
     values, (rows, columns), k_dim = rf.top_k(y, axis=[batch, feat], k=3)
