@@ -31,14 +31,17 @@ const common = {
     ),
   },
 };
-// The folder of each kind; a group has all, branches too.
-const KINDS = Object.fromEntries(
-  ["attention", "beams", "control", "curves", "diff", "dims", "distribution", "question", "states"].map((kind) => [
-    kind,
-    kind,
+// The folder of each kind, as views.ts has it; a group has all, branches too.
+const list = await readFile("src/views.ts", "utf8");
+const folders = Object.fromEntries(
+  [...list.matchAll(/^import \{ render as (\w+) \} from "\.\/(\w+)\/render"/gm)].map(([, name, folder]) => [
+    name,
+    folder,
   ]),
 );
-KINDS["flow"] = KINDS["plan"] = "graph";
+const KINDS = [...list.matchAll(/^  (\w+)(?:: (\w+))?,$/gm)]
+  .map(([, kind, name]) => [kind, folders[name ?? kind]])
+  .filter(([kind]) => kind !== "group" && kind !== "branches");
 const only = (kind, folder) => ({
   name: "only",
   setup(build) {
@@ -68,7 +71,7 @@ const jobs = [
     outfile: `${out}/rfnb-static.js`,
     plugins: [handless, self],
   },
-  ...Object.entries(KINDS).map(([kind, folder]) => ({
+  ...KINDS.map(([kind, folder]) => ({
     ...common,
     format: "iife",
     entryPoints: ["src/static.ts"],

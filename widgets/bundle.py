@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,20 +23,10 @@ from pathlib import Path
 WIDGETS = Path(__file__).resolve().parent
 STATIC = WIDGETS.parent / "rfnb" / "viz" / "static"
 STAMP = "bundle.json"
-KINDS = (
-    "attention",
-    "beams",
-    "control",
-    "curves",
-    "diff",
-    "dims",
-    "distribution",
-    "flow",
-    "plan",
-    "question",
-    "states",
-)
-REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in KINDS), "rfnb.css", "rfnb-drawn.css")
+VIEWS = WIDGETS / "src" / "views.ts"  # lists the kinds; a source distribution without the sources has only what it has
+KINDS = re.findall(r"^  (\w+)(?:: \w+)?,$", VIEWS.read_text("utf-8"), re.MULTILINE) if VIEWS.is_file() else []
+ALONE = [kind for kind in KINDS if kind not in ("group", "branches")]  # these have views of all kinds in them
+REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in ALONE), "rfnb.css", "rfnb-drawn.css")
 
 
 class BundleError(RuntimeError):

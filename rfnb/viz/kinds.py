@@ -10,34 +10,47 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rfnb.core.door import called_with
 from rfnb.core.errors import value_error
-from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import fit
 from rfnb.viz.visible import safe
 
 if TYPE_CHECKING:
     from rfnb.viz.drawing.shapes import Drawing
+    from rfnb.viz.spec import Spec
 
-# Of each kind the title of a view that has none.
-TITLES = {
-    "attention": "Attention",
-    "states": "States",
-    "beams": "Beam search",
-    "distribution": "Output",
-    "dims": "Dims",
-    "curves": "Curves",
-    "plan": "Plan",
-    "flow": "Flow",
-    "diff": "Diff",
-    "branches": "Branches",
-    "question": "Question",
-    "control": "Run",
-    "group": "Views",
+
+class Kind(NamedTuple):
+    """A kind of view.
+
+    Attributes:
+        title: Of a view without one.
+        shows: The types of what `rf.show` draws as one, by their full names, so that none is loaded for that.
+        double: Whether its arrays may be float64: steps beyond 2**24, bytes, seconds since 1970.
+    """
+
+    title: str
+    shows: str = ""
+    double: bool = False
+
+
+KINDS = {
+    "attention": Kind("Attention"),
+    "states": Kind("States"),
+    "beams": Kind("Beam search", "rfnb.trace.beams.BeamHistory rfnb.search.beam_search.SearchResult"),
+    "distribution": Kind("Output"),
+    "dims": Kind("Dims", "rfnb.core.tensor.Tensor rfnb.core.dim.Dim"),
+    "curves": Kind("Curves", double=True),
+    "plan": Kind("Plan", "rfnb.rec.loop.Loop rfnb.rec.loop_plan.LoopPlan"),
+    "flow": Kind("Flow"),
+    "diff": Kind("Diff", "rfnb.trace.diff.Diff"),
+    "branches": Kind("Branches", "rfnb.trace.tree.Tree rfnb.trace.compare.Comparison", double=True),
+    "question": Kind("Question"),
+    "control": Kind("Run"),
+    "group": Kind("Views", double=True),
 }
-KINDS = tuple(TITLES)
 WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
 
 
@@ -50,6 +63,12 @@ def check_kind(kind: str) -> None:
             "The kind of a spec says which view draws it.",
             'Spec("attention", head, blocks)',
         )
+
+
+def kind_showing(value: Any) -> str | None:
+    """The kind of the view of a value, by its type; None where that alone does not say it."""
+    names = {f"{each.__module__}.{each.__qualname__}" for each in type(value).__mro__}
+    return next((name for name, kind in KINDS.items() if names & {*kind.shows.split()}), None)
 
 
 def load_folders() -> None:
@@ -71,7 +90,7 @@ def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
 
 def title_of(spec: Any) -> str:
     """The title of a view."""
-    return str(spec.head.get("title") or TITLES[spec.kind])
+    return str(spec.head.get("title") or KINDS[spec.kind].title)
 
 
 def none_yet(spec: Any, what: str) -> str:

@@ -21,14 +21,12 @@ from collections.abc import Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from rfnb.core.dim import Dim
 from rfnb.core.door import called_with
 from rfnb.core.errors import DimError, ShapeError, type_error, value_error
 from rfnb.core.foreign import is_array, knows_axes
-from rfnb.core.tensor import Tensor
 from rfnb.viz.dims.of_transformers import is_encoding
 from rfnb.viz.foreign_views import maker_of
-from rfnb.viz.kinds import spec_of
+from rfnb.viz.kinds import kind_showing, spec_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
@@ -61,16 +59,9 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
     """The view of a value, not displayed yet."""
     # What makes these values has loaded them; the rest is loaded by the first view.
     from rfnb.control.run import Run
-    from rfnb.rec.loop import Loop
-    from rfnb.rec.loop_plan import LoopPlan
-    from rfnb.search.beam_search import SearchResult
     from rfnb.search.label_alignment import is_alignments
-    from rfnb.trace.beams import BeamHistory
-    from rfnb.trace.compare import Comparison
-    from rfnb.trace.diff import Diff
     from rfnb.trace.trace import Trace
     from rfnb.trace.training import Training
-    from rfnb.trace.tree import Tree
 
     if isinstance(value, View):
         return value
@@ -90,25 +81,19 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         from rfnb.viz.control.live import RunView
 
         return RunView(value, **options).view
-    if isinstance(value, Diff):
-        return View(spec_of("diff", value, **options))
-    if isinstance(value, (Loop, LoopPlan)):
-        return View(spec_of("plan", value, **options))
-    if isinstance(value, (Tree, Comparison)):
-        return View(spec_of("branches", value, **options))
+    if (kind := kind_showing(value)) is not None:
+        return View(spec_of(kind, value, **options))
     if is_alignments(value):
         from rfnb.viz.attention import alignments
 
         return View(alignments.spec(value, **options))
     if isinstance(value, (DimError, ShapeError)):
         return View(_of_error(value))
-    if isinstance(value, (BeamHistory, SearchResult)):
-        return View(spec_of("beams", value, **options))
     maker = maker_of(value)
     if maker is not None:
         return View(maker(value, **options))
     if (
-        isinstance(value, (Tensor, Dim, Mapping, list, tuple))
+        isinstance(value, (Mapping, list, tuple))
         or hasattr(value, "named_parameters")
         or is_array(value)
         or knows_axes(value)

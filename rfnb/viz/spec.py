@@ -28,12 +28,12 @@ from rfnb.core.place import warn_user
 from rfnb.core.strict_json import read_json
 from rfnb.core.tensor import Tensor
 from rfnb.viz.code import BlockCode
+from rfnb.viz.kinds import KINDS
 
 _TOP = 16  # bytes before the JSON
 _MOST = 1 << 28  # bytes that a frame may hold when inflated
 _RATIO = 1100  # nothing deflates to less than a 1032nd
 _DTYPES = {"float64": "f64", "float32": "f32", "int32": "i32", "uint8": "u8"}
-_DOUBLE = ("curves", "group", "branches")  # the kinds that draw float64: steps beyond 2**24, bytes, seconds since 1970
 _NAMES = {short: name for name, short in _DTYPES.items()}
 
 
@@ -42,7 +42,7 @@ class Spec:
     """The content of a view.
 
     Attributes:
-        kind: "attention", "states", "beams", "distribution", "dims", "curves", "plan" or "group".
+        kind: One of `KINDS` in `kinds.py`.
         head: Plain JSON data; always with `title` (str) and `live` (bool: more may come).
         blocks: Arrays by name. Floats become float32 (curves may have float64), integers int32, bools uint8.
         codes: By name of a block of uint8: how its bytes are read. Only what a page gets has some; what a view holds is exact.
@@ -256,7 +256,7 @@ def _block(array: Any, kind: str) -> np.ndarray:
     if getattr(array, "by_rows", False):  # what is computed where it is asked for: `attention/long.py`
         return array
     array = host(array)
-    if array.dtype.name not in _DTYPES or (array.dtype == np.float64 and kind not in _DOUBLE):
+    if array.dtype.name not in _DTYPES or (array.dtype == np.float64 and not (kind in KINDS and KINDS[kind].double)):
         kinds = {"f": np.float32, "i": np.int32, "u": np.int32, "b": np.uint8}
         if array.dtype.kind not in kinds:
             raise value_error(

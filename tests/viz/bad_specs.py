@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from viz.odd_views import all_kinds
 
+from rfnb.viz.kinds import KINDS
 from rfnb.viz.spec import Spec
 
 # What a field may hold instead. None is also what NaN becomes in JSON.
@@ -42,7 +43,7 @@ def bad(spec: Spec) -> Iterator[tuple[str, Spec]]:
             yield f"block {name} {what}", Spec(spec.kind, spec.head, {**spec.blocks, name: array})
         yield f"block {name} missing", Spec(spec.kind, spec.head, {k: b for k, b in spec.blocks.items() if k != name})
     yield "no head", Spec(spec.kind, {})
-    for other in ("attention", "states", "beams", "distribution", "dims", "curves", "plan", "diff", "group"):
+    for other in KINDS:
         yield f"as {other}", Spec(other, spec.head, spec.blocks)
 
 

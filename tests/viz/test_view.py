@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import rfnb as rf
 from rfnb.trace.probe import trace_context
 from rfnb.viz import display
 from rfnb.viz.group.spec import parts_of
+from rfnb.viz.kinds import KINDS, kind_showing
 from rfnb.viz.pump import Pump
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, unpack
@@ -348,3 +350,11 @@ print([kind for kind in KINDS if kind in rf.viz.__all__ and type(getattr(rf.viz,
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
     assert run.stdout.splitlines()[-1:] == ["[]"], run.stderr
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in KINDS.items() if row.shows])
+def test_the_types_that_a_kind_shows_are_where_its_row_says(kind):
+    for path in KINDS[kind].shows.split():
+        module, _, name = path.rpartition(".")
+        made = getattr(importlib.import_module(module), name)
+        assert kind_showing(object.__new__(type("Own", (made,), {}))) == kind

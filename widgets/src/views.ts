@@ -1,4 +1,4 @@
-// Which folder draws which kind.
+// Which folder draws which kind: the build reads this list, a kind in each line.
 
 import { render as attention } from "./attention/render";
 import { render as beams } from "./beams/render";

@@ -7,21 +7,14 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.rec.loop import Loop
-from rfnb.rec.loop_plan import LoopPlan
-from rfnb.search.beam_search import SearchResult
-from rfnb.trace.beams import BeamHistory
-from rfnb.trace.compare import Comparison
-from rfnb.trace.diff import Diff
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Tree
+from rfnb.viz.kinds import kind_showing
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 from rfnb.viz.visible import safe
 
 _MOST_LINES, _MOST_CHARACTERS = 30, 4000
-_PICTURED = (Spec, Trace, Tensor, Dim, BeamHistory, SearchResult, Loop, LoopPlan, Diff, Tree, Comparison)
 
 
 def values_words(values: Mapping[str, Any]) -> str:
@@ -41,7 +34,7 @@ def result_spec(result: Any) -> Spec | None:
     """The spec of a result that has a view; None: it is text."""
     if isinstance(result, View):
         return result.spec
-    if isinstance(result, _PICTURED):
+    if isinstance(result, (Spec, Trace)) or kind_showing(result):
         return view_of(result).spec
     items = list(result.values()) if isinstance(result, Mapping) else result
     if isinstance(items, (list, tuple)) and items and all(isinstance(each, (Tensor, Dim)) for each in items):

@@ -46,7 +46,7 @@ export interface Head extends AnyHead {
 
 const whole = (number: unknown): boolean => Number.isInteger(number) && (number as number) >= 0;
 
-/** As `rfnb/viz/branches/check.py` says it. */
+/** As `rfnb/viz/branches/content.py` says it. */
 export function problem(head: unknown): string | null {
   const { branches, pairs, parts, pair } = (head ?? {}) as Partial<Head>,
     begin = "These branches cannot be drawn: ";

@@ -50,7 +50,7 @@ const LISTS = ["rows", "cols", "hints", "pairs", "searches", "results", "notes",
 const isIndex = (value: unknown, { length }: unknown[]): boolean =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < length;
 
-/** What is wrong with a frame, as a sentence; null if it can be drawn. As rfnb/viz/diff/check.py has it. */
+/** What is wrong with a frame, as a sentence; null if it can be drawn. As rfnb/viz/diff/content.py has it. */
 export function problem({ head, blocks }: Frame<Head>): string | null {
   const cannot = (why: string) => `This diff cannot be drawn: ${why}`;
   for (const name of LISTS) if (!Array.isArray(head[name])) return cannot(`its list of ${name} is missing.`);
