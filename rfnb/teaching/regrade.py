@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import dis
 import linecache
+import math
 import multiprocessing
 import os
 import signal
@@ -35,9 +36,10 @@ from rfnb.teaching.grades import Entry, Grade, Grades, read_grades
 from rfnb.teaching.judge import judge
 from rfnb.teaching.lesson import Lesson
 from rfnb.teaching.notebook import cells_of
-from rfnb.teaching.threads import cores
+from rfnb.teaching.threads import cores, limit_threads
 
 SECONDS, MEMORY = 30.0, 2 << 30  # of one answer; bytes above what a process has that has done nothing yet
+_WAITING = 10.0  # times the seconds of computing may pass on the clock: others compute on the machine, too
 # What no exercise needs: the rest of the machine, and the checks.
 _SUSPECT = {"os", "sys", "subprocess", "socket", "inspect", "gc", "ctypes", "importlib", "shutil", "pathlib", "__import__",
             "open", "exec", "eval", "globals", "rfnb.teaching"}  # fmt: skip
@@ -45,7 +47,7 @@ _SUSPECT = {"os", "sys", "subprocess", "socket", "inspect", "gc", "ctypes", "imp
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one answer: seconds, and bytes of memory."""
+    """The limits of one answer: seconds that it computes, and bytes of memory."""
 
     seconds: float = SECONDS
     memory: int = MEMORY
@@ -159,16 +161,19 @@ def _graded(grade: Grade, given: _Submitted | None, limits: Limits, context: Any
 def _apart(given: _Submitted, name: str, limits: Limits, context: Any) -> tuple[str, str]:
     """The verdict on an answer, of a process of its own."""
     ours, theirs = context.Pipe(duplex=False)
-    job = given.lesson, str(given.folder), name, given.sources[name], limits.memory
+    job = given.lesson, str(given.folder), name, given.sources[name], limits
     process = context.Process(target=_judged, args=(theirs, *job), daemon=True)
     process.start()
     theirs.close()
     begin, said = time.monotonic(), None
     try:
-        if ours.poll(limits.seconds):
+        if ours.poll(_WAITING * limits.seconds):
             with suppress(EOFError, OSError):
                 said = ours.recv()
-        late = said is None and time.monotonic() - begin >= limits.seconds
+        late = said is None and time.monotonic() - begin >= _WAITING * limits.seconds
+        if said is None and not late:
+            process.join(10.0)  # so that it has an exit code
+            late = process.exitcode == -getattr(signal, "SIGXCPU", 0)
     finally:
         process.kill()
         process.join()
@@ -180,11 +185,12 @@ def _apart(given: _Submitted, name: str, limits: Limits, context: Any) -> tuple[
     return said
 
 
-def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, memory: int) -> None:
+def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, limits: Limits) -> None:
     """Runs in the process of an answer."""
     with suppress(AttributeError, OSError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _limit(memory)
+    limit_threads(1)
+    _limit(limits)
     of = Lesson(lesson, Path(folder))
     exercise = of.exercises[name]
     file = f"<cell of {name}>"
@@ -196,9 +202,13 @@ def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, m
             exec(compile(source, file, "exec"), space)
         except BaseException as error:  # SystemExit, too
             said = "error", f"Its cell raises {type(error).__name__}: {str(error)[:300]}"
+            if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
+                said = "error", _too_large(limits)
         else:
             result = judge(lesson, exercise, space.get(name))
             said = result.status, "" if result.passed else result.message
+            if "raises MemoryError" in result.message or _NO_MEMORY in result.message:
+                said = "error", _too_large(limits)
         os.chdir("/")
     out.send(said)
     out.close()
@@ -214,14 +224,24 @@ class _NoLesson:
         raise AttributeError(f"lesson.{name}: an answer stands for itself, without the lesson")
 
 
-def _limit(memory: int) -> None:
+_NO_MEMORY = "can't allocate memory"  # as torch says it
+
+
+def _too_large(limits: Limits) -> str:
+    return f"It needs more than {limits.memory / 2**30:g} GiB of memory."
+
+
+def _limit(limits: Limits) -> None:
     try:
         import resource
     except ImportError:  # Windows
         return
+    with suppress(OSError, ValueError):
+        computed = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(computed + limits.seconds), resource.RLIM_INFINITY))
     with suppress(OSError, ValueError, IndexError):
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+        resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory, used + limits.memory))
 
 
 def _context() -> Any:
@@ -251,10 +271,12 @@ def _program(name: str, own: dict[str, list[ast.stmt] | None], bodies: list[list
         return ""
     statements = _answer(name, body, bodies)
     above = [node for each in bodies[: bodies.index(body)] for node in _without_calls(each)]
-    made = {one: node for node in above for one in _names_of(node)}
+    made = _makers(above)
     needed, left = list[ast.stmt](), [*statements]
     while left:
-        for node in (made[one] for one in sorted(_globals_of(left.pop()) & set(made))):
+        one = left.pop()
+        of_itself = {name for node in statements for name in _names_of(node)} if one in statements else set[str]()
+        for node in (node for read in sorted((_globals_of(one) - of_itself) & set(made)) for node in made[read]):
             if node not in needed and node not in statements:
                 needed, left = [*needed, node], [*left, node]
     needed.sort(key=above.index)
@@ -265,6 +287,35 @@ def _program(name: str, own: dict[str, list[ast.stmt] | None], bodies: list[list
         if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"
     ]
     return _source([*imports, *needed, *statements])
+
+
+def _makers(above: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
+    """Of each name the last statement that makes it, and those after it that fill it, as a loop that adds to a dict."""
+    made: dict[str, list[ast.stmt]] = {}
+    for node in above:
+        inside = [one for one in ast.walk(node) if isinstance(one, (ast.Name, ast.Subscript, ast.Attribute))]
+        filled = {
+            one.value.id
+            for one in inside
+            if isinstance(one, (ast.Subscript, ast.Attribute))
+            and isinstance(one.value, ast.Name)
+            and (isinstance(one.ctx, ast.Store) or (isinstance(one, ast.Attribute) and one.attr in _FILLS))
+        }
+        blocks = isinstance(node, (ast.For, ast.While, ast.With, ast.If, ast.Try, ast.AugAssign))
+        stored = (
+            {one.id for one in inside if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+            if blocks
+            else set[str]()
+        )
+        for name in _names_of(node):
+            made[name] = [node]
+        for name in sorted(stored | filled):
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                made.setdefault(name, []).append(node)
+    return made
+
+
+_FILLS = {"append", "add", "update", "extend", "setdefault", "insert", "pop", "remove", "sort", "reverse", "shuffle"}
 
 
 def _globals_of(statement: ast.stmt) -> set[str]:
@@ -294,7 +345,13 @@ def _names_of(node: ast.stmt) -> list[str]:
 
 def _without_calls(body: list[ast.stmt]) -> list[ast.stmt]:
     """The statements but those that ask the lesson for something, or only show something."""
-    return [node for node in body if not (isinstance(node, ast.Expr) or _is_use(node))]
+    return [node for node in body if not ((isinstance(node, ast.Expr) and not _fills(node)) or _is_use(node))]
+
+
+def _fills(node: ast.Expr) -> bool:
+    """Whether it is as `found.append(one)`."""
+    call = node.value
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _FILLS
 
 
 def _is_use(node: ast.stmt) -> bool:

@@ -28,12 +28,12 @@ def for_a_kernel(cgroup: Path = _CGROUP) -> int:
     return max(1, cores(cgroup) // 4)
 
 
-def limit_threads() -> None:
-    """Let torch compute with as many threads as there is room for, unless somebody has said how many."""
+def limit_threads(most: int | None = None) -> None:
+    """Let torch compute with as many threads as there is room for, unless somebody has said how many; or with that many at most."""
     if any(name in os.environ for name in VARIABLES):
         return
     torch = sys.modules.get("torch")
-    count = for_a_kernel()
+    count = most or for_a_kernel()
     if torch is not None and torch.get_num_threads() > count:
         torch.set_num_threads(count)
 
