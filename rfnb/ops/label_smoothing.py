@@ -16,6 +16,7 @@ from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.gradient import shifted_gradient
+from rfnb.ops.math import combine_bc
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 
@@ -23,7 +24,7 @@ from rfnb.ops.where import where
 @op
 def label_smoothed_log_prob_gradient(
     log_prob: Tensor,
-    smoothing: float,
+    smoothing: float | Tensor,
     *extra: Never,
     axis: Dim | None = None,
     exclude_labels: Sequence[int] | None = None,
@@ -37,7 +38,7 @@ def label_smoothed_log_prob_gradient(
 
     Args:
         log_prob: {..., axis}
-        smoothing: Share of the mass that a label gives away.
+        smoothing: Share of the mass that a label gives away; a Tensor has some of the other dims of log_prob.
         axis: The n labels. Default: feature_dim.
         exclude_labels: Indices that neither give nor get anything, e.g. blank or end of sequence; n is the number of the others.
 
@@ -70,14 +71,15 @@ def label_smoothed_log_prob_gradient(
             )
         excluded[label] = True
     count = int((~excluded).sum())
-    if smoothing == 0 or count < 2:  # nobody to give to
+    if count < 2 or not isinstance(smoothing, Tensor) and smoothing == 0:  # nobody to give to
         return log_prob
     other = smoothing / (count - 1)
     scale = 1 - smoothing - other
     if not excluded.any():
         return shifted_gradient(log_prob, scale, other, axis, absolute=False)
     # By `where` the gradient of excluded labels goes past the smoothing, so that its sum is over the others only.
-    shift = convert_to_tensor(~excluded * other, dims=[axis], dtype=log_prob.dtype, device=log_prob.device)
+    kept = convert_to_tensor(~excluded, dims=[axis], dtype=log_prob.dtype, device=log_prob.device)
+    shift = combine_bc(kept, "mul", other)
     smoothed = shifted_gradient(log_prob, scale, shift, axis, absolute=False)
     mask = convert_to_tensor(excluded, dims=[axis], device=log_prob.device)
     return where(mask, log_prob, smoothed)

@@ -95,6 +95,19 @@ def test_excluded_labels_neither_give_nor_get():
     assert_same(got, -tensor([[*first, 0.4], [0.0, 0.0, 0.0, 1.0]], batch, classes))
 
 
+@pytest.mark.parametrize("exclude_labels", [None, [1]])
+def test_each_sequence_may_have_a_smoothing_of_its_own(exclude_labels):
+    def of_share(share):
+        return lambda x: rf.label_smoothed_log_prob_gradient(x, share, axis=classes, exclude_labels=exclude_labels)
+
+    x, grad = randn(batch, classes), randn(batch, classes, seed=1)
+    got = gradient_of(of_share(tensor([0.3, 0.1], batch)), x, grad)
+    for index, share in enumerate([0.3, 0.1]):
+        one = gradient_of(of_share(share), x, grad)
+        assert_same(rf.gather(got, indices=index, axis=batch), rf.gather(one, indices=index, axis=batch))
+        assert_same(gradient_of(of_share(tensor(np.float32(share))), x, grad), one)
+
+
 def test_smoothing_of_ctc_keeps_the_mass_of_each_frame():
     label = Dim(2, name="label")
     targets = tensor(np.asarray([[0, 1], [2, 2]], np.int32), batch, label, sparse_dim=classes)
