@@ -439,7 +439,7 @@ def telling_sizes(answer):
 
 
 @exercise(
-    "Attention in plain torch, mended",
+    "Attention in plain torch, fixed",
     hints=[
         "Which of the two should be the rows of the energies: those that ask, or those that are asked?",
         "The softmax goes over the last axis, so the sources have to be there.",

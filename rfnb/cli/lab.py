@@ -15,7 +15,7 @@ from rfnb.teaching.threads import VARIABLES, for_a_kernel
 NAME = "lab"
 HELP = "open the course in JupyterLab"
 ABOUT = """
-Open the course in JupyterLab: the tour first, then the lessons, each with exercises that check themselves.
+Open the course in JupyterLab at its table of contents: a tour, and lessons with exercises that check themselves.
 
 You work on a copy, in which checks and solutions are sealed: lessons use them, and nobody reads an answer by chance. With --teacher
 they are as they are, with the pages for teachers. Files that are in the folder already are never changed, so your answers stay when

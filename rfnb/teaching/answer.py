@@ -223,7 +223,7 @@ class Answer(ABC):
         lines += [f"It is: {self.words(truth)}", wrong]
         lines += [part for part in _parts(why) if isinstance(part, str)]
         mark, said, tone = {
-            True: ("✓", "as you said", "good"), False: ("✗", "not as you said", "bad"), None: ("●", "revealed", "plain"),
+            True: ("✓", "your answer was right", "good"), False: ("✗", "your answer was wrong", "bad"), None: ("●", "revealed", "plain"),
         }[passed]  # fmt: skip
         body = "\n".join([self.question, *(line for line in lines if line)])
         record = self._record("reveal") | {"truth": self.words(truth)}

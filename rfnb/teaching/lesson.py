@@ -91,7 +91,7 @@ class Lesson:
             raise runtime_error(
                 f"use: {name} does not pass its check, and there is no solution of it here.",
                 [("exercise", result.title), ("check", result.headline)],
-                "What comes below needs it.",
+                "The cells below need it.",
                 f'lesson.check("{name}", {name})',
             )
         why = "is not solved yet" if result.status == "unsolved" else "does not pass its check yet"

@@ -271,7 +271,7 @@ def test_of_many_linked_views_only_those_near_the_screen_follow_the_pointer(page
         root.page.keyboard.press(key)
     last = views.last
     expect(last).to_have_attribute("data-linked", "1")
-    expect(last.locator(".rfnb-card")).to_contain_text("Point at a row")
+    expect(last.locator(".rfnb-card")).to_contain_text("Hover over a row")
     last.scroll_into_view_if_needed()
     expect(last.locator(".rfnb-card-title").first).to_contain_text("target 1 looks at")
 

@@ -100,7 +100,7 @@ def test_dims_an_error_is_mended_and_a_puzzle_predicted(lab):
     expect(questions).to_have_count(3)
     student.commit("01-puzzles-1-ask", "{batch, letters}", 1)
     told = student.run("01-puzzles-1-reveal")
-    expect(told).to_contain_text("✗ puzzle_1: not as you said")
+    expect(told).to_contain_text("✗ puzzle_1: your answer was wrong")
     expect(told).to_contain_text("It is: {batch, feature}")
 
     student.run_above("01-mend-project")
@@ -145,7 +145,7 @@ def test_clinic_a_check_that_finds_nothing_is_told_so(lab):
     student = Student(lab, "12_clinic")
     student.run_above("12-diagnosis-1-reveal")
     student.commit("12-diagnosis-1", "the padding mask is upside down", 6)
-    expect(student.run("12-diagnosis-1-reveal")).to_contain_text("✗ diagnosis_1: not as you said", timeout=ms(60))
+    expect(student.run("12-diagnosis-1-reveal")).to_contain_text("✗ diagnosis_1: your answer was wrong", timeout=ms(60))
     head = student.sources["12-check-1"].split("    return ...")[0]
     tail = "\n\nlesson.check('alone_or_together', alone_or_together)"
     sleepy = student.write("12-check-1", f"{head}    return True{tail}")

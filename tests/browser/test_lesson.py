@@ -74,7 +74,7 @@ def test_a_prediction_is_made_by_keyboard_and_keeps_the_focus(page):
     assert page.page.evaluate("document.activeElement.textContent") == "Commit"
     assert records(page)["winner"]["answer"] is None  # that of `reveal`, further down, which was run before
     run_cell(page, "winner.reveal")
-    expect(cards(page).filter(has_text="winner: not as you said")).to_contain_text("It is: A")
+    expect(cards(page).filter(has_text="winner: your answer was wrong")).to_contain_text("It is: A")
     assert records(page)["winner"]["answer"] == "B" and records(page)["winner"]["passed"] is False
     expect(page.page.locator(".rfnb-predict")).to_have_count(2)  # the form is gone
 

@@ -50,7 +50,9 @@ def test_the_prediction_stands_beside_the_truth(winner):
     assert winner.passed is None and winner.data()["committed"] and winner.data()["passed"] is None
     winner.answer = "A"  # until it is revealed
     said = winner.reveal(lambda: "A", why="Its score is higher.")
-    assert repr(said) == ("✓ winner: as you said\nWhich one wins?\nYour answer: A\nIt is: A\nIts score is higher.")
+    assert repr(said) == (
+        "✓ winner: your answer was right\nWhich one wins?\nYour answer: A\nIt is: A\nIts score is higher."
+    )
     assert winner.passed is True
     assert winner.data() == {
         "kind": "predict", "lesson": "99_small", "exercise": "winner", "question": "Which one wins?", "answer": "A",
@@ -61,7 +63,7 @@ def test_the_prediction_stands_beside_the_truth(winner):
 
 def test_a_wrong_prediction_is_said_and_stays(winner):
     winner.answer = "B"
-    assert repr(winner.reveal("A")).startswith("✗ winner: not as you said\n")
+    assert repr(winner.reveal("A")).startswith("✗ winner: your answer was wrong\n")
     with raises_message(
         RuntimeError,
         """
@@ -240,7 +242,7 @@ def test_the_answer_outlives_the_kernel_in_the_file_of_the_notebook(tmp_path, mo
         kernel.run(BEGIN)
         path.write_text(json.dumps({"cells": []}))  # the page clears outputs, and saves
         assert kernel.run(ASK)[0]["data"][MIME]["answer"] == "B"
-        assert "as you said" in kernel.said('winner.reveal("B")')[0]
+        assert "your answer was right" in kernel.said('winner.reveal("B")')[0]
 
 
 @pytest.mark.notebook

@@ -199,7 +199,7 @@ def test_the_page_of_a_search_answers_step_by_step(beam):
 def test_after_the_truth_was_revealed_no_answer_is_taken(mask):
     assert "no answer yet" in repr(mask.reveal())
     mask.answer = LOWER
-    assert "as you said" in repr(mask.reveal()) and mask.view.spec.head["revealed"]
+    assert "your answer was right" in repr(mask.reveal()) and mask.view.spec.head["revealed"]
     assert page_says(mask, [LOWER.tolist()]) == 'The question "causal" is answered: its truth was revealed.'
 
 

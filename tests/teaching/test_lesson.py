@@ -206,7 +206,7 @@ def test_without_solutions_checks_work_and_use_says_what_is_missing(folder):
         use: add does not pass its check, and there is no solution of it here.
           exercise  The sum of two numbers
           check     ○ add: not solved yet
-        What comes below needs it.
+        The cells below need it.
             lesson.check("add", add)
         """,
     ):

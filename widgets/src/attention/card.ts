@@ -63,9 +63,7 @@ export class Card {
     if (key === this.key && matrix === this.of) return;
     [this.key, this.of] = [key, matrix];
     this.facts.replaceChildren(
-      ...(shown === null
-        ? [quiet(`Point at a row to see where its ${matrix.rowName} looks.`)]
-        : this.factsOf(matrix, shown, col)),
+      ...(shown === null ? [quiet("Hover over a row to see what it attends to.")] : this.factsOf(matrix, shown, col)),
     );
     this.fillHeads(matrix, shown, around);
   }
