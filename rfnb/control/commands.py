@@ -2,8 +2,9 @@
 
     obey(run, {"do": "force", "label": "AH"}, answer)      # answer(None) when it is done, answer("a sentence") when it cannot be
 
-A command is a function here, and so are its names of fields and what they mean. One that is about the place where the run stands is a
-`change`: it gets the `Position`, in the thread of the run, and a branch can begin with it (`then`).
+A command is a function here, and its parameters are the fields: their names, what they mean (`Field`) and their defaults. One that
+is about the place where the run stands is a `change`: it gets the `Position`, in the thread of the run, and a branch can begin with it
+(`then`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from inspect import Parameter, signature
+from typing import Annotated, Any, NamedTuple
 
 from rfnb.control.position import Position
 from rfnb.control.run import Run
@@ -27,16 +29,12 @@ class Field(NamedTuple):
     Attributes:
         means: What it is, in words.
         fits: Whether a value is that.
-        default: Where it is left out; `...`: it is needed.
+        default: Where it is left out; `Parameter.empty`: it is needed.
     """
 
     means: str
     fits: Callable[[Any], bool]
-    default: Any = ...
-
-    def or_else(self, default: Any) -> Field:
-        """The same field, which may be left out."""
-        return self._replace(default=default)
+    default: Any = Parameter.empty
 
 
 class Asked(NamedTuple):
@@ -55,28 +53,26 @@ class _Command(NamedTuple):
 COMMANDS: dict[str, _Command] = {}
 
 
-def command(**fields: Field) -> Callable[[Callable[..., Asked | None]], Callable[..., Asked | None]]:
+def command(fn: Callable[..., Asked | None]) -> Callable[..., Asked | None]:
     """The decorator of a command `fn(run, **fields)`, which only marks the gate of the run, or queues for it."""
-
-    def add(fn: Callable[..., Asked | None]) -> Callable[..., Asked | None]:
-        COMMANDS[fn.__name__.rstrip("_")] = _Command(fn, None, fields)
-        return fn
-
-    return add
+    return _add(fn, fn, None)
 
 
-def change(**fields: Field) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def change(fn: Callable[..., None]) -> Callable[..., None]:
     """The decorator of a command `fn(at, **fields)` about the place where the run stands, which the run's own thread does."""
 
-    def add(fn: Callable[..., None]) -> Callable[..., None]:
-        def ask(run: Run, **given: Any) -> Asked:
-            gate = run._gate
-            return Asked(gate.ask(lambda: fn(_standing(gate.here), **given)))
+    def ask(run: Run, **given: Any) -> Asked:
+        gate = run._gate
+        return Asked(gate.ask(lambda: fn(_standing(gate.here), **given)))
 
-        COMMANDS[fn.__name__.rstrip("_")] = _Command(ask, fn, fields)
-        return fn
+    return _add(fn, ask, fn)
 
-    return add
+
+def _add(fn: Any, do: Callable[..., Asked | None], change: Callable[..., None] | None) -> Any:
+    _, *rest = signature(fn, eval_str=True).parameters.values()
+    fields = {each.name: each.annotation.__metadata__[0]._replace(default=each.default) for each in rest}
+    COMMANDS[fn.__name__.rstrip("_")] = _Command(do, change, fields)
+    return fn
 
 
 def _standing(at: Position | None) -> Position:
@@ -131,7 +127,7 @@ def _understood(asked: Any) -> tuple[_Command, dict[str, Any]]:
         field = found.fields.get(key)
         if field is None:
             raise _Wrong(f'Command "{name}" has no "{key}". It has: {", ".join(found.fields) or "no fields"}.')
-        if value is ...:
+        if value is Parameter.empty:
             raise _Wrong(f'Command "{name}" needs "{key}": {field.means}.')
         if key in given and not field.fits(value) and not (value is None is field.default):
             raise _Wrong(f'Command "{name}": "{key}" is {value!r:.60}. It is {field.means}.')
@@ -174,79 +170,92 @@ def _is_place(value: Any) -> bool:
     return isinstance(value, str) or _is_int(value, 0) or (isinstance(value, list) and all(map(_is_place, value)))
 
 
-INDEX = Field("a whole number from 0", lambda value: _is_int(value, 0))
-COUNT = Field("a whole number from 1", lambda value: _is_int(value, 1))
-TEXT = Field("a text", lambda value: isinstance(value, str))
-FLAG = Field("true or false", lambda value: isinstance(value, bool))
-LABEL = Field("a label: its text or index", lambda value: isinstance(value, str) or _is_int(value, 0))
-LABELS = Field("a label, its text or index, or a list of them", lambda value: _is_place(value) and value != [])
-HYPOTHESIS = Field(
-    "a place in the beam, or the labels so far", lambda value: isinstance(value, str) or _is_int(value, 0)
-)
-RATE = Field(
-    "a number from 0",
-    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf,
-)
-CONDITION = Field(
-    "a condition in words, or the number of a step", lambda value: isinstance(value, str) or _is_int(value, 0)
-)
-ENTRIES = Field(
-    "entries by names of dims: an index, a list of them, or a text",
-    lambda value: isinstance(value, dict) and all(_is_place(at) for at in value.values()),
-)
-VALUE = Field(
-    "a number, a text, or a list of them",
-    lambda value: isinstance(value, list) and bool(value) or isinstance(value, (bool, int, float, str)),
-)
-NUMBER = Field("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool))
-HOW = Field('"zero", "scale", "noise" or "paste"', lambda value: value in ("zero", "scale", "noise", "paste"))
-SOURCE = Field("a state that was recorded", lambda value: isinstance(value, Tensor))
-CHANGES = Field("a list of commands", lambda value: isinstance(value, list))
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) or _is_int(value, 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+EVERYWHERE: dict[str, Any] = {}
+
+INDEX = Annotated[Any, Field("a whole number from 0", lambda value: _is_int(value, 0))]
+COUNT = Annotated[Any, Field("a whole number from 1", lambda value: _is_int(value, 1))]
+TEXT = Annotated[Any, Field("a text", lambda value: isinstance(value, str))]
+FLAG = Annotated[Any, Field("true or false", lambda value: isinstance(value, bool))]
+LABEL = Annotated[Any, Field("a label: its text or index", _is_word)]
+LABELS = Annotated[
+    Any, Field("a label, its text or index, or a list of them", lambda value: _is_place(value) and value != [])
+]
+HYPOTHESIS = Annotated[Any, Field("a place in the beam, or the labels so far", _is_word)]
+RATE = Annotated[Any, Field("a number from 0", lambda value: _is_number(value) and 0 <= value < math.inf)]
+CONDITION = Annotated[Any, Field("a condition in words, or the number of a step", _is_word)]
+ENTRIES = Annotated[
+    Any,
+    Field(
+        "entries by names of dims: an index, a list of them, or a text",
+        lambda value: isinstance(value, dict) and all(map(_is_place, value.values())),
+    ),
+]
+VALUE = Annotated[
+    Any,
+    Field(
+        "a number, a text, or a list of them",
+        lambda value: isinstance(value, list) and bool(value) or isinstance(value, (bool, int, float, str)),
+    ),
+]
+NUMBER = Annotated[Any, Field("a number", _is_number)]
+HOW = Annotated[
+    Any, Field('"zero", "scale", "noise" or "paste"', lambda value: value in ("zero", "scale", "noise", "paste"))
+]
+SOURCE = Annotated[Any, Field("a state that was recorded", lambda value: isinstance(value, Tensor))]
+CHANGES = Annotated[Any, Field("a list of commands", lambda value: isinstance(value, list))]
 
 
 # -- commands --------------------------------------------------------------------------------------------------------------
 
 
-@command()
+@command
 def pause(run: Run) -> None:
     """Let the run wait before its next step."""
     run._mark(lambda: run._gate.pause("it was told to"))
 
 
-@command(steps=COUNT.or_else(1))
-def step(run: Run, steps: int) -> None:
+@command
+def step(run: Run, steps: COUNT = 1) -> None:
     """Make so many steps; those of a further one, asked for before the run waits again, are added."""
     run._need_on("step")
     run._gate.go(steps)
 
 
-@command()
+@command
 def resume(run: Run) -> None:
     """Go on."""
     run._need_on("resume")
     run._gate.go()
 
 
-@command()
+@command
 def stop(run: Run) -> None:
     """End at the next step."""
     run._mark(run._gate.stop)
 
 
-@command(value=RATE)
-def speed(run: Run, value: float) -> None:
+@command
+def speed(run: Run, value: RATE) -> None:
     """Set the most steps per second."""
     run.speed = value
 
 
-@command(when=CONDITION)
-def break_(run: Run, when: str | int) -> None:
+@command
+def break_(run: Run, when: CONDITION) -> None:
     """Set a breakpoint; a text of digits is a step."""
     run.break_when(int(when) if isinstance(when, str) and when.strip().isdecimal() else when)
 
 
-@command(number=COUNT)
-def unbreak(run: Run, number: int) -> None:
+@command
+def unbreak(run: Run, number: COUNT) -> None:
     """Remove the breakpoint with a number."""
     for point in run.breakpoints:
         if point.number == number:
@@ -254,56 +263,43 @@ def unbreak(run: Run, number: int) -> None:
     raise _Wrong(f"There is no breakpoint {number}.")
 
 
-@change(
-    label=LABELS,
-    then=LABELS.or_else([]),
-    hypothesis=HYPOTHESIS.or_else(0),
-    seq=INDEX.or_else(0),
-    only=FLAG.or_else(False),
-)
-def force(at: Position, label: Any, then: Any, hypothesis: str | int, seq: int, only: bool) -> None:
+@change
+def force(
+    at: Position, label: LABELS, then: LABELS = (), hypothesis: HYPOTHESIS = 0, seq: INDEX = 0, only: FLAG = False
+) -> None:
     """Force a label, as `run.at.force` does; `then` others in the steps after."""
-    at.force(label, *(then if isinstance(then, list) else [then]), hypothesis=hypothesis, seq=seq, only=only)
+    at.force(label, *([then] if isinstance(then, (str, int)) else then), hypothesis=hypothesis, seq=seq, only=only)
 
 
-@change(label=LABELS, hypothesis=HYPOTHESIS.or_else(None), seq=INDEX.or_else(0))
-def ban(at: Position, label: Any, hypothesis: str | int | None, seq: int) -> None:
+@change
+def ban(at: Position, label: LABELS, hypothesis: HYPOTHESIS = None, seq: INDEX = 0) -> None:
     """Ban a label, as `run.at.ban` does."""
     at.ban(label, hypothesis=hypothesis, seq=seq)
 
 
-@change(seq=INDEX.or_else(0), hypothesis=HYPOTHESIS.or_else(None))
-def end(at: Position, seq: int, hypothesis: str | int | None) -> None:
+@change
+def end(at: Position, seq: INDEX = 0, hypothesis: HYPOTHESIS = None) -> None:
     """Let a sequence or hypothesis end, as `run.at.end` does."""
     at.end(seq, hypothesis)
 
 
-@change(seq=INDEX.or_else(0), hypothesis=HYPOTHESIS.or_else(None))
-def go_on(at: Position, seq: int, hypothesis: str | int | None) -> None:
+@change
+def go_on(at: Position, seq: INDEX = 0, hypothesis: HYPOTHESIS = None) -> None:
     """Let what has ended go on, as `run.at.go_on` does."""
     at.go_on(seq, hypothesis)
 
 
-@change(
-    state=TEXT,
-    entries=ENTRIES.or_else({}),
-    value=VALUE.or_else(None),
-    how=HOW.or_else(None),
-    amount=NUMBER.or_else(None),
-    seed=INDEX.or_else(0),
-    of=ENTRIES.or_else({}),
-    source=SOURCE.or_else(None),
-)
+@change
 def set_(
     at: Position,
-    state: str,
-    entries: Mapping[str, Any],
-    value: Any,
-    how: str | None,
-    amount: float | None,
-    seed: int,
-    of: Mapping[str, Any],
-    source: Tensor | None,
+    state: TEXT,
+    entries: ENTRIES = EVERYWHERE,
+    value: VALUE = None,
+    how: HOW = None,
+    amount: NUMBER = None,
+    seed: INDEX = 0,
+    of: ENTRIES = EVERYWHERE,
+    source: SOURCE = None,
 ) -> None:
     """Change entries of a state: to a value, or as `how` says with an `amount`; pasted `of` other entries of it, or of a `source`."""
     if (value is None) == (how is None):
@@ -312,10 +308,8 @@ def set_(
         raise _Wrong('Command "set" has an "amount" for "scale" and "noise", and for nothing else.')
     found = at.states[state]
     if how == "scale":
-        assert amount is not None
         found.scale(amount, entries)
     elif how == "noise":
-        assert amount is not None
         found.add_noise(amount, entries, seed=seed)
     elif how == "paste":
         found.paste(source, of=of, to=entries)
@@ -323,26 +317,17 @@ def set_(
         found[entries] = found.zero if how == "zero" else value
 
 
-@change(
-    path=TEXT,
-    entries=ENTRIES.or_else({}),
-    row=VALUE.or_else(None),
-    sharpen=NUMBER.or_else(None),
-    focus=LABEL.or_else(None),
-    uniform=FLAG.or_else(False),
-    steps=COUNT.or_else(1),
-    lasting=FLAG.or_else(False),
-)
+@change
 def attention(
     at: Position,
-    path: str,
-    entries: Mapping[str, Any],
-    row: Any,
-    sharpen: float | None,
-    focus: str | int | None,
-    uniform: bool,
-    steps: int,
-    lasting: bool,
+    path: TEXT,
+    entries: ENTRIES = EVERYWHERE,
+    row: VALUE = None,
+    sharpen: NUMBER = None,
+    focus: LABEL = None,
+    uniform: FLAG = False,
+    steps: COUNT = 1,
+    lasting: FLAG = False,
 ) -> None:
     """Change rows of attention weights in the next steps, or in all (`lasting`), as `run.at.attention` does."""
     if sum([row is not None, sharpen is not None, focus is not None, uniform]) != 1:
@@ -358,16 +343,15 @@ def attention(
         rows.uniform(entries)
 
 
-@command(
-    step=INDEX,
-    path=TEXT.or_else(None),
-    nth=INDEX.or_else(None),
-    then=CHANGES.or_else([]),
-    name=TEXT.or_else(None),
-    paused=FLAG.or_else(None),
-)
+@command
 def branch(
-    run: Run, step: int, path: str | None, nth: int | None, then: list[Any], name: str | None, paused: bool | None
+    run: Run,
+    step: INDEX,
+    path: TEXT = None,
+    nth: INDEX = None,
+    then: CHANGES = (),
+    name: TEXT = None,
+    paused: FLAG = None,
 ) -> Asked:
     """Branch off, as `run.from_step` does, with the commands of `then` as the change.
 
@@ -399,8 +383,8 @@ def branch(
     return Asked(done, new)
 
 
-@command(step=INDEX, path=TEXT, nth=INDEX, then=CHANGES)
-def edit(run: Run, step: int, path: str, nth: int, then: list[Any]) -> Asked:
+@command
+def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES) -> Asked:
     """Do the commands of `then` before a step: here if the run stands before it, else in a branch from there.
 
     The branch waits there if the run waits, else it runs on. If one of them cannot be done, nothing is left of it. A "set" of how
@@ -409,7 +393,7 @@ def edit(run: Run, step: int, path: str, nth: int, then: list[Any]) -> Asked:
     then = [_with_source(run, one) for one in then]
     do, at = changes_of(then), run._gate.at
     if at is None or run._holder.places[at.tick][:3] != (path, nth, step):
-        asked = branch(run, step, path, nth, then, None, run.state == "paused")
+        asked = branch(run, step, path, nth, then, paused=run.state == "paused")
         assert asked is not None and asked.done is not None and asked.branch is not None
         new = asked.branch
         asked.done.add_done_callback(lambda done: None if done.exception() is None else _take_back(new))

@@ -63,7 +63,7 @@ class Chosen:
             )
         chosen: list[Any] = [None] * len(self._all)
         for key, at in (entries if isinstance(entries, Mapping) else {}).items():
-            axis = self._axis(key)
+            axis = axis_of(self._all, key, what)
             chosen[axis] = self._places(self._all[axis], at)
         self._single = [isinstance(places, int) for places in chosen]
         arrays = [
@@ -90,21 +90,6 @@ class Chosen:
         out[self._mesh] = True
         return out
 
-    def _axis(self, key: Key) -> int:
-        name, nth = key if isinstance(key, tuple) else (key, None)
-        found = [axis for axis, dim in enumerate(self._all) if dim is name or dim.name == name]
-        if not found and name == HYPOTHESIS:
-            found = [axis for axis, dim in enumerate(self._all) if is_beam(dim)]
-        if nth is not None:
-            found = found[nth : nth + 1]
-        if len(found) != 1:
-            raise dim_error(
-                f"{self._what}: {'which' if found else 'no'} dim {name.short_repr() if isinstance(name, Dim) else name}?",
-                [("dims", dims_text(self._all))],
-                "Two of its dims have this name: give the Dim itself." if found else "It has these dims.",
-            )
-        return found[0]
-
     def _places(self, dim: Dim, at: Any) -> Any:
         size = dim.extent
         if isinstance(at, slice):
@@ -128,6 +113,27 @@ class Chosen:
                 f"Entries are 0 to {size - 1}." if size else "It has no entries.",
             )
         return int(at) % size
+
+
+def axis_of(dims: Sequence[Dim], key: Key, what: str) -> int:
+    """The axis of a dim that is given as such or by its name.
+
+    Raises:
+        DimError: If there is none, or the name is that of several.
+    """
+    name, nth = key if isinstance(key, tuple) else (key, None)
+    found = [axis for axis, dim in enumerate(dims) if dim is name or dim.name == name]
+    if not found and name == HYPOTHESIS:
+        found = [axis for axis, dim in enumerate(dims) if is_beam(dim)]
+    if nth is not None:
+        found = found[nth : nth + 1]
+    if len(found) != 1:
+        raise dim_error(
+            f"{what}: {'which' if found else 'no'} dim {name.short_repr() if isinstance(name, Dim) else name}?",
+            [("dims", dims_text(dims))],
+            "Two of its dims have this name: give the Dim itself." if found else "It has these dims.",
+        )
+    return found[0]
 
 
 def under_names(value: Tensor, like: Sequence[Dim]) -> Tensor:

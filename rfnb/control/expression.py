@@ -201,7 +201,7 @@ class Expression(OfRun):
                     [("condition", self.text), ("value", _shown(value))],
                     "The numbers of a state are reduced.",
                 )
-            return value.abs().max(**arguments) if name == "abs_max" else getattr(value, name)(**arguments)
+            return getattr(value, name)(**arguments)
 
         return call
 

@@ -8,14 +8,87 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.control.entries import Chosen, axis_of
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, index_error, value_error
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.rec.selection import align_host
 
+Axis = Dim | str | Sequence[Dim | str] | None
+"""a dim, its name, or several of them; None: all"""
 
-class Numbers:
+
+class Reduced:
+    """What is made of the entries that are no padding. Abstract: a subclass has them as `numbers()`."""
+
+    def numbers(self) -> Numbers:
+        """The entries with their dims, to compute with."""
+        raise NotImplementedError
+
+    def entries(self) -> np.ndarray:
+        """The entries that are no padding, in one axis."""
+        numbers = self.numbers()
+        return numbers.host.reshape(-1) if numbers.real is None else numbers.host[numbers.real]
+
+    def abs(self) -> Numbers:
+        """The absolute values, as numbers with names of dims."""
+        numbers = self.numbers()
+        return Numbers(np.abs(numbers.host), numbers.dims, numbers.real)
+
+    def max(self, axis: Axis = None) -> Any:
+        """The largest entry, a float; over an axis (a dim, its name, or several) one for each place that is left, as `Numbers`. NaN if
+        there is one, or no entry."""
+        return self.numbers()._reduced(np.max, axis)
+
+    def min(self, axis: Axis = None) -> Any:
+        """The smallest entry; as `max`."""
+        return self.numbers()._reduced(np.min, axis)
+
+    def abs_max(self, axis: Axis = None) -> Any:
+        """The largest absolute value; as `max`."""
+        return self.abs().max(axis)
+
+    def mean(self, axis: Axis = None) -> Any:
+        """The mean of all entries; as `max`."""
+        return self.numbers()._reduced(np.mean, axis)
+
+    def sum(self, axis: Axis = None) -> Any:
+        """The sum of all entries; as `max`, but 0 without any."""
+        return self.numbers()._reduced(np.sum, axis, 0.0)
+
+    def norm(self, axis: Axis = None) -> Any:
+        """The Euclidean norm; as `sum`."""
+        fn = lambda entries: np.sqrt(np.sum(np.square(np.abs(entries), dtype=np.float64)))  # noqa: E731
+        return self.numbers()._reduced(fn, axis, 0.0)
+
+    def is_finite(self) -> bool:
+        """Whether no entry is NaN or infinite."""
+        entries = self.entries()
+        return entries.dtype.kind not in "fc" or bool(np.isfinite(entries).all())
+
+    def __lt__(self, other: Any) -> Numbers:
+        return self.numbers().with_(other, operator.lt)
+
+    def __le__(self, other: Any) -> Numbers:
+        return self.numbers().with_(other, operator.le)
+
+    def __gt__(self, other: Any) -> Numbers:
+        return self.numbers().with_(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Numbers:
+        return self.numbers().with_(other, operator.ge)
+
+
+def _operator(fn: Callable[[Any, Any], Any]) -> Callable[[Numbers, Any], Numbers]:
+    return lambda numbers, other: numbers.with_(other, fn)
+
+
+def _reflected(fn: Callable[[Any, Any], Any]) -> Callable[[Numbers, Any], Numbers]:
+    return lambda numbers, other: numbers.with_(other, lambda a, b: fn(b, a))
+
+
+class Numbers(Reduced):
     """The entries of a tensor; padding does not count in what is made of them.
 
         h = run.at.states["h"].abs()
@@ -43,9 +116,8 @@ class Numbers:
     def __repr__(self) -> str:
         return f"<numbers {dims_text(self.dims)} {self.host.dtype}>"
 
-    def entries(self) -> np.ndarray:
-        """The entries that are no padding, in one axis."""
-        return self.host.reshape(-1) if self.real is None else self.host[self.real]
+    def numbers(self) -> Numbers:
+        return self
 
     def without(self, out: np.ndarray) -> Numbers:
         """The same where further entries do not count: those that are True in `out`, which broadcasts."""
@@ -58,59 +130,18 @@ class Numbers:
         Raises:
             DimError, IndexError: If there is no such dim or place.
         """
-        index: list[Any] = [slice(None)] * len(self.dims)
-        for key, at in entries.items():
-            axis = axis_of(self.dims, key, "numbers")
-            size = self.dims[axis].extent
-            if not -size <= at < size:
-                raise index_error(
-                    "numbers: no such entry.",
-                    [("given", f"{self.dims[axis].name}: {at}"), ("dim", self.dims[axis].short_repr())],
-                    f"Entries are 0 to {size - 1}.",
-                )
-            index[axis] = at
-        rest = tuple(dim for dim, at in zip(self.dims, index) if not isinstance(at, int))
-        real = None if self.real is None else np.asarray(self.real[tuple(index)])
-        return Numbers(np.asarray(self.host[tuple(index)]), rest, real)
+        chosen = Chosen("numbers", entries, self.dims, "numbers")
+        return Numbers(chosen.of(self.host), chosen.dims, None if self.real is None else chosen.of(self.real))
 
     # -- made of them ------------------------------------------------------------------------------------------------------
 
-    def abs(self) -> Numbers:
-        """The absolute values."""
-        return Numbers(np.abs(self.host), self.dims, self.real)
-
-    def max(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The largest entries over an axis (a dim, its name, or several), None: a float, over all. NaN if there is one, or no entry."""
-        return self._reduced(np.max, axis)
-
-    def min(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The smallest entries; as `max`."""
-        return self._reduced(np.min, axis)
-
-    def mean(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The means; as `max`."""
-        return self._reduced(np.mean, axis)
-
-    def sum(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The sums; as `max`, but 0 without any entry."""
-        return self._reduced(np.sum, axis, 0.0)
-
-    def norm(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The Euclidean norms; as `sum`."""
-        return self._reduced(lambda entries: np.sqrt(np.sum(np.square(np.abs(entries), dtype=np.float64))), axis, 0.0)
-
-    def any(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
+    def any(self, axis: Axis = None) -> Any:
         """Whether one of them is True, or not 0."""
         return self._reduced(np.any, axis, False)
 
-    def all(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
+    def all(self, axis: Axis = None) -> Any:
         """Whether all of them are."""
         return self._reduced(np.all, axis, True)
-
-    def is_finite(self) -> bool:
-        """Whether no entry is NaN or infinite."""
-        entries = self.entries()
-        return entries.dtype.kind not in "fc" or bool(np.isfinite(entries).all())
 
     def first(self) -> str:
         """The place of the first entry that is True, or not 0, in words: "batch 1, feat 3"; "" if there is none."""
@@ -127,47 +158,11 @@ class Numbers:
             '(run.at.states["h"] > 5).any()',
         )
 
-    def __lt__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.lt)
-
-    def __le__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.le)
-
-    def __gt__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.ge)
-
-    def __eq__(self, other: Any) -> Numbers:  # type: ignore[override]
-        return self.with_(other, operator.eq)
-
-    def __ne__(self, other: Any) -> Numbers:  # type: ignore[override]
-        return self.with_(other, operator.ne)
-
-    def __add__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.add)
-
-    def __sub__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.sub)
-
-    def __mul__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.mul)
-
-    def __truediv__(self, other: Any) -> Numbers:
-        return self.with_(other, operator.truediv)
-
-    def __radd__(self, other: Any) -> Numbers:
-        return self.with_(other, lambda a, b: b + a)
-
-    def __rsub__(self, other: Any) -> Numbers:
-        return self.with_(other, lambda a, b: b - a)
-
-    def __rmul__(self, other: Any) -> Numbers:
-        return self.with_(other, lambda a, b: b * a)
-
-    def __rtruediv__(self, other: Any) -> Numbers:
-        return self.with_(other, lambda a, b: b / a)
+    __eq__, __ne__ = _operator(operator.eq), _operator(operator.ne)  # type: ignore[assignment]
+    __add__, __radd__ = _operator(operator.add), _reflected(operator.add)
+    __sub__, __rsub__ = _operator(operator.sub), _reflected(operator.sub)
+    __mul__, __rmul__ = _operator(operator.mul), _reflected(operator.mul)
+    __truediv__, __rtruediv__ = _operator(operator.truediv), _reflected(operator.truediv)
 
     def __neg__(self) -> Numbers:
         return Numbers(-self.host, self.dims, self.real)
@@ -178,9 +173,7 @@ class Numbers:
         Raises:
             DimError: If each has a dim that the other lacks.
         """
-        numbers = getattr(other, "numbers", None)
-        if numbers is not None and not isinstance(other, Numbers):
-            other = numbers()
+        other = other.numbers() if isinstance(other, Reduced) else other
         if not isinstance(other, Numbers):
             with np.errstate(all="ignore"):
                 return Numbers(np.asarray(fn(self.host, other)), self.dims, self.real)
@@ -226,22 +219,6 @@ def real_entries(dims: tuple[Dim, ...]) -> np.ndarray | None:
             mask = np.broadcast_to(dim.host_mask(dims), [each.extent for each in dims])
             real = mask if real is None else real & mask
     return real
-
-
-def axis_of(dims: tuple[Dim, ...], key: Dim | str, what: str) -> int:
-    """The axis of a dim that is given as such or by its name.
-
-    Raises:
-        DimError: If there is none, or the name is that of several.
-    """
-    found = [axis for axis, dim in enumerate(dims) if dim is key or dim.name == key]
-    if len(found) != 1:
-        raise dim_error(
-            f"{what}: {'which' if found else 'no'} dim {key if isinstance(key, str) else key.short_repr()}?",
-            [("dims", dims_text(dims))],
-            "Two of its dims have this name: give the Dim itself." if found else "It has these dims.",
-        )
-    return found[0]
 
 
 def place_words(dims: Sequence[Dim], index: Iterable[Any]) -> str:

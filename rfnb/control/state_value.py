@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rfnb.control.changes import as_given, entries_words, number_words, value_words
 from rfnb.control.entries import Chosen, by_name, under_names
-from rfnb.control.numbers import Numbers, real_entries
+from rfnb.control.numbers import Numbers, Reduced, real_entries
 from rfnb.control.of_run import OfPosition
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
@@ -27,7 +27,7 @@ Make = Callable[["StateValue"], Tensor]
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38}
 
 
-class StateValue(OfPosition):
+class StateValue(OfPosition, Reduced):
     """A tensor among the states, as it is before the step.
 
         h = run.at.states["h"]
@@ -62,60 +62,9 @@ class StateValue(OfPosition):
         """All its entries, on the host, axes in the order of `dims`."""
         return self.tensor.numpy()
 
-    # -- numbers over the entries that are no padding ----------------------------------------------------------------------
-
     def numbers(self) -> Numbers:
         """The entries with their dims, to compute with."""
         return Numbers.of(self.tensor)
-
-    def entries(self) -> np.ndarray:
-        """The entries that are no padding, in one axis."""
-        return self.numbers().entries()
-
-    def abs(self) -> Numbers:
-        """The absolute values, as numbers with names of dims."""
-        return self.numbers().abs()
-
-    def max(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The largest entry, a float; over an axis (a dim, its name, or several) one for each place that is left, as `Numbers`. NaN if
-        there is one, or no entry."""
-        return self.numbers().max(axis)
-
-    def min(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The smallest entry; as `max`."""
-        return self.numbers().min(axis)
-
-    def abs_max(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The largest absolute value; as `max`."""
-        return self.abs().max(axis)
-
-    def mean(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The mean of all entries; as `max`."""
-        return self.numbers().mean(axis)
-
-    def sum(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The sum of all entries; as `max`, but 0 without any."""
-        return self.numbers().sum(axis)
-
-    def norm(self, axis: Dim | str | Sequence[Dim | str] | None = None) -> Any:
-        """The Euclidean norm; as `sum`."""
-        return self.numbers().norm(axis)
-
-    def is_finite(self) -> bool:
-        """Whether no entry is NaN or infinite."""
-        return self.numbers().is_finite()
-
-    def __lt__(self, other: Any) -> Numbers:
-        return self.numbers() < other
-
-    def __le__(self, other: Any) -> Numbers:
-        return self.numbers() <= other
-
-    def __gt__(self, other: Any) -> Numbers:
-        return self.numbers() > other
-
-    def __ge__(self, other: Any) -> Numbers:
-        return self.numbers() >= other
 
     @property
     def zero(self) -> float | int | bool:
