@@ -117,15 +117,17 @@ def make_conv_out_spatial_dims(
 def make_windows(
     what: str, spatial: Dims, size: Any, padding: Any, strides: Any, dilation: Any, *, size_name: str = "filter_size"
 ) -> tuple[Window, ...]:
-    """One checked Window for each of the spatial dims. `size_name` is what messages call the size."""
-    options = {size_name: size, "strides": strides, "dilation_rate": dilation, "padding": padding}
-    columns = [per_dim(what, spatial, name, value) for name, value in options.items()]
-    return tuple(check_window(what, Window(_as_int(row[0]), *row[1:]), size_name) for row in zip(*columns))
+    """One checked Window for each of the spatial dims. Without strides they are side by side. `size_name` is what messages call the
+    size."""
+    sizes = tuple(map(_as_int, per_dim(what, spatial, size_name, size)))
+    options = {"strides": sizes if strides is None else strides, "dilation_rate": dilation, "padding": padding}
+    columns = [sizes, *(per_dim(what, spatial, name, value) for name, value in options.items())]
+    return tuple(check_window(what, Window(*row), size_name) for row in zip(*columns))
 
 
 def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
     """One value for each spatial dim, from one for all or a sequence of them."""
-    if isinstance(value, (int, str, np.integer, Dim, Tensor)):
+    if value is None or isinstance(value, (int, str, np.integer, Dim, Tensor)):
         return (value,) * len(spatial)
     values = tuple(value)
     if len(values) != len(spatial):

@@ -90,9 +90,7 @@ def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
             "The number says how many dims the window moves along.",
         )
     check_spatial("pool", source, spatial)
-    windows = make_windows("pool", spatial, size, padding, 1, dilation, size_name="pool_size")
-    steps = [window.size for window in windows] if strides is None else strides
-    windows = make_windows("pool", spatial, size, padding, steps, dilation, size_name="pool_size")
+    windows = make_windows("pool", spatial, size, padding, strides, dilation, size_name="pool_size")
     computed = tuple(window.out_length(dim) for window, dim in zip(windows, spatial))
     out_spatial = settle_out_dims("pool", computed, out_spatial)
     backend, use_mask = source.backend, use_mask is not False

@@ -126,12 +126,8 @@ def make_expansions(
     removed: Any = 0,
 ) -> tuple[Expansion, ...]:
     """One checked Expansion for each of the spatial dims."""
-    windows = make_windows(what, spatial, size, padding, 1, dilation)
-    steps = [window.size for window in windows] if strides is None else strides
-    windows = make_windows(what, spatial, size, padding, steps, dilation)
-    more = (
-        (None,) * len(spatial) if output_padding is None else per_dim(what, spatial, "output_padding", output_padding)
-    )
+    windows = make_windows(what, spatial, size, padding, strides, dilation)
+    more = per_dim(what, spatial, "output_padding", output_padding)
     removed = per_dim(what, spatial, "remove_padding", removed)
     for name, values in (("output_padding", more), ("remove_padding", removed)):
         for value in values:

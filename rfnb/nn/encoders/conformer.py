@@ -45,9 +45,11 @@ class ConformerFrontend(ISeqDownsamplingEncoder):
     ):
         out_dim = as_dim(out_dim, "model")
         self.in_dim, self.out_dim = in_dim, out_dim
-        self.input_layer = make_input_layer(input_layer, in_dim)
+        if input_layer is not None and not isinstance(input_layer, Module):  # a module itself is there once
+            input_layer = make_part(input_layer, ConformerConvSubsample, "input_layer", in_dim=in_dim)
+        self.input_layer = input_layer
         self.downsample_factor = getattr(self.input_layer, "downsample_factor", 1)
-        self.input_projection = input_projection(self.input_layer, in_dim, out_dim)
+        self.input_projection = Linear(in_dim if input_layer is None else input_layer.out_dim, out_dim, with_bias=False)
         self.input_embedding_scale, self.input_dropout = input_embedding_scale, input_dropout
 
     def __call__(self, source: Tensor, *, in_spatial_dim: Dim) -> tuple[Tensor, Dim]:
@@ -56,8 +58,18 @@ class ConformerFrontend(ISeqDownsamplingEncoder):
         Raises:
             DimError: If source has no in_spatial_dim.
         """
-        x, spatial_dim = shortened(self, source, in_spatial_dim)
-        return drop(scaled(x, self.input_embedding_scale), self.input_dropout, axis=self.out_dim), spatial_dim
+        x, spatial_dim = self._embed(source, in_spatial_dim)
+        return drop(x, self.input_dropout, axis=self.out_dim), spatial_dim
+
+    def _embed(self, source: Tensor, in_spatial_dim: Dim) -> tuple[Tensor, Dim]:
+        """The source after the input layer and the projection, scaled."""
+        if in_spatial_dim not in source.dims:
+            raise missing_dim(type(self).__name__, source, in_spatial_dim, "source")
+        x, spatial_dim = source, in_spatial_dim
+        if self.input_layer is not None:
+            x, spatial_dim = self.input_layer(source, in_spatial_dim=in_spatial_dim)
+        x, scale = self.input_projection(x), self.input_embedding_scale
+        return x if scale == 1 else x * scale, spatial_dim
 
 
 class ConformerEncoderV2(ISeqFramewiseEncoder):
@@ -112,7 +124,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
         return self.layers(x, spatial_dim=spatial_dim, collected_outputs=collected_outputs)
 
 
-class ConformerEncoder(ISeqDownsamplingEncoder):
+class ConformerEncoder(ConformerFrontend):
     """Input part as of `ConformerFrontend`, positions if wanted, layers as of `ConformerEncoderV2`.
 
     Args:
@@ -149,13 +161,12 @@ class ConformerEncoder(ISeqDownsamplingEncoder):
         sequential: Any = Sequential,
     ):
         out_dim = as_dim(out_dim, "model")
-        self.in_dim, self.out_dim, self.pos_enc = in_dim, out_dim, make_function(pos_enc)
-        self.input_layer = make_input_layer(input_layer, in_dim)
-        self.downsample_factor = getattr(self.input_layer, "downsample_factor", 1)
-        self.input_projection = input_projection(self.input_layer, in_dim, out_dim)
         if input_embedding_scale is None:
             input_embedding_scale = 1.0 if pos_enc is None else out_dim.extent**0.5
-        self.input_embedding_scale, self.input_dropout = input_embedding_scale, input_dropout
+        super().__init__(
+            in_dim, out_dim, input_layer=input_layer, input_embedding_scale=input_embedding_scale, input_dropout=input_dropout
+        )  # fmt: skip
+        self.pos_enc = make_function(pos_enc)
         self.layers = conformer_layers(
             out_dim, num_layers, sequential, encoder_layer, encoder_layer_opts, dropout=dropout, ff_dim=ff_dim,
             ff_activation=ff_activation, conv_kernel_size=conv_kernel_size, conv_norm=conv_norm, num_heads=num_heads,
@@ -173,8 +184,7 @@ class ConformerEncoder(ISeqDownsamplingEncoder):
         Raises:
             DimError: If source has no in_spatial_dim.
         """
-        x, spatial_dim = shortened(self, source, in_spatial_dim)
-        x = scaled(x, self.input_embedding_scale)
+        x, spatial_dim = self._embed(source, in_spatial_dim)
         if self.pos_enc is not None:
             x = x + self.pos_enc(spatial_dim=spatial_dim, feat_dim=self.out_dim, dtype=x.dtype, device=x.device)
         x = drop(x, self.input_dropout, axis=self.out_dim)
@@ -188,30 +198,3 @@ def conformer_layers(
     options = given(**options) | (layer_opts or {})
     pattern = make_part(layer, ConformerEncoderLayer, "encoder_layer", out_dim=out_dim, **options)
     return make_layers(sequential, pattern, num_layers)
-
-
-def make_input_layer(input_layer: Any, in_dim: Dim) -> Any:
-    """A module itself (it is there once), one built with in_dim, or None."""
-    if input_layer is None or isinstance(input_layer, Module):
-        return input_layer
-    return make_part(input_layer, ConformerConvSubsample, "input_layer", in_dim=in_dim)
-
-
-def input_projection(input_layer: Any, in_dim: Dim, out_dim: Dim) -> Linear:
-    """From the features that the input layer gives to those of the layers."""
-    return Linear(in_dim if input_layer is None else input_layer.out_dim, out_dim, with_bias=False)
-
-
-def shortened(module: Any, source: Tensor, in_spatial_dim: Dim) -> tuple[Tensor, Dim]:
-    """The source after the input layer and the projection."""
-    if in_spatial_dim not in source.dims:
-        raise missing_dim(type(module).__name__, source, in_spatial_dim, "source")
-    x, spatial_dim = source, in_spatial_dim
-    if module.input_layer is not None:
-        x, spatial_dim = module.input_layer(source, in_spatial_dim=in_spatial_dim)
-    return module.input_projection(x), spatial_dim
-
-
-def scaled(x: Tensor, scale: float) -> Tensor:
-    """x * scale, or x itself for 1."""
-    return x if scale == 1 else x * scale
