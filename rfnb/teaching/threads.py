@@ -34,7 +34,9 @@ def limit_threads(most: int | None = None) -> None:
         return
     torch = sys.modules.get("torch")
     count = most or for_a_kernel()
-    if torch is not None and torch.get_num_threads() > count:
+    if torch is None:  # rfnb loads it when it is needed, in a later cell: then it reads this
+        os.environ[VARIABLES[0]] = str(count)
+    elif torch.get_num_threads() > count:
         torch.set_num_threads(count)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -59,3 +63,12 @@ def test_a_lesson_takes_them_unless_somebody_has_decided(folder, monkeypatch):
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_lesson_that_is_begun_before_torch_is_loaded_takes_them_too(folder):
+    env = {name: value for name, value in os.environ.items() if name not in threads.VARIABLES} | {"CPU_LIMIT": "1"}
+    begun = "import sys, rfnb as rf; rf.lesson('99_small'); assert 'torch' not in sys.modules"
+    found = subprocess.check_output(
+        [sys.executable, "-c", f"{begun}; import torch; print(torch.get_num_threads())"], env=env
+    )
+    assert found.strip() == b"1"
