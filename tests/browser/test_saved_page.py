@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import os
+import random
+import re
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from browser.drawing import COUNT_DRAWING, drawn
+from interop.mutations import damaged, mutated_often
+from viz.bad_specs import good
 
 import rfnb as rf
+from rfnb.viz.view import View
+
+PAGES = int(os.environ.get("RFNB_MUTATIONS", "2"))  # each with some twenty frames
 
 
 def views() -> list:
@@ -59,4 +72,65 @@ def test_a_thousand_by_a_thousand_is_drawn_as_one_image(browser, tmp_path):
     assert root.locator(".rfnb-pane canvas").evaluate(colors) >= 1, (
         "the peak is not lost when cells are smaller than pixels"
     )
+    context.close()
+
+
+def changed_frame(data: str, dice: random.Random) -> str:
+    """The base64 of a frame with one change, or several: of its text, its bytes, or what its head says."""
+    how = dice.randrange(4)
+    if how == 0:
+        return data[: dice.randrange(len(data))]
+    if how == 1:
+        return "".join(dice.choice("!~é=") if dice.random() < 0.01 else each for each in data)
+    frame = base64.b64decode(data)
+    if how == 2:
+        for _ in range(dice.randint(1, 4)):
+            frame, _ = damaged(frame, dice)
+            frame = frame or b"x"
+    else:
+        stored, version, size, _ = struct.unpack_from("<IIII", frame)
+        head = frame[16 : 16 + stored]
+        text, _ = mutated_often(json.loads(zlib.decompress(head) if size != stored else head), dice)
+        head = json.dumps(text).encode()
+        rest = frame[16 + stored + -stored % 8 :]
+        frame = struct.pack("<IIII", len(head), version, len(head), 0) + head + bytes(-len(head) % 8) + rest
+    return base64.b64encode(frame).decode()
+
+
+@pytest.mark.parametrize("form", ["page", "outputs"])
+def test_a_damaged_page_shows_a_sentence_a_picture_or_a_view_and_never_an_error(browser, tmp_path, form):
+    """Of each frame; what goes wrong with one keeps no other one from being shown."""
+    shown = [*views(), *(View(spec) for spec in good())]
+    path = rf.save_html(tmp_path / "page.html", shown)
+    if form == "outputs":
+        path.write_text(
+            "<!doctype html><meta charset=utf-8><body>"
+            + "".join(f"<section>{view._stored()}</section>" for view in shown),
+            encoding="utf-8",
+        )
+    html, dice = path.read_text(encoding="utf-8"), random.Random(0)
+    context = browser.new_context(viewport={"width": 900, "height": 900})
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    frames = re.compile(r'(class="rfnb-frame" hidden data-bytes=")([^"]*)')
+    for _ in range(PAGES):
+        path.write_text(
+            frames.sub(
+                lambda found: found[1] + (changed_frame(found[2], dice) if dice.random() < 0.8 else found[2]), html
+            ),
+            encoding="utf-8",
+        )
+        page.goto(path.as_uri())
+        page.wait_for_function("!document.querySelector('.rfnb-frame:not([data-shown])')")
+        page.wait_for_timeout(0)
+        blank = page.evaluate(
+            """() => [...document.querySelectorAll("section")]
+                .filter((one) => !one.innerText.trim()
+                    && !one.querySelector("img, svg, canvas")).map((one) => one.outerHTML.slice(0, 99))"""
+        )
+        failed = page.evaluate("() => [...document.querySelectorAll('.rfnb-failed')].map((one) => one.textContent)")
+        assert (errors, blank) == ([], []), failed
+        assert not any(
+            re.search(r"atob|undefined \(reading|is not a function|JSON\.parse|Unexpected token", one) for one in failed
+        ), failed
     context.close()

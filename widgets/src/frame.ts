@@ -53,10 +53,7 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
     throw new Error("This data is from another version of rfnb.");
   const text = new TextDecoder().decode(part(bytes, TOP, stored, size, size !== stored, "The head"));
   // Escapes are what is not ASCII; the usual frame has none.
-  const json = JSON.parse(
-    text,
-    text.includes("\\u") ? (_, value: unknown) => (typeof value === "string" ? safe(value) : value) : undefined,
-  ) as { kind: string; head: AnyHead; blocks: Record<string, Entry> };
+  const json = headOf(text);
   const start = TOP + stored + ((8 - (stored % 8)) % 8);
   let left = MOST - size;
   const blocks: Record<string, Block> = {};
@@ -75,6 +72,27 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
     blocks[name] = code ? codedBlock(own as Uint8Array, shape, code, pool) : exactBlock(own, shape);
   }
   return { kind: json.kind, head: json.head, blocks };
+}
+
+/** What the head says of the frame; a sentence where it is damaged. */
+function headOf(text: string): { kind: string; head: AnyHead; blocks: Record<string, Entry> } {
+  const lacks = (what: string) => new Error(`${what}: this data is damaged. Save the view again, or run its cell.`);
+  let json;
+  try {
+    json = JSON.parse(
+      text,
+      text.includes("\\u") ? (_, value: unknown) => (typeof value === "string" ? safe(value) : value) : undefined,
+    ) as { kind: string; head: AnyHead; blocks: Record<string, Entry> };
+  } catch {
+    throw lacks("The head is no JSON");
+  }
+  const isObject = (value: unknown) => !!value && typeof value === "object" && !Array.isArray(value);
+  if (!isObject(json) || typeof json.kind !== "string" || !isObject(json.head) || !isObject(json.blocks))
+    throw lacks("The head has no kind, head and blocks");
+  for (const [name, entry] of Object.entries(json.blocks))
+    if (!isObject(entry) || !Array.isArray(entry.shape) || !(entry.pool === undefined || Array.isArray(entry.pool)))
+      throw lacks(`Block ${name} has no shape`);
+  return json;
 }
 
 /** A part of a frame, of the length that it says; what is deflated is inflated no further than that. */

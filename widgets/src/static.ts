@@ -4,17 +4,25 @@
 
 import { mount } from "./mount";
 
-/** Shows the frames in a part of a page that are not shown yet. What cannot be shown stays a picture. */
+/** Shows the frames in a part of a page that are not shown yet. What cannot be shown stays a picture, with a sentence. */
 export function show(part: ParentNode, css = ""): void {
   for (const held of part.querySelectorAll<HTMLElement>(".rfnb-frame:not([data-shown])")) {
     held.dataset["shown"] = "";
-    const bytes = Uint8Array.from(atob(held.dataset["bytes"] ?? ""), (letter) => letter.charCodeAt(0));
     const place = document.createElement("div");
     held.before(place);
     if (css) style(place.getRootNode(), css);
-    mount(place, bytes);
-    if (place.querySelector("[data-kind]")) held.parentElement?.querySelector(".rfnb-picture")?.remove();
-    else place.remove();
+    mount(place, bytesOf(held.dataset["bytes"] ?? ""));
+    if (!place.querySelector(":scope > .rfnb-root > .rfnb-failed"))
+      held.parentElement?.querySelector(".rfnb-picture")?.remove();
+  }
+}
+
+/** The bytes of a frame; of what is no base64 none, which a view says. */
+function bytesOf(text: string): Uint8Array {
+  try {
+    return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  } catch {
+    return new Uint8Array();
   }
 }
 
