@@ -125,6 +125,11 @@ def tensor_of(answer):
             "An array keeps its order; it is the dims that are listed in the order of its axes.",
         )
     check_same(got, rf.convert_to_tensor(array, dims=[words.letters, words.batch, words.feature]), what="The Tensor")
+    more = Words(lengths=(3, 1, 4, 2, 2), features=2)
+    array = more.random.normal(size=(4, 5, 2)).astype("float32")
+    expected = rf.convert_to_tensor(array, dims=[more.letters, more.batch, more.feature])
+    got = call(answer, array.copy(), more.batch, more.letters, more.feature)
+    check_same(got, expected, what="The Tensor of five words")
 
 
 @exercise(

@@ -69,6 +69,8 @@ def decoder_inputs(answer):
                 [("words[0]", _WORDS[0].tolist()), ("after the call", words[0].tolist())],
                 "The loss compares with them afterwards. Make a new tensor, or begin with words.clone().",
             )
+    got, wanted = call(answer, _WORDS[:2, :4].clone(), 7), [[7, *row] for row in _WORDS[:2, :3].tolist()]
+    check_same(got, torch.tensor(wanted), what="The result for two sequences of four words")
 
 
 @exercise(
@@ -193,6 +195,10 @@ def masked_loss(answer):
     check_gradient(got, {"the logits": leaf}) if isinstance(got, torch.Tensor) else wrong(
         "The result is no tensor.", [("got", kind_of(got))], "backward() needs one: no .item(), no float()."
     )
+    got = call(answer, logits[:2, :, :9].clone(), _WORDS[:2] % 9, _LENGTHS[:2].clone())
+    few = torch.arange(_WORDS.shape[1]) < _LENGTHS[:2, None]
+    wanted = torch.nn.functional.cross_entropy(logits[:2, :, :9][few], (_WORDS[:2] % 9)[few])
+    check_same(float(got), float(wanted), what="The loss of two sequences over nine labels")
 
 
 @exercise(

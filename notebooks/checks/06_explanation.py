@@ -88,6 +88,9 @@ def move_mass(answer):
             if np.allclose(got, only):
                 wrong("All other weight is gone.", given, "The rest keeps its proportions.")
         check_same(got, expected, what="The new row", given=given[:3])
+    row = np.array([0.1, 0.4, 0.2, 0.2, 0.1])
+    expected = 0.75 * row + 0.25 * np.eye(5)[3]
+    check_same(call(answer, row.copy(), 3, 0.25), expected, what="The new row of five", given=[("row", row.tolist())])
 
 
 @functools.cache

@@ -234,6 +234,10 @@ def _of_call(node: ast.Call) -> Iterator[ast.AST]:
             yield _with(node, func=ast.Name(other, ast.Load()))
     elif inside is not None:
         yield inside  # gate[name](x) -> x
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "logaddexp" and len(node.args) == 2:
+        library = ast.unparse(node.func.value)
+        one, other = map(ast.unparse, node.args)
+        yield ast.parse(f"{library}.log({library}.exp({one}) + {library}.exp({other}))", mode="eval").body  # underflows
     if _is_verdict(node):  # both ways round alike, and its tolerances are no part of an answer
         return
     for at in range(len(node.keywords)):

@@ -246,6 +246,39 @@ def test_an_answer_that_gives_always_the_same_does_not_pass(lesson, exercise, wh
     assert not course.judged(exercise, lambda *args, **kwargs: constant).passed
 
 
+# Of no sizes, or of ops that name dims, in which no size is to be written.
+ONE_SIZE = {
+    ("03_loops", "rnn_step"), ("03_loops", "lstm_step"), ("03_loops", "gru_step"), ("03_loops", "read"),
+    ("04_encoder_decoder", "decoder_step"), ("07_search", "normalised"), ("08_errors", "check_search"),
+    ("10_transducers", "looks_ahead"), ("11_transformer", "positions"), ("12_clinic", "scores_are_true"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+def test_an_answer_that_is_right_for_one_size_only_does_not_pass(lesson, exercise):
+    solution = getattr(LESSONS[lesson].solutions, exercise)
+    first: list[list[Any]] = []
+
+    def for_one_size(*args: Any, **kwargs: Any) -> Any:
+        sizes = [_sizes(value) for value in (*args, *kwargs.values())]
+        first.append(sizes)
+        if sizes != first[0]:
+            raise ValueError("another size")
+        return solution(*args, **kwargs)
+
+    if callable(solution):
+        assert LESSONS[lesson].judged(exercise, for_one_size).passed == ((lesson, exercise) in ONE_SIZE)
+
+
+def _sizes(value: Any) -> Any:
+    if isinstance(value, rf.Tensor):
+        return [dim.extent for dim in value.dims]
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return list(value.shape)
+    return len(value) if isinstance(value, (list, tuple, str, dict)) else None
+
+
 # What the notebook goes on with in torch, by gradients or by indices; the message says so.
 IN_TORCH = {
     ("04_encoder_decoder", "decoder_inputs"), ("04_encoder_decoder", "masked_loss"), ("05_attention", "scaled_scores"),
