@@ -15,7 +15,7 @@ from typing import Any
 from rfnb.core.errors import value_error
 from rfnb.core.whole_file import write_whole
 from rfnb.viz.drawing import labels
-from rfnb.viz.drawing.shapes import Drawing, Text, padded, pooled_note
+from rfnb.viz.drawing.shapes import Drawing, padded, pooled_note
 from rfnb.viz.drawing.theme import theme as theme_of
 from rfnb.viz.kinds import drawing_of
 
@@ -75,7 +75,7 @@ def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
     room = width * 72 / _POINTS
     drawing = drawing_of(spec, room - 2 * _RIM)
     for note in [*drawing.notes, *pooled_note(drawing)]:
-        drawing.add(Text(0, drawing.height + 8, labels.fitted(note, max(drawing.width, 200), 10), 10, "muted"))
+        drawing.add(labels.within(0, drawing.height + 8, note, max(drawing.width, 200), 10, "muted"))
         drawing.height += 15
     drawing = padded(drawing, _RIM)
     return drawing, min(_POINTS, width * 72 / drawing.width)  # what is wider (a plan) is made smaller

@@ -67,8 +67,7 @@ def _labelled(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
         top += max(one.height for one in row) + 10
     made.height = top
     made.width = min(width, max(right, draw_header(made, spec, shown, scale)))
-    if len(shown) < len(panels):
-        made.notes.append(f"{len(shown)} of {len(panels)} panels")
+    made.shows(len(shown), len(panels), "panels")
     made.notes += first_seq_note(spec.head, shown)
     return made
 
@@ -103,7 +102,7 @@ def _with_labels(
     y = top + across.room + 3 + above
     made = Drawing(left + cols * cell + max(across.beside, 4), y + rows * high + 4)
     if title:
-        made.add(Text(left, 7, labels.fitted(label_of(spec, panel), width - left, 11, bold=True), bold=True))
+        made.add(labels.within(left, 7, label_of(spec, panel), width - left, bold=True))
     place = MatrixBox(left, y, cell, high)
     draw_panel(made, spec, panel, place, scale)
     draw_rail(made, spec, panel, MatrixBox(left, y - above, cell, high))
@@ -127,7 +126,7 @@ def _cells(cols: int, rows: int, width: float, tall: float) -> tuple[float, floa
 def _empty(spec: Any, panel: MapPanel, width: float, *, title: bool) -> Drawing:
     made = Drawing(min(width, 160.0), 34.0 if title else 20.0)
     if title:
-        made.add(Text(0, 7, labels.fitted(label_of(spec, panel), width, 11, bold=True), bold=True))
+        made.add(labels.within(0, 7, label_of(spec, panel), width, bold=True))
     made.add(Text(0, 26.0 if title else 10.0, "empty", color="muted"))
     return made
 

@@ -9,7 +9,7 @@ from typing import Any
 from rfnb.viz.attention.panels import HEAD, MapPanel, draw_header, draw_panel, first_seq_note, scale_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import MatrixBox, Scale
-from rfnb.viz.drawing.shapes import Drawing, Rect, Text
+from rfnb.viz.drawing.shapes import Drawing, Rect
 
 _THUMB, _LEAST, _TALL, _GAP = 112.0, 20.0, 900.0, 6.0
 
@@ -30,18 +30,11 @@ def thumbnails(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
     right = left + columns * (size + _GAP)
     for column, name in enumerate(_numbers_of(acrosses)[:columns]):
         made.add(
-            Text(
-                left + column * (size + _GAP) + size / 2,
-                HEAD + 7,
-                labels.fitted(name, size + 4, 10),
-                10,
-                "muted",
-                "middle",
-            )
+            labels.within(left + column * (size + _GAP) + size / 2, HEAD + 7, name, size + 4, 10, "muted", "middle")
         )
     for row, name in enumerate(downs[:rows]):
         y = HEAD + 16 + row * (tall + _GAP)
-        made.add(Text(left - 8, y + tall / 2, labels.fitted(name, left - 8, 10), 10, "ink", "right"))
+        made.add(labels.within(left - 8, y + tall / 2, name, left - 8, 10, "ink", "right"))
         for column in range(columns):
             if (row, column) in at:
                 _thumb(made, spec, panels[at[row, column]], (left + column * (size + _GAP), y, size, tall), scale)
@@ -75,7 +68,7 @@ def _wrapped(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
     made = Drawing(width, HEAD + math.ceil(len(shown) / across) * (tall + 16 + _GAP))
     for number_, panel in enumerate(shown):
         x, y = number_ % across * (size + _GAP), HEAD + number_ // across * (tall + 16 + _GAP)
-        made.add(Text(x, y + 7, labels.fitted(str(panel.entry["label"]), size, 10), 10, "muted"))
+        made.add(labels.within(x, y + 7, str(panel.entry["label"]), size, 10, "muted"))
         _thumb(made, spec, panel, (x, y + 16, size, tall), scale)
     draw_header(made, spec, shown, scale)
     _thumb_notes(made, spec, shown, panels)
@@ -98,8 +91,7 @@ def _thumb(made: Drawing, spec: Any, panel: MapPanel, box: tuple[float, float, f
 
 
 def _thumb_notes(made: Drawing, spec: Any, shown: Sequence[MapPanel], panels: Sequence[MapPanel]) -> None:
-    if len(shown) < len(panels):
-        made.notes.append(f"{len(shown)} of {len(panels)} maps")
+    made.shows(len(shown), len(panels), "maps")
     made.notes += first_seq_note(spec.head, panels)
 
 

@@ -43,10 +43,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     right = 0.0
     for seq in seqs:
         if len(head["seqs"]) > 1:
-            made.add(
-                Text(0, made.height + 8, labels.fitted(str(seq.get("label", "")), width, 12, bold=True), 12, bold=True)
-            )
-            made.height += 20
+            labels.heading(made, str(seq.get("label", "")))
         tree = grown(head, seq)
         one = of_tree(tree, width, seq) if tree.nodes else sentence("nothing yet", width)
         made.alt += description(head, seq, tree) + " "
@@ -55,8 +52,7 @@ def drawing(spec: Any, width: float) -> Drawing:
         made.height += one.height + 12
         right = max(right, one.width)
     made.width = min(width, right)
-    if len(seqs) < len(head["seqs"]):
-        made.notes.append(f"{len(seqs)} of {len(head['seqs'])} sequences")
+    made.shows(len(seqs), len(head["seqs"]), "sequences")
     return made
 
 

@@ -41,8 +41,8 @@ def drawing(spec: Any, width: float) -> Drawing:
     for result in pair.get("results") or []:
         _below(made, _result(result, width), 10)
     for views in views_of(spec, pair["of"]):
-        made.add(Text(0, made.height + 8, labels.fitted(views.title, width, 12, bold=True), 12, bold=True))
-        made.height += 22
+        labels.heading(made, views.title)
+        made.height += 2
         both = views.a is None or views.b is None
         _below(made, drawing_of(views.both, width) if both else difference(views, width), 14)
     return made
@@ -109,10 +109,9 @@ def rail(head: dict[str, Any], width: float) -> Drawing:
         at, left = _LEFT + room + 14, width - _LEFT - room - 14
         said = "; ".join(map(str, branch["outcome"] or branch["changes"]))
         made.add(Text(at, here - 6, labels.fitted(name, left, 11, bold=True), bold=is_chosen))
-        made.add(Text(at, here + 7, labels.fitted(said, left, 10), 10, "muted"))
+        made.add(labels.within(at, here + 7, said, left, 10, "muted"))
         words.append(f"{labels.short(name, 60)}: {line(str(branch.get('story', '')))}")
-    if len(branches) < len(head["branches"]):
-        made.notes.append(f"{len(branches)} of {len(head['branches'])} branches")
+    made.shows(len(branches), len(head["branches"]), "branches")
     made.alt = "; ".join(words) + "."
     return made
 
@@ -121,7 +120,7 @@ def _result(result: dict[str, Any], width: float) -> Drawing:
     """The labels of both below each other; what is not the same is framed, with the letter of its edit."""
     cells = result["columns"][:_MOST_CELLS]
     made = Drawing(width, 18, alt=f"{line(str(result['label']))}: {of_result(result)}.")
-    made.add(Text(0, 8, labels.fitted(f"{result['label']}: {of_result(result)}", width, 11, bold=True), bold=True))
+    made.add(labels.within(0, 8, f"{result['label']}: {of_result(result)}", width, bold=True))
     at, top = _LEFT, 18.0
     for a, b, edit in cells:
         texts = [labels.short(text, _LONGEST) if edit != gap else "–" for text, gap in ((a, "i"), (b, "d"))]

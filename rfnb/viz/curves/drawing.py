@@ -55,8 +55,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     _axis(made, x, left, str(head["x"]))
     made.alt = description(title_of(spec), shown, str(head["x"]))
     drawn = sum(len(panel.curves) for panel in shown)
-    if drawn < len(curves):
-        made.notes.append(f"{drawn} of {len(curves)} series are drawn as lines")
+    made.shows(drawn, len(curves), "series are drawn as lines")
     return made
 
 
@@ -199,7 +198,7 @@ def _title(made: Drawing, panel: Plot, y: float, x_name: str) -> None:
         what = "series" if panel.among[0].run is None else "runs" if len(panel.among) > 1 else "run"
         unit = f"{panel.curves[0].unit}{', ' * bool(panel.curves[0].unit)}{len(panel.among)} {what}{lines}"
     if unit and at < right - 40:
-        made.add(Text(at, y, labels.fitted(unit, right - at - 8, 10.5), 10.5, "muted"))
+        made.add(labels.within(at, y, unit, right - at - 8, 10.5, "muted"))
 
 
 def _values(curve: DrawnCurve, x_name: str) -> list[tuple[str, str, bool]]:

@@ -34,8 +34,7 @@ def drawing(spec: Any, width: float) -> Drawing:
         pair = next((one for one in head["pairs"] if [one["row"], one["col"]] == mark and one.get("block")), None)
         if pair is not None:
             _pair(made, spec, pair)
-    if len(shown) < len(head["rows"]):
-        made.notes.append(f"{len(shown)} of {len(head['rows'])} paths, those that differ before others")
+    made.shows(len(shown), len(head["rows"]), "paths, those that differ before others")
     return made
 
 
@@ -95,7 +94,7 @@ def _growth(made: Drawing, spec: Any, row: int) -> None:
     head, log = spec.head, spec.blocks["log"][0][row]
     made.height += 12
     label = f"{labels.short(head['rows'][row]['label'], 60)}: difference over the steps"
-    made.add(Text(0, made.height + 6, labels.fitted(label, made.width, 11, bold=True), 11, bold=True))
+    made.add(labels.within(0, made.height + 6, label, made.width, 11, bold=True))
     top, left = made.height + 20, 70.0
     low, high = _DECADES
     y_of = lambda value: top + _GROWTH * (high - min(max(value, low), high)) / (high - low)  # noqa: E731
@@ -120,13 +119,8 @@ def _growth(made: Drawing, spec: Any, row: int) -> None:
         made.add(Marks("accent", points, 2.2))
     for index, anchor in ((0, "left"), (len(log) - 1, "right")):
         made.add(
-            Text(
-                left + index * step,
-                top + _GROWTH + 10,
-                labels.fitted(labels.short(head["cols"][index]), 90, 10),
-                10,
-                "muted",
-                anchor,
+            labels.within(
+                left + index * step, top + _GROWTH + 10, labels.short(head["cols"][index]), 90, 10, "muted", anchor
             )
         )
     made.height = top + _GROWTH + 20
@@ -147,7 +141,7 @@ def _pair(made: Drawing, spec: Any, pair: Any) -> None:
     dims = " by ".join(f"{name}={size}" for name, size in zip(pair["dims"], pair["size"]) if name)
     pooled = "; of each block of cells that which differs most" if max(pair["pool"]) > 1 else ""
     title = f"{where}, {dims}{pooled}" if where else f"{dims}{pooled}"
-    made.add(Text(0, made.height + 6, labels.fitted(title, made.width, 11, bold=True), 11, bold=True))
+    made.add(labels.within(0, made.height + 6, title, made.width, 11, bold=True))
     made.height += 18
     rows, cols = a.shape
     beside = rows > 1 and cols <= 6 * rows
@@ -156,7 +150,7 @@ def _pair(made: Drawing, spec: Any, pair: Any) -> None:
     tall = min(_MAP, rows * pitch) if beside else max(_STRIP, min(10.0, pitch) * rows)
     for index, (name, values, limit) in enumerate(panels):
         x, y = (index * (wide + 12), made.height) if beside else (0.0, made.height + index * (tall + 22))
-        made.add(Text(x, y + 6, labels.fitted(f"{name}   −{number(limit)} to {number(limit)}", wide, 10), 10, "muted"))
+        made.add(labels.within(x, y + 6, f"{name}   −{number(limit)} to {number(limit)}", wide, 10, "muted"))
         place = MatrixBox(x, y + 16, pitch, tall / rows)
         draw_matrix(made, values, place, Scale(-limit, limit, "diverging"), signed=True)
     made.height += 16 + tall + 4 if beside else 3 * (tall + 22)

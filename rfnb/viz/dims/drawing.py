@@ -99,8 +99,7 @@ def _legend(made: Drawing, entries: Sequence[dict[str, Any]], chips: dict[int, s
             x += fonts.width(words, 10.5)
         made.width = max(made.width, x)
         made.height += _ROW
-    if len(shown) < len(entries):
-        made.notes.append(f"{len(shown)} of {len(entries)} dims")
+    made.shows(len(shown), len(entries), "dims")
     made.height += 8
 
 
@@ -137,8 +136,7 @@ def _rows(made: Drawing, head: dict[str, Any], chips: dict[int, str], width: flo
         made.height += _ROW
     lines = [top + _ROW * index for index in range(1, len(rows))]
     made.add(Lines("line", 0.6, [[(0.0, y), (made.width, y)] for y in lines]))
-    if len(rows) < len(head["rows"]):
-        made.notes.append(f"{len(rows)} of {len(head['rows'])} rows")
+    made.shows(len(rows), len(head["rows"]), "rows")
 
 
 def _texts(row: dict[str, Any]) -> list[str]:

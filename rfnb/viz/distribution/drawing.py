@@ -23,15 +23,14 @@ def drawing(spec: Any, width: float) -> Drawing:
     seqs = min(_MOST_SEQS, len(head["seqs"]))
     made = Drawing(width, 0)
     words = f"{head['vocab_dim']['name']}={head['vocab_dim']['size']}, {of_scores(head)}"
-    made.add(Text(0, 8, labels.fitted(words, width, 10), 10, "muted"))
+    made.add(labels.within(0, 8, words, width, 10, "muted"))
     made.height = 20
     for seq in range(seqs):
         _sequence(made, spec, seq)
         made.height += 10
     made.height -= 10
     made.alt = " ".join(description(spec, seq) for seq in range(seqs))
-    if seqs < len(head["seqs"]):
-        made.notes.append(f"{seqs} of {len(head['seqs'])} sequences")
+    made.shows(seqs, len(head["seqs"]), "sequences")
     return made
 
 
@@ -39,8 +38,7 @@ def _sequence(made: Drawing, spec: Any, seq: int) -> None:
     head, entry = spec.head, spec.head["seqs"][seq]
     at = shown_steps(spec, seq, _MOST_STEPS)
     title = ": ".join(filter(None, [labels.short(entry["label"], 60), of_seq(head, seq)]))
-    made.add(Text(0, made.height + 8, labels.fitted(title, made.width, 12, bold=True), 12, bold=True))
-    made.height += 20
+    labels.heading(made, title)
     if not at:
         made.add(Text(0, made.height + 8, "empty: no steps", color="muted"))
         made.height += 18
@@ -60,7 +58,7 @@ def _sequence(made: Drawing, spec: Any, seq: int) -> None:
     made.height += 16
     for step in steps:
         y = made.height + _ROW / 2
-        made.add(Text(0, y, labels.fitted(labels.short(step.name), names - 8, 10), 10, "muted"))
+        made.add(labels.within(0, y, labels.short(step.name), names - 8, 10, "muted"))
         if given:
             _reference(made, step, columns, y, loss=left == columns[4])
         _bar(made, step, left, y)
@@ -71,7 +69,7 @@ def _sequence(made: Drawing, spec: Any, seq: int) -> None:
 
 def _reference(made: Drawing, step: StepWords, columns: list[float], y: float, *, loss: bool) -> None:
     word = labels.short(step.reference) if step.reference is not None else "–"
-    made.add(Text(columns[1], y, labels.fitted(word, columns[2] - columns[1] - 6)))
+    made.add(labels.within(columns[1], y, word, columns[2] - columns[1] - 6))
     color = "ink" if step.rank == 1 else "warn"
     made.add(Text(columns[2], y, step.verdict, color=color, bold=step.rank > 1))
     if not loss or not step.rank:

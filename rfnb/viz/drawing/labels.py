@@ -35,6 +35,20 @@ def fitted(text: str, room: float, size: float = 11.0, *, bold: bool = False) ->
     return kept[:low] + "…"
 
 
+def within(
+    x: float, y: float, text: str, room: float, size: float = 11.0, color: str = "ink", anchor: str = "left", *,
+    bold: bool = False, mono: bool = False,
+) -> Text:  # fmt: skip
+    """A text cut so that it fits into its room."""
+    return Text(x, y, fitted(text, room, size, bold=bold), size, color, anchor, bold, mono=mono)
+
+
+def heading(drawing: Drawing, text: str) -> None:
+    """A title below what is drawn already."""
+    drawing.add(within(0, drawing.height + 8, text, drawing.width, 12, bold=True))
+    drawing.height += 20
+
+
 def stride(pitch: float, room: float) -> int:
     """Each how-many-th label is drawn when each needs `room` and has `pitch`: 1, 2, 5, 10, 20, ..."""
     base = 1

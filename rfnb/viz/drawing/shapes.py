@@ -129,6 +129,11 @@ class Drawing:
         """Put shapes on top."""
         self.shapes += shapes
 
+    def shows(self, shown: int, of: int, what: str) -> None:
+        """Note how many are drawn, if not all."""
+        if shown < of:
+            self.notes.append(f"{shown} of {of} {what}")
+
     def put(self, other: Drawing, x: float, y: float) -> None:
         """Put another drawing at a place of this one."""
         self.shapes += [moved(shape, x, y) for shape in other.shapes]

@@ -100,14 +100,4 @@ def _node(made: Drawing, node: dict[str, Any]) -> None:
     top = y - 7.5 * (len(lines) - 1)
     made.add(Text(x, top, first, 12, "ink", "middle", bold=True))
     for number, text in enumerate(lines[1:], 1):
-        made.add(
-            Text(
-                x,
-                top + 15 * number,
-                labels.fitted(text, room, 10),
-                10,
-                "warn" if wrong else "muted",
-                "middle",
-                mono=True,
-            )
-        )
+        made.add(labels.within(x, top + 15 * number, text, room, 10, "warn" if wrong else "muted", "middle", mono=True))

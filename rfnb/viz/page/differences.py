@@ -6,6 +6,7 @@ import numpy as np
 
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Grid, cols_first, fit
+from rfnb.viz.page.heads import lessened
 from rfnb.viz.pool import largest
 from rfnb.viz.spec import Spec, pack
 
@@ -39,5 +40,4 @@ def thin_diff(spec: Spec, room: Room) -> Spec:
     if len(kept) < len(pairs):
         said.append(f"It has the values of {len(kept)} places; those of others come from the kernel.")
     entries = [pair if pair.get("block") in kept else {**pair, "block": None} for pair in head["pairs"]]
-    words = " ".join(filter(None, [head.get("thinned"), *said]))
-    return Spec("diff", {**head, "pairs": entries, **({"thinned": words} if words else {})}, {**maps, **kept}, codes)
+    return lessened(spec, {"pairs": entries}, {**maps, **kept}, codes, *said)

@@ -12,6 +12,12 @@ _LETTERS = 60  # more are never drawn at once
 _LABELS = 500
 
 
+def lessened(spec: Spec, head: dict[str, Any], blocks: Any, codes: Any, *words: str) -> Spec:
+    """The spec with less in it, which its head says in words."""
+    said = " ".join(filter(None, [spec.head.get("thinned"), *words]))
+    return Spec(spec.kind, spec.head | head | ({"thinned": said} if said else {}), blocks, codes)
+
+
 def slim(spec: Spec, room: Room) -> Spec:
     """The spec with a head that takes at most half of the room, where cutting and leaving out labels reaches that."""
     head = spec.head

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.page.budget import Room
+from rfnb.viz.page.heads import lessened
 from rfnb.viz.spec import Spec, pack
 
 _BEST = (12, 8, 5, 3, 2, 1)
@@ -61,5 +62,4 @@ def _with(spec: Spec, blocks: dict[str, np.ndarray], head: dict[str, Any], words
     there = [blocks["top"].ravel(), *([blocks["reference"].ravel()] if "reference" in blocks else [])]
     kept = {str(index) for index in np.unique(np.concatenate(there)).tolist()}
     tokens = {index: label for index, label in spec.head["tokens"].items() if index in kept}
-    said = " ".join(filter(None, [spec.head.get("thinned"), words]))
-    return Spec(spec.kind, {**spec.head, **head, "tokens": tokens, "thinned": said}, blocks)
+    return lessened(spec, {**head, "tokens": tokens}, blocks, {}, words)

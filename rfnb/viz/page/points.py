@@ -13,6 +13,7 @@ import numpy as np
 from rfnb.viz.curves.text import odd_in
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.finest import finest
+from rfnb.viz.page.heads import lessened
 from rfnb.viz.spec import Spec
 
 _STRETCHES = (
@@ -68,8 +69,7 @@ def _thinned(spec: Spec, stretches: int) -> Spec:
         series.append(entry)
     if not thinned:
         return spec
-    said = " ".join(filter(None, [spec.head.get("thinned"), _words(thinned, len(series))]))
-    return Spec(spec.kind, {**spec.head, "series": series, "thinned": said}, blocks)
+    return lessened(spec, {"series": series}, blocks, {}, _words(thinned, len(series)))
 
 
 def _words(thinned: list[dict[str, Any]], count: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.finest import finest
+from rfnb.viz.page.heads import lessened
 from rfnb.viz.spec import Spec
 
 # So many hypotheses and so many cut candidates of each step, from much to little.
@@ -47,8 +48,7 @@ def _thinned(spec: Spec, placed: list[list[dict[str, Any]]], best: int | None, c
     found = max((len(step.get("cuts", [])) for seq in spec.head["seqs"] for step in seq["steps"]), default=0)
     said += [f"{cuts or 'none'} of up to {found} candidates that were cut"] if cuts < found else []
     words = f"Of each step the page has {', and '.join(said)}." if said else ""
-    words = " ".join(filter(None, [spec.head.get("thinned"), words]))
-    return Spec(spec.kind, {**spec.head, "seqs": seqs, **({"thinned": words} if words else {})}, spec.blocks)
+    return lessened(spec, {"seqs": seqs}, spec.blocks, {}, words)
 
 
 def _fewer(seq: dict[str, Any], steps: list[dict[str, Any]], best: int | None, cuts: int) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from rfnb.viz.hypotheses import without_slots
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Coded, Grid, Rung, coded, cols_first, fit, ladder, square
 from rfnb.viz.page.differences import thin_diff
-from rfnb.viz.page.heads import slim
+from rfnb.viz.page.heads import lessened, slim
 from rfnb.viz.page.labels import thin_labels
 from rfnb.viz.page.points import thin_curves
 from rfnb.viz.page.steps import thin_beams
@@ -189,8 +189,7 @@ def _finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
 def _with(spec: Spec, made: dict[str, Coded], more: dict[str, np.ndarray], words: str) -> Spec:
     blocks = {name: made[name].levels if name in made else block for name, block in spec.blocks.items()}
     codes = {name: one.code for name, one in made.items()}
-    said = " ".join(filter(None, [spec.head.get("thinned"), words]))
-    return Spec(spec.kind, {**spec.head, "thinned": said}, {**blocks, **more}, codes)
+    return lessened(spec, {}, {**blocks, **more}, codes, words)
 
 
 def _words(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str]) -> str:

@@ -32,10 +32,8 @@ def drawing(spec: Any, width: float) -> Drawing:
         made.height += one.height + (16 if index < len(seqs) - 1 else 0)
     made.width = min(width, right)
     made.alt = " ".join(description(spec, index) for index in range(len(seqs)))
-    if len(seqs) < len(head["seqs"]):
-        made.notes.append(f"{len(seqs)} of {len(head['seqs'])} sequences")
-    if len(tracks) < len(head["tracks"]):
-        made.notes.append(f"{len(tracks)} of {len(head['tracks'])} tracks")
+    made.shows(len(seqs), len(head["seqs"]), "sequences")
+    made.shows(len(tracks), len(head["tracks"]), "tracks")
     return made
 
 
@@ -66,10 +64,9 @@ def _sequence(
         axis = labels.columns(seq["steps"][: seq["len"]], pitch)
     made = Drawing(width, 0)
     if title:
-        made.add(Text(0, 8, labels.fitted(str(seq["label"]), width, 12, bold=True), 12, bold=True))
-        made.height += 20
+        labels.heading(made, str(seq["label"]))
     name = str(head["step_dim"]["name"]) if head.get("step_dim") else "step"
-    made.add(Text(0, made.height + 8, labels.fitted(f"{name} →", _LEFT + 60, 10), 10, "muted"))
+    made.add(labels.within(0, made.height + 8, f"{name} →", _LEFT + 60, 10, "muted"))
     made.height += 16 + axis.room + 3
     labels.draw_columns(made, axis, _LEFT, made.height - 2, pitch)
     if not steps:
