@@ -20,7 +20,7 @@ Axis = Dim | str | Sequence[Dim | str] | None
 
 
 class Reduced:
-    """What is made of the entries that are no padding. Abstract: a subclass has them as `numbers()`."""
+    """The reductions and comparisons of entries, without padding. Abstract: a subclass has the entries as `numbers()`."""
 
     def numbers(self) -> Numbers:
         """The entries with their dims, to compute with."""

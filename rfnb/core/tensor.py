@@ -17,12 +17,12 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core import marked_dim, tensor_copies, tensor_mask
+from rfnb.core.compat.absent import old_options_error, put_all_absent
+from rfnb.core.compat.tensor_names import OldTensorNames
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, message, shape_error, value_error
 from rfnb.core.not_specified import NotSpecified, is_specified
-from rfnb.core.tensor_absent import old_options_error, put_all_absent
 from rfnb.core.tensor_checks import check_shape, check_unique
-from rfnb.core.tensor_old_names import OldTensorNames
 from rfnb.core.tensor_operators import TensorOperators
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.core.vocabulary import labels_of

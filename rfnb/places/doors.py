@@ -14,7 +14,8 @@ from rfnb.core.op import op_of
 # What is of these is called by ops, in every step or while torch compiles: it gets no call more, and no code that torch cannot see.
 _OFTEN = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.backends."
 _SELDOM = {  # but these
-    "rfnb.core.tensor_old_names", "rfnb.core.dim_old_names", "rfnb.nn.module.module", "rfnb.nn.module.container", "rfnb.nn.module.hooks",
+    "rfnb.core.compat.tensor_names", "rfnb.core.compat.dim_names",
+    "rfnb.nn.module.module", "rfnb.nn.module.container", "rfnb.nn.module.hooks",
     "rfnb.nn.init", "rfnb.nn.run.marked_loss",
 }  # fmt: skip
 _OFTEN_MADE = {"Tensor", "Dim", "TensorDict", "State", "LstmState", "CausalSelfAttentionState", "Parameter"}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -222,6 +223,10 @@ class PlainStep(Step):
         self.states.close()
 
 
+def _passed_on(name: str) -> Any:
+    return lambda step, *args: getattr(step.inner, name)(*args)
+
+
 class StepAround(Step):
     """Passes everything on to the step that it is put around. What it is for says a class made of it.
 
@@ -233,52 +238,10 @@ class StepAround(Step):
         super().__init__(inner.states, inner.outputs)
         self.inner = inner
 
-    @property
-    def decisions(self) -> Sequence[Decided]:
-        return self.inner.decisions
-
-    def refuse(self, error: Exception) -> None:
-        self.inner.refuse(error)
-
-    def decide_next(self, decided: Decided) -> None:
-        self.inner.decide_next(decided)
-
-    def begin(self, index: int) -> None:
-        self.inner.begin(index)
-
-    def run(self) -> bool:
-        return self.inner.run()
-
-    def read(self, name: str) -> Any:
-        return self.inner.read(name)
-
-    def write(self, name: str, value: Any) -> None:
-        self.inner.write(name, value)
-
-    def frame(self, source: Tensor) -> Tensor:
-        return self.inner.frame(source)
-
-    def index(self) -> Tensor:
-        return self.inner.index()
-
-    def output(self, value: Tensor, last: bool) -> Tensor:
-        return self.inner.output(value, last)
-
-    def end_with(self, cond: Tensor, include_eos: bool) -> None:
-        self.inner.end_with(cond, include_eos)
-
-    @property
-    def end(self) -> tuple[Tensor, bool] | None:
-        return self.inner.end
-
-    def check_known(self, what: str) -> None:
-        self.inner.check_known(what)
-
-    def commit(self, active: Tensor | None) -> None:
-        self.inner.commit(active)
-
-    def finish(self) -> None:
-        self.inner.finish()
-
-    def close(self) -> None:
-        self.inner.close()
+    decisions: Any = property(attrgetter("inner.decisions"))
+    end: Any = property(attrgetter("inner.end"))
+    refuse, decide_next = _passed_on("refuse"), _passed_on("decide_next")
+    begin, run, commit = _passed_on("begin"), _passed_on("run"), _passed_on("commit")
+    read, write, frame, index = _passed_on("read"), _passed_on("write"), _passed_on("frame"), _passed_on("index")
+    output, end_with, check_known = _passed_on("output"), _passed_on("end_with"), _passed_on("check_known")
+    finish, close = _passed_on("finish"), _passed_on("close")

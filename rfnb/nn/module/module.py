@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from rfnb.core.absent import put_absent
 from rfnb.core.call_errors import failed_inside
+from rfnb.core.compat.absent import put_absent
 from rfnb.core.dim import Dim
 from rfnb.core.door import called_inside, is_raw
 from rfnb.core.errors import DimError
