@@ -19,6 +19,14 @@ Axis = Dim | str | Sequence[Dim | str] | None
 """a dim, its name, or several of them; None: all"""
 
 
+def _operator(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Numbers]:
+    return lambda value, other: value.numbers().with_(other, fn)
+
+
+def _reflected(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Numbers]:
+    return _operator(lambda a, b: fn(b, a))
+
+
 class Reduced:
     """The reductions and comparisons of entries, without padding. Abstract: a subclass has the entries as `numbers()`."""
 
@@ -67,25 +75,8 @@ class Reduced:
         entries = self.entries()
         return entries.dtype.kind not in "fc" or bool(np.isfinite(entries).all())
 
-    def __lt__(self, other: Any) -> Numbers:
-        return self.numbers().with_(other, operator.lt)
-
-    def __le__(self, other: Any) -> Numbers:
-        return self.numbers().with_(other, operator.le)
-
-    def __gt__(self, other: Any) -> Numbers:
-        return self.numbers().with_(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Numbers:
-        return self.numbers().with_(other, operator.ge)
-
-
-def _operator(fn: Callable[[Any, Any], Any]) -> Callable[[Numbers, Any], Numbers]:
-    return lambda numbers, other: numbers.with_(other, fn)
-
-
-def _reflected(fn: Callable[[Any, Any], Any]) -> Callable[[Numbers, Any], Numbers]:
-    return lambda numbers, other: numbers.with_(other, lambda a, b: fn(b, a))
+    __lt__, __le__ = _operator(operator.lt), _operator(operator.le)
+    __gt__, __ge__ = _operator(operator.gt), _operator(operator.ge)
 
 
 class Numbers(Reduced):
