@@ -38,10 +38,11 @@ def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, i
 
 def width_of(token: str, most: int = 200) -> int:
     """The number of columns of a terminal that a text takes, with the marks that `clip` makes in it; no more than `most` are counted."""
-    return min(most, _columns(visible(token[: most + 1])))
+    return min(most, columns_of(visible(token[: most + 1])))
 
 
-def _columns(text: str) -> int:
+def columns_of(text: str) -> int:
+    """The number of columns of a terminal that a text takes as it is."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
@@ -49,14 +50,14 @@ def clip(token: str, width: int, *, right: bool = False) -> str:
     """A text cut or filled to exactly `width` columns; visible marks for what has no width of its own."""
     cut = len(token) > 4 * width + 8  # of a huge text only the beginning is looked at
     token = visible(token[: 4 * width + 8] if cut else token)
-    if cut or _columns(token) > width:
+    if cut or columns_of(token) > width:
         kept = ""
         for letter in token:
-            if _columns(kept + letter) > width - 1:
+            if columns_of(kept + letter) > width - 1:
                 break
             kept += letter
         token = kept + "…"
-    fill = " " * (width - _columns(token))
+    fill = " " * (width - columns_of(token))
     return fill + token if right else token + fill
 
 
@@ -75,34 +76,34 @@ def aligned(rows: list[list[str]], most: int | None = None) -> list[str]:
         [cell if most is None or at == len(row) - 1 else shortened(cell, most) for at, cell in enumerate(row)]
         for row in rows
     ]
-    widths = [max(_columns(row[column][:400]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(columns_of(row[column][:400]) for row in rows) for column in range(len(rows[0]))]
     keep = [column for column, width in enumerate(widths) if width]
     return ["  ".join(_filled(row[column], widths[column]) for column in keep).rstrip() for row in rows]
 
 
 def shortened(text: str, width: int) -> str:
     """A text of at most so many columns, cut at its end."""
-    if len(text) <= width and _columns(text) <= width:
+    if len(text) <= width and columns_of(text) <= width:
         return text
     return _prefix(text, width - 1) + "…"
 
 
 def _filled(text: str, width: int) -> str:
-    return text + " " * (width - _columns(text)) if len(text) <= width else text
+    return text + " " * (width - columns_of(text)) if len(text) <= width else text
 
 
 def _prefix(text: str, width: int) -> str:
     """The longest beginning that fits into so many columns."""
     taken, at = 0, 0
     for at, letter in enumerate(text):
-        taken += _columns(letter)
+        taken += columns_of(letter)
         if taken > width:
             return text[:at]
     return text
 
 
 def _pieces(line: str, width: int) -> list[str]:
-    if len(line) <= width and _columns(line) <= width:
+    if len(line) <= width and columns_of(line) <= width:
         return [line]
     inner = min(len(line) - len(line.lstrip()) + 4, width // 2)
     out: list[str] = []

@@ -20,7 +20,7 @@ CASES = dict(cases())
 def test_no_line_is_wider_than_a_terminal(case):
     for spec in CASES[case]():
         text = rf.viz.View(spec).text()
-        assert text and max(terminal._columns(line) for line in text.split("\n")) <= 80, spec.kind
+        assert text and max(terminal.columns_of(line) for line in text.split("\n")) <= 80, spec.kind
 
 
 @pytest.mark.parametrize("case", ["many", "long labels"])
@@ -36,9 +36,9 @@ def test_the_work_is_bounded_by_what_is_shown(case, monkeypatch):
 
 def test_wide_letters_count_twice_and_marks_nothing():
     lines = aligned([["日本", "1"], ["ab", "2"], ["e\u0301", "3"]])
-    assert [terminal._columns(line) for line in lines] == [7, 7, 7]
+    assert [terminal.columns_of(line) for line in lines] == [7, 7, 7]
     assert shortened("日本語", 5) == "日本…" and shortened("日本語", 6) == "日本語"
-    assert all(terminal._columns(line) <= 10 for line in fit("日本語" * 9, 10).split("\n"))
+    assert all(terminal.columns_of(line) <= 10 for line in fit("日本語" * 9, 10).split("\n"))
 
 
 def test_a_long_line_goes_on_further_in():

@@ -16,7 +16,7 @@ from rfnb.viz.dims import table as words
 from rfnb.viz.dims.values import valid_mask
 from rfnb.viz.rounding import significant
 from rfnb.viz.spec import single
-from rfnb.viz.terminal import clip, width_of
+from rfnb.viz.terminal import clip, columns_of
 from rfnb.viz.visible import visible
 
 MOST, MOST_COLUMNS, MOST_DIMS = 400, 24, 3  # cells, cells in a row
@@ -95,8 +95,3 @@ def lines(spec: Any) -> list[str]:
             line = "  ".join([row[0] + pad(row[0], widths[0]), *cells])
             out.append(line.rstrip() if columns_of(line) <= 80 else clip(line, 80).rstrip())
     return out
-
-
-def columns_of(text: str) -> int:
-    """The columns of a terminal that a cell takes; "" takes none."""
-    return sum(width_of(part) for part in text.split(" ") if part) + text.count(" ")

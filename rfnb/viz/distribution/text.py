@@ -9,7 +9,7 @@ import numpy as np
 from rfnb.viz.distribution.words import StepWords, of_scores, of_seq, shown_steps, step_of, warnings
 from rfnb.viz.kinds import title_of
 from rfnb.viz.rounding import share as rounded
-from rfnb.viz.terminal import bar, clip, width_of
+from rfnb.viz.terminal import bar, clip, columns_of, width_of
 
 _WIDE, _MOST_STEPS, _MOST_SEQS = 80, 30, 4
 _NAME, _NAME_OF_SEQ = 8, 26  # the columns of the name of a step; where each is a sequence
@@ -55,21 +55,16 @@ def _line(step: StepWords, names: int, right: int) -> str:
     out += "  "
     if step.best is None:
         return out + "? no numbers"
-    room = _WIDE - width_of_line(out) - len("rest 1.00")
+    room = _WIDE - columns_of(out) - len("rest 1.00")
     done = 0.0
     for label, share in step.best:
         word = clip(label, min(8, width_of(label)))
         piece = f"{word} {bar(share)}{rounded(share)} "
-        if width_of_line(piece) > room or (done and share < 0.005):
+        if columns_of(piece) > room or (done and share < 0.005):
             break
-        out, room, done = out + piece, room - width_of_line(piece), done + share
+        out, room, done = out + piece, room - columns_of(piece), done + share
     rest = max(0.0, step.rest + sum(share for _, share in step.best) - done)
     return (out + (f"rest {rounded(rest)}" if rest >= 5e-7 else "")).rstrip()
-
-
-def width_of_line(piece: str) -> int:
-    """The columns of a piece of a line, with its spaces as they are."""
-    return sum(1 if part == " " else width_of(part) for part in piece)
 
 
 def _share(value: float) -> str:
