@@ -26,8 +26,8 @@ def test_no_line_is_wider_than_a_terminal(case):
 @pytest.mark.parametrize("case", ["many", "long labels"])
 def test_the_work_is_bounded_by_what_is_shown(case, monkeypatch):
     letters = []
-    columns = terminal._columns
-    monkeypatch.setattr(terminal, "_columns", lambda text: letters.append(len(text)) or columns(text))
+    columns = terminal.columns_of
+    monkeypatch.setattr(terminal, "columns_of", lambda text: letters.append(len(text)) or columns(text))
     for spec in CASES[case]():
         letters.clear()
         text = rf.viz.View(spec).text()
