@@ -98,6 +98,12 @@ def outside(op: Op) -> Callable[..., Any]:
     return op.plain if _innermost.get() is None else op.fn
 
 
+def intercept_new_ops() -> None:
+    """Let whoever intercepts answer the ops of modules that were loaded meanwhile, too."""
+    if _open:
+        _known_switches().settle()
+
+
 def is_intercepted() -> bool:
     """Whether calls of ops may be answered by somebody else in this context."""
     return _live(_innermost.get()) is not None

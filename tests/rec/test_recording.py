@@ -9,6 +9,7 @@ import pytest
 import torch
 from asserting import assert_same, ragged, randn, tensor
 from loop_faces import run_steps
+from processes import run_in_processes
 
 import rfnb as rf
 from rfnb import Dim
@@ -439,3 +440,30 @@ def test_an_op_that_is_another_one_for_all_steps_with_other_arguments_of_the_sam
         loop = assert_faces_agree(lambda loop, axis=axis: body(loop, axis), {"h": rf.zeros([BATCH, feat])}, axis=TIME)
         places.append([where for where, nodes in loop.plan.places() if "reduce_sum" in names(nodes)])
     assert places == [["after"], ["inside"], ["inside"], ["after"]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rf.choice(rf.log_softmax(loop.unstack(x), axis=feat), axis=feat, beam_size=2)",
+        "rf.dropout(loop.unstack(x), 0.5, axis=feat)",
+        "rf.top_k_mask(loop.unstack(x), axis=feat, k=1)",
+        "rf.LayerNorm(feat)(loop.unstack(x))",
+    ],
+)
+def test_a_name_that_is_loaded_by_its_first_use_in_a_recorded_loop(tmp_path, call):
+    script = tmp_path / "first_use.py"
+    script.write_text(f"""
+import rfnb as rf
+batch, time, feat = (rf.Dim(size, name=name) for size, name in ((2, "batch"), (3, "time"), (4, "feat")))
+x = rf.random_normal([batch, time, feat])
+def of_all_steps():
+    loop = rf.Loop(axis=time)
+    with loop:
+        out = loop.stack({call})
+    return out, loop
+first, loop = of_all_steps()
+again, _ = of_all_steps()
+print(first.dims[0] is time, [dim.name for dim in first.dims] == [dim.name for dim in again.dims], loop.num_steps)
+""")
+    assert run_in_processes(1, script).split() == ["True", "True", "3"]
