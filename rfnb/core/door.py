@@ -22,6 +22,7 @@ from typing import Any
 
 from rfnb.core.argument_types import hints_of
 from rfnb.core.call_errors import FUNCTIONS, MissingArgument, MissingError, arguments_of, explain_call, failed_inside
+from rfnb.core.dim_names import Arguments, again, with_dims
 from rfnb.core.errors import DimError, NoPlanError, parts_of
 from rfnb.core.intercept import _answer
 from rfnb.core.kept_signature import keep_signature
@@ -49,6 +50,10 @@ class Door:
         """The signature without `self`."""
         signature = inspect.signature(self.fn)
         return signature.replace(parameters=list(signature.parameters.values())[self.bound :])
+
+    def with_dims(self, code: CodeType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+        """The arguments with the Dims that names among them mean, if there are any: see `core/dim_names.py`."""
+        return with_dims(self.what, self.code, self.fn, code, args, kwargs)
 
     def error(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], failed: Exception | None = None
@@ -103,6 +108,9 @@ def _through(plain: FunctionType, door: Door, args: tuple[Any, ...], kwargs: dic
     except Exception as error:
         if called_inside(sys._getframe(1)):
             raise
+        named = door.with_dims(plain.__code__, args, kwargs)
+        if named is not None:
+            return again(plain, plain.__code__, named, error)
         _explain(door, args, kwargs, error)
         raise
 
@@ -128,24 +136,34 @@ DOORS.add(_through.__code__)
 
 
 class _Failed:
-    """Called by the handler of a function while its error is handled."""
+    """Called by the handler of a function while its error is handled. If it is true, the second call gives the result of the function."""
 
     def __init__(self, door: Door):
         self.door = door
 
-    def __call__(self) -> None:
+    def __call__(self) -> Any:
         error = sys.exc_info()[1]
         traceback = None if error is None else error.__traceback__
         if traceback is None or not isinstance(error, Exception):
-            return
+            return False
+        code, named = traceback.tb_frame.f_code, error.__dict__.pop("named", None)
+        if named is not None:
+            return again(self.door.fn, code, named, error)
         args, kwargs = arguments_of(traceback.tb_frame)
-        lacks = any(type(value) is MissingArgument for value in (*args, *kwargs.values()))
-        raw = is_raw(error, traceback)
-        if not (raw or lacks) or called_inside(traceback.tb_frame, self.door.fn):
-            return
-        explained = self.door.error(args, kwargs, error)
+        if called_inside(traceback.tb_frame, self.door.fn):
+            return False
+        named = self.door.with_dims(code, args, kwargs)
+        if named is not None:
+            error.__dict__["named"] = named
+            return True
+        raw, lacks = (
+            is_raw(error, traceback),
+            any(type(value) is MissingArgument for value in (*args, *kwargs.values())),
+        )
+        explained = self.door.error(args, kwargs, error) if raw or lacks else None
         if explained is not None:
             raise explained from (error if raw else None)
+        return False
 
 
 def called_inside(frame: FrameType, fn: FunctionType | None = None) -> bool:
@@ -224,8 +242,8 @@ def _template(free: int, source: str) -> CodeType:
     return scope["outer"](*names).__code__
 
 
-def _with_handler(code: CodeType, failed: Callable[[], None]) -> CodeType:
-    """The code of a function with a `try` around it, in whose `except:` is `failed(); raise`.
+def _with_handler(code: CodeType, failed: Callable[[], Any]) -> CodeType:
+    """The code of a function with a `try` around it, in whose `except:` is `if failed(): return failed()` and `raise`.
 
     What can be left by an error without an entry in its table of handlers gets one; nothing else in it changes.
     """
@@ -252,17 +270,11 @@ def _tail(at: int, number: int) -> tuple[bytes, int, bytes]:
     """The code of the handler that begins `at` an instruction, calling the constant of that number; the stack that it needs; and the
     entries for what is raised in itself."""
     handler, depth, inner = _handler()
-    tail, moved = bytearray(), {}
-    for index in range(0, len(handler), 2):
-        moved[index // 2] = at + len(tail) // 2
-        opcode, argument = handler[index], handler[index + 1]
-        if opcode == _LOAD_CONST:
-            if number > 255:
-                tail += bytes((_EXTENDED_ARG, number >> 8))
-            argument = number & 255
-        tail += bytes((opcode, argument))
-    end = moved[len(handler) // 2] = at + len(tail) // 2
-    entries = ((moved[start], moved.get(stop, end), moved[target], how) for start, stop, target, how in inner)
+    tail = bytearray(handler)
+    for index in range(2, len(handler), 2):
+        if handler[index] == _LOAD_CONST and handler[index - 2] == _EXTENDED_ARG:
+            tail[index - 1], tail[index + 1] = divmod(number, 256)
+    entries = ((at + start, at + stop, at + target, how) for start, stop, target, how in inner)
     return bytes(tail), depth, b"".join(map(_entry, entries))
 
 
@@ -281,11 +293,12 @@ def _can_watch() -> bool:
             x = 0
 
     try:
-        divided.__code__ = _with_handler(divided.__code__, lambda: seen.append(sys.exc_info()[0]))
-        fine = divided(1) == 1 and not seen
+        answers = iter((True, 7, False))
+        divided.__code__ = _with_handler(divided.__code__, lambda: (seen.append(sys.exc_info()[0]), next(answers))[1])  # type: ignore[func-returns-value]
+        fine = divided(1) == 1 and not seen and divided(0) == 7
         divided(0)
     except ZeroDivisionError:
-        return fine and seen == [ZeroDivisionError]
+        return fine and seen == [ZeroDivisionError] * 3
     except Exception:
         return False
     return False
@@ -293,8 +306,11 @@ def _can_watch() -> bool:
 
 @cache
 def _handler() -> tuple[bytes, int, list[tuple[int, int, int, int]]]:
-    """The code that this Python makes of `except: failed(); raise`, the stack that it needs, and its own entries, from its begin on."""
-    code = _template(0, "def fn():\n        try: fn\n        except: '<failed>'(); raise")
+    """The code that this Python makes of `except:`, of which `if failed(): return failed()` is the body and `raise` its end, the stack
+    that it needs, and its own entries, from its begin on. `failed` has a number above 255, as if there were many constants."""
+    many = "; ".join(f"fn({number}.5)" for number in range(260))
+    body = "if '<failed>'(): return '<failed>'()"
+    code = _template(0, f"def fn():\n        {many}\n        try: fn\n        except:\n         {body}\n         raise")
     outer, *inner = _entries(code.co_exceptiontable)
     begin = outer[2]
     own = [(start - begin, end - begin, target - begin, how) for start, end, target, how in inner if start >= begin]

@@ -68,7 +68,7 @@ def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:
     rows = [] if tensor is None else [(label, dims_text(tensor.dims))]
     dims = () if tensor is None else tensor.dims
     code = label if label != "tensor" else "x"
-    rule = "An axis is named by its Dim, never by a letter, a name or a position:"
+    rule = "An axis is given by its Dim, or by the name of a dim of the operands:"
     if isinstance(value, MissingDim):
         return dim_error(f"{what}: {value.name} is missing.", rows, rule, _candidates(value.name, code, dims))
     rows.append(("got", type(value).__name__))

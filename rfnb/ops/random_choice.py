@@ -52,6 +52,7 @@ def random_choice_without_replacement(
     if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("random_choice_without_replacement", log_probs)
+    check_dim("random_choice_without_replacement", log_probs, axis, "log_probs")
     scores = log_probs
     if noise_scale:
         uniform = random_uniform(log_probs.dims, dtype=log_probs.dtype, device=log_probs.device)

@@ -9,6 +9,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tree import leaves, map_nested, same_structure, values_in
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
@@ -88,6 +89,7 @@ def masked_scatter_nested(
     """
     if extra or unknown:
         raise no_keyword(unknown)
+    check_unique((in_dim,), "masked_scatter_nested")
     if not same_structure(s, backup):
         raise value_error(
             "masked_scatter_nested: the structures differ.",

@@ -88,7 +88,7 @@ ERRORS = {
         """
         Tensor "x": 3 is not a Dim.
           got  int
-        An axis is named by its Dim, never by a letter, a name or a position:
+        An axis is given by its Dim, or by the name of a dim of the operands:
             Dim(3, name="...")
         """,
     ),
@@ -98,7 +98,7 @@ ERRORS = {
         """
         full: 'batch' is not a Dim.
           got  str
-        An axis is named by its Dim, never by a letter, a name or a position:
+        An axis is given by its Dim, or by the name of a dim of the operands:
             Dim(3, name="batch")
         """,
     ),
@@ -129,32 +129,30 @@ ERRORS = {
         reduce_sum: 1 is not a Dim.
           source  [batch=3, time<=7, feat=5]
           got     int
-        An axis is named by its Dim, never by a letter, a name or a position:
+        An axis is given by its Dim, or by the name of a dim of the operands:
             source.dims[1]    # time<=7
         """,
     ),
-    "an axis by name": (
-        lambda: rf.softmax(x, axis="feat"),
+    "an axis by a name that is not there": (
+        lambda: rf.softmax(x, axis="feet"),
         DimError,
         """
-        softmax: 'feat' is not a Dim.
-          tensor  [batch=3, time<=7, feat=5]
-          got     str
-        An axis is named by its Dim, never by a letter, a name or a position:
-            x.dims[2]    # feat=5
+        softmax: axis "feet" is the name of no dim here.
+          a     [batch=3, time<=7, feat=5]
+          axis  "feet"
+        There are batch, time, feat.
+            rf.softmax(..., axis="feat")
         """,
     ),
     "an axis by an old description": (
         lambda: x.get_axis_from_description("T"),
         DimError,
         """
-        get_axis_from_description: 'T' is not a Dim.
-          tensor  [batch=3, time<=7, feat=5]
-          got     str
-        An axis is named by its Dim, never by a letter, a name or a position:
-            axis=x.dims[0]    # batch=3
-            axis=x.dims[1]    # time<=7
-            axis=x.dims[2]    # feat=5
+        Tensor.get_axis_from_description: axis "T" is the name of no dim here.
+          self  [batch=3, time<=7, feat=5]
+          axis  "T"
+        There are batch, time, feat. A dim that is not there yet is made by
+            tensor.get_axis_from_description(..., axis=rf.Dim(3, name="T"))
         """,
     ),
     "padding longer than the lengths say": (
@@ -299,7 +297,7 @@ ERRORS = {
         softmax: this list is not a Dim.
           tensor  [feat=5]
           got     list
-        An axis is named by its Dim, never by a letter, a name or a position:
+        An axis is given by its Dim, or by the name of a dim of the operands:
             axis=x.dims[0]    # feat=5
         """,
     ),
@@ -331,7 +329,7 @@ ERRORS = {
         """
         full: 3 is not a Dim.
           got  int
-        An axis is named by its Dim, never by a letter, a name or a position:
+        An axis is given by its Dim, or by the name of a dim of the operands:
             Dim(3, name="...")
         """,
     ),
@@ -352,7 +350,7 @@ ERRORS = {
         """
         range_over_dim: 3 is not a Dim.
           got  int
-        An axis is named by its Dim, never by a letter, a name or a position:
+        An axis is given by its Dim, or by the name of a dim of the operands:
             Dim(3, name="...")
         """,
     ),

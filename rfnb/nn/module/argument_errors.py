@@ -13,6 +13,7 @@ from typing import Any
 from rfnb.core.argument_types import hints_of
 from rfnb.core.call_errors import explain_call
 from rfnb.core.dim import Dim
+from rfnb.core.dim_names import Arguments, with_dims
 from rfnb.core.door import is_raw
 from rfnb.core.errors import DimError, parts_of, type_error
 from rfnb.core.tensor import Tensor
@@ -50,6 +51,15 @@ def argument_error(
         if raw
         else None
     )
+
+
+def call_with_dims(module: Any, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+    """The arguments of a `__call__` with the Dims that names among them mean, if there are any."""
+    if not call.__module__.startswith("rfnb."):
+        return None
+    code = call.__code__
+    named = with_dims(type(module).__name__, module.get_default_name(), call, code, (None, *args), kwargs)
+    return None if named is None else (named[0][1:], named[1])
 
 
 def init_error(

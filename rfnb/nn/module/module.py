@@ -21,12 +21,14 @@ from typing import Any
 from rfnb.core.call_errors import failed_inside
 from rfnb.core.compat.absent import put_absent
 from rfnb.core.dim import Dim
+from rfnb.core.dim_names import without_first_try
 from rfnb.core.door import called_inside, is_raw
 from rfnb.core.errors import DimError
 from rfnb.core.not_specified import is_specified
 from rfnb.core.place import DOORS
 from rfnb.nn.module.argument_errors import (
     argument_error,
+    call_with_dims,
     check_module_dtypes,
     init_error,
     init_type_error,
@@ -427,6 +429,13 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             )
             if refused is not None:
                 raise refused from None
+            named = call_with_dims(self, call, given, kwargs)
+            if named is not None:
+                try:
+                    return wrapper(self, *named[0], **named[1])
+                except Exception as second:
+                    without_first_try(second, error)
+                    raise
             wrong = argument_error(self, call, given, kwargs, error)
             if wrong is None:
                 if isinstance(error, (AttributeError, TypeError, RuntimeError)):
