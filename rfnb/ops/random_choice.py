@@ -52,7 +52,8 @@ def random_choice_without_replacement(
     if extra or unknown:
         raise no_keyword(unknown)
     need_tensors("random_choice_without_replacement", log_probs)
-    check_dim("random_choice_without_replacement", log_probs, axis, "log_probs")
+    for dim in axis if isinstance(axis, (list, tuple)) else (axis,):  # before anything is drawn
+        check_dim("random_choice_without_replacement", log_probs, dim, "log_probs")
     scores = log_probs
     if noise_scale:
         uniform = random_uniform(log_probs.dims, dtype=log_probs.dtype, device=log_probs.device)

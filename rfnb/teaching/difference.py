@@ -170,13 +170,13 @@ def _of_values(
     kinds = got.dtype.kind, expected.dtype.kind
     other = (kinds[0] == "b") != (kinds[1] == "b") or (labels and kinds[0] not in "iu")
     if other:
-        rows = [("got", f"{got.dtype}: {_KINDS[kinds[0]]}"), ("expected", f"{expected.dtype}: {_KINDS[kinds[1]]}")]
-        return Difference(f"{place} has another dtype".strip(), list(rows))
+        pair = [("got", f"{got.dtype}: {_KINDS[kinds[0]]}"), ("expected", f"{expected.dtype}: {_KINDS[kinds[1]]}")]
+        return Difference(f"{place} has another dtype".strip(), list(pair))
     same = _close(got, expected, tolerance, real)
     if same.all():
         return None
     at = np.unravel_index(int(np.argmin(same)), same.shape)
-    rows = _numbers(got[at], expected[at])
+    rows: list[tuple[str, Any]] = _numbers(got[at], expected[at])
     if got.ndim:
         index = [f"{name}={number}" for name, number in zip(names, at)] if names else [str(tuple(map(int, at)))]
         rows.insert(0, ("at", ", ".join(index)))

@@ -317,7 +317,8 @@ class UnitScope(Scope):
         inner = ref.removeprefix("base:")
         if inner.rpartition("base:")[2].startswith(("data", ":")):
             return inner  # every network has it; "data" is what the unit was given, so base: is needed
-        ways, unit = [ref], self
+        unit: Scope = self
+        ways = [ref]
         while ways[-1].startswith("base:") and isinstance(unit, UnitScope) and unit is not self.network:
             ways.append(ways[-1].removeprefix("base:"))
             unit = unit.around

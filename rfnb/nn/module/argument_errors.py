@@ -13,7 +13,7 @@ from typing import Any
 from rfnb.core.argument_types import hints_of
 from rfnb.core.call_errors import explain_call
 from rfnb.core.dim import Dim
-from rfnb.core.dim_names import Arguments, with_dims
+from rfnb.core.dim_names import with_dims
 from rfnb.core.door import is_raw
 from rfnb.core.errors import DimError, parts_of, type_error
 from rfnb.core.tensor import Tensor
@@ -53,13 +53,15 @@ def argument_error(
     )
 
 
-def call_with_dims(module: Any, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
-    """The arguments of a `__call__` with the Dims that names among them mean, if there are any."""
+def call_with_dims(
+    module: Any, call: Any, first: Any, more: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a `__call__` after the first one, with the Dims that names among them mean."""
     if not call.__module__.startswith("rfnb."):
-        return None
-    code = call.__code__
-    named = with_dims(type(module).__name__, module.get_default_name(), call, code, (None, *args), kwargs)
-    return None if named is None else (named[0][1:], named[1])
+        return more, kwargs
+    what, args = type(module).__name__, (None, first, *more)
+    named = with_dims(what, module.get_default_name(), call, call.__code__, args, kwargs)
+    return (more, kwargs) if named is None else (named[0][2:], named[1])
 
 
 def init_error(

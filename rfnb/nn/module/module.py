@@ -21,7 +21,6 @@ from typing import Any
 from rfnb.core.call_errors import failed_inside
 from rfnb.core.compat.absent import put_absent
 from rfnb.core.dim import Dim
-from rfnb.core.dim_names import without_first_try
 from rfnb.core.door import called_inside, is_raw
 from rfnb.core.errors import DimError
 from rfnb.core.not_specified import is_specified
@@ -398,6 +397,11 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(self: Module, first: Any = _nothing, /, *more: Any, **kwargs: Any) -> Any:
         hooks = self._rfnb_hooks
         try:
+            # Before anything is computed or drawn.
+            if (kwargs and not _MAY_NAME.isdisjoint(map(type, kwargs.values()))) or (
+                more and not _MAY_NAME.isdisjoint(map(type, more))
+            ):
+                more, kwargs = call_with_dims(self, call, first, more, kwargs)
             if not hooks and not _open:
                 if first is _nothing:
                     return call(self, **kwargs)
@@ -429,13 +433,6 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             )
             if refused is not None:
                 raise refused from None
-            named = call_with_dims(self, call, given, kwargs)
-            if named is not None:
-                try:
-                    return wrapper(self, *named[0], **named[1])
-                except Exception as second:
-                    without_first_try(second, error)
-                    raise
             wrong = argument_error(self, call, given, kwargs, error)
             if wrong is None:
                 if isinstance(error, (AttributeError, TypeError, RuntimeError)):
@@ -452,6 +449,7 @@ def _tell_call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], ou
 
 
 _nothing: Any = object()
+_MAY_NAME = {str, list, tuple}  # the name of a dim, or several
 
 
 def _given(first: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
