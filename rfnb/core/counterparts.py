@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.beam_dim import BeamDim, note_kept
 from rfnb.core.dim import Dim
-from rfnb.core.plan_parts import Dims, Template, builder
+from rfnb.core.plan_parts import CannotRebuild, Dims, Template, builder
 from rfnb.core.resizes import resizes
 from rfnb.core.structure import Index
 from rfnb.core.watch import watching
@@ -59,7 +59,10 @@ def note(cache: PlanCache, template: Template, key: Any, index: Index) -> None:
     if len(parts) >= _MOST:
         return
     if template.key_of is None:
-        template.key_of = builder(key, index)
+        try:
+            template.key_of = builder(key, index)
+        except CannotRebuild:  # a key with what is no dim: the call fails further on, and says so
+            return
     places = []
     for dim in index:
         own = None if dim is newest else dim

@@ -71,6 +71,28 @@ def test_a_forgotten_axis_names_the_dims(name):
     assert str(caught.value).endswith(".dims[2]    # feat=4")
 
 
+@pytest.mark.parametrize("name", required())
+def test_a_forgotten_axis_is_said_again_for_other_dims(name):
+    """What a plan was made of for the first call stands in for the dims of later ones."""
+    if "axis" not in (getattr(rf, name).__kwdefaults__ or {}):
+        pytest.skip("Python says that the argument is missing")
+    for _ in range(3):
+        rows, frames, parts = rf.Dim(2, name="rows"), rf.Dim(3, name="frames"), rf.Dim(4, name="parts")
+        value = rf.zeros([rows, frames, parts], feature_dim=parts)
+        operands = [
+            OTHERS.get(each.name, value)
+            for each in inspect.signature(getattr(rf, name)).parameters.values()
+            if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty and each.name != "axis"
+        ]
+        keyword = {
+            each.name: parts if each.name == "key_dim" else OTHERS.get(each.name, value)
+            for each in inspect.signature(getattr(rf, name)).parameters.values()
+            if each.kind is each.KEYWORD_ONLY and each.default is each.empty and each.name != "axis"
+        }
+        with pytest.raises(DimError, match="axis"):
+            getattr(rf, name)(*operands, **keyword)
+
+
 def test_most_ops_say_so():
     said = [name for name in required() if "axis" in (getattr(rf, name).__kwdefaults__ or {})]
     assert len(said) > 25 and {"softmax", "reduce_mean", "slice", "split", "top_k", "sort"} <= set(said)
