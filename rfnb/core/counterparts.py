@@ -135,7 +135,7 @@ def _put(old: Dim, new: Dim, put: dict[Dim, Dim]) -> None:
 def _counterparts(
     before: tuple[Dim | None, ...], put: dict[Dim, Dim], stay: frozenset[Dim], newest: Dim, old: Dim
 ) -> tuple[Dim, ...]:
-    """What stands where these dims stood; the newest one is None among them."""
+    """The dims that stand where these stood; the newest one is None among them."""
     for dim, new in put.items():
         if new is not dim and dim in stay:
             stay = frozenset()

@@ -44,7 +44,7 @@ def with_dims(
     if not any(name in hints and _has_name(value) and not fits(value, hints[name]) for name, value in given):
         return None
     operands = [(name, tensor) for name, value in given for tensor in _tensors(value)]
-    if not operands:
+    if not operands or (names[:1] == ["self"] and isinstance(args[0], Dim)):  # what a Dim is asked about is dims
         return None
     call = _Call(what, written, operands)
     put = [call.put(name, value, hints[name]) if name in hints else value for name, value in given]
@@ -92,7 +92,8 @@ class _Call:
         if not _has_name(value) or fits(value, hint):
             return value
         dims = self._dims(label, value)
-        return [dims] if isinstance(dims, Dim) and not fits(dims, hint) and fits([dims], hint) else dims
+        several = ([dims], (dims,)) if isinstance(dims, Dim) and not fits(dims, hint) else ()
+        return next((each for each in several if fits(each, hint)), dims)
 
     def _dims(self, label: str, value: Any) -> Any:
         if isinstance(value, str):
@@ -140,12 +141,23 @@ def without_first_try(error: BaseException, first: BaseException) -> None:
         outer.__suppress_context__ = True
 
 
-def again(fn: FunctionType, code: CodeType, arguments: Arguments, first: BaseException) -> Any:
-    """The result of the call with other arguments, of this code of the function."""
+def again(
+    fn: FunctionType,
+    code: CodeType,
+    arguments: Arguments,
+    first: BaseException,
+    explain: Callable[[tuple[Any, ...], dict[str, Any], Exception], None],
+) -> Any:
+    """The result of the call with other arguments, of this code of the function.
+
+    Args:
+        explain: Raises an error for the arguments if they are to blame for the one that it gets.
+    """
     same = FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     same.__kwdefaults__ = fn.__kwdefaults__
     try:
         return same(*arguments[0], **arguments[1])
     except Exception as error:
         without_first_try(error, first)
+        explain(*arguments, error)
         raise

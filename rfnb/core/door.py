@@ -10,6 +10,7 @@ if the arguments are of the documented types, or if another function of this pac
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 import itertools
 import sys
@@ -110,7 +111,7 @@ def _through(plain: FunctionType, door: Door, args: tuple[Any, ...], kwargs: dic
             raise
         named = door.with_dims(plain.__code__, args, kwargs)
         if named is not None:
-            return again(plain, plain.__code__, named, error)
+            return again(plain, plain.__code__, named, error, functools.partial(_explain, door))
         _explain(door, args, kwargs, error)
         raise
 
@@ -148,7 +149,7 @@ class _Failed:
             return False
         code, named = traceback.tb_frame.f_code, error.__dict__.pop("named", None)
         if named is not None:
-            return again(self.door.fn, code, named, error)
+            return again(self.door.fn, code, named, error, functools.partial(_explain, self.door))
         args, kwargs = arguments_of(traceback.tb_frame)
         if called_inside(traceback.tb_frame, self.door.fn):
             return False

@@ -106,7 +106,7 @@ def _form_of(dim: Dim) -> tuple[DimForm | None, tuple[Dim, ...], weakref.ref[Dim
     )
     if lengths is not None and dim.size is None:
         ragged = bool(over and lengths.array.size) and lengths.bounds()[0] != extent
-        key += (len(over), ragged, 0 in lengths.array, extent == 0, is_clipped(dim))
+        key += (len(over), ragged, bool(over) and 0 in lengths.array, extent == 0, is_clipped(dim))
     parts: tuple[Dim, ...] = ()
     if dim.expr is not None or dim.twin_of is not None:
         parts = tuple(dict.fromkeys(parts_of(dim)))

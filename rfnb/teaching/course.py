@@ -88,7 +88,7 @@ def load(path: Path) -> ModuleType:
 
 
 def missing(path: Path) -> str:
-    """What is said of a file of the course that is gone, with the line that brings it back."""
+    """The sentence on a file of the course that is gone, with the line that brings it back."""
     above = path.absolute().parents
     folder = next((each.parent for each in above if each.name == "notebooks"), Path("FOLDER"))
     return (

@@ -290,7 +290,7 @@ def _program(name: str, own: dict[str, list[ast.stmt] | None], bodies: list[list
 
 
 def _makers(above: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
-    """Of each name the last statement that makes it, and those after it that fill it, as a loop that adds to a dict."""
+    """The last statement that makes each name, and those after it that fill it, as a loop that adds to a dict."""
     made: dict[str, list[ast.stmt]] = {}
     for node in above:
         inside = [one for one in ast.walk(node) if isinstance(one, (ast.Name, ast.Subscript, ast.Attribute))]

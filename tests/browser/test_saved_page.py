@@ -122,7 +122,7 @@ def test_a_damaged_page_shows_a_sentence_a_picture_or_a_view_and_never_an_error(
         )
         page.goto(path.as_uri())
         page.wait_for_function("!document.querySelector('.rfnb-frame:not([data-shown])')")
-        page.wait_for_timeout(0)
+        page.evaluate("new Promise((done) => setTimeout(done))")  # whoever waits for these frames goes first
         blank = page.evaluate(
             """() => [...document.querySelectorAll("section")]
                 .filter((one) => !one.innerText.trim()

@@ -15,7 +15,7 @@ linear, lstm = rf.Linear(feat, out), rf.LSTM(feat, out)
 # What was typed, and what is meant by `source` or `a` in the line that the error gives.
 CURED = [
     "rf.reduce_sum(x, time)", "rf.softmax(x, time)", "rf.reduce_mean(x, dim=time)", "rf.reduce_max(x, axis=-1)",
-    "rf.reduce_sum(x, axis='feat')", "rf.reduce_mean(x, axis=feat, keepdim=True)", "rf.log_softmax(logits, dim=-1)",
+    "rf.reduce_mean(x, axis=feat, keepdim=True)", "rf.log_softmax(logits, dim=-1)",
     "rf.relu(x, inplace=True)", "rf.Linear(5, 4)", "rf.Linear(in_features=5, out_features=4)", "rf.Linear(feat, 4)", "rf.LayerNorm(5)",
     "rf.Embedding(10, 4)", "rf.LSTM(5, 4)", "rf.Dim(3.0)", "rf.merge_dims(x, dims=batch)", "rf.cumsum(x, axis=time)",
     "rf.top_k(x, k=2, axis=-1)", "rf.dropout(x, p=0.1)", "linear(x, feat)", "lstm(x, spatial_dim=time)",
