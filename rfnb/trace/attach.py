@@ -26,6 +26,7 @@ class AttachOptions(NamedTuple):
         labels: Of tokens: a list, a tokenizer, or a dict of these by path; None: not known.
         values: Whether the values of what modules return are kept.
         ops: Whether it is recorded which tensors calls read and make.
+        why: Whether the rule that named each axis is printed.
     """
 
     wants: Callable[[str], bool]
@@ -33,6 +34,7 @@ class AttachOptions(NamedTuple):
     labels: Any = None
     values: bool = False
     ops: bool = False
+    why: bool = False
 
 
 Attach = Callable[[Mapping[str, Any], AttachOptions], AbstractContextManager[Any]]

@@ -37,6 +37,7 @@ def record(
     values: bool = False,
     dims: Mapping[str, Any] | None = None,
     labels: Any = None,
+    why: bool = False,
 ) -> Iterator[Trace]:
     """Keep the events of a with-block in a Trace.
 
@@ -61,6 +62,7 @@ def record(
             Default: guessed by the kinds of modules and by what is the same tensor or has the same size.
         labels: Of a model of torch, the texts of tokens, by which views label what was read and written: a list, a dict {text: index}, a
             tokenizer, or a dict of these by the paths of embeddings (and of what else is over a vocabulary).
+        why: Print, when the block ends, the rule by which each axis of a model of torch got its name, and which names were guessed.
 
     Yields:
         The Trace, which fills while the block runs.
@@ -81,7 +83,7 @@ def record(
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = OpNumbers() if ops else None
-    options = AttachOptions(wants_kind, dims or {}, labels, values, ops)
+    options = AttachOptions(wants_kind, dims or {}, labels, values, ops, why)
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (kinds is None or wants_kind(kind) or kind in ("op", "unseen")):

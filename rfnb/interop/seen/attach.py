@@ -30,6 +30,7 @@ from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.said import Said
 from rfnb.interop.seen.silent import begin, end
+from rfnb.interop.seen.why import Why
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.probe import listening, trace_context
 
@@ -52,11 +53,16 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
     modules = list({id(module): module for module in open_modules(models)}.values())
     for model in models.values():
         warn_of_lost_modules(model)
-    with Among(_names, names):
-        with _forwards.during(lambda: map(_place, modules)):
-            with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
-                yield
-            say_new(models, paths)
+    names.why = Why() if options.why else around.why if around is not None else None
+    try:
+        with Among(_names, names):
+            with _forwards.during(lambda: map(_place, modules)):
+                with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
+                    yield
+                say_new(models, paths)
+    finally:
+        if options.why and names.why is not None:
+            print(names.why.text())
 
 
 def _place(module: torch.nn.Module) -> Place:

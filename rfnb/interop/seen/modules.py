@@ -68,15 +68,17 @@ def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple
 def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed: bool) -> tuple[Dim, ...]:
     """The dims of an input of an outermost call. The batch may be that of another input; times are the same only by their name."""
     known, new = call.names.axes(raw), []
+    by = ["view"] * raw.ndim
     for axis, role in enumerate(roles):
         if known[axis] is None and KIND_OF.get(role) == "spatial":
             same = (dim for dim in call.made if dim.name == role and dim.extent == raw.shape[axis] and dim not in known)
-            known[axis] = next(same, None)
+            known[axis], by[axis] = next(same, None), "input"
             if known[axis] is None:
+                by[axis] = "new"
                 known[axis] = dim = Dim(raw.shape[axis], name=role, kind="spatial")
                 dim.guessed = guessed
                 new.append(dim)
-    dims = call.names.found(raw.shape, roles, call, known=known, guessed=guessed)
+    dims = call.names.found(raw.shape, roles, call, known=known, by=by, guessed=guessed)
     call.made += new
     call.names.give(raw, dims)
     return dims

@@ -24,8 +24,9 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.layouts import Layouts, memory_of
-from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed
+from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed, roles_guessed
 from rfnb.interop.seen.said import FIRST, OUTPUT, Said
+from rfnb.interop.seen.why import Why
 
 Role = str | Dim | None
 
@@ -46,6 +47,7 @@ class Names:
         masks: By dim, a NumPy array {batch, time} of what is real, where that makes no lengths.
         steps: By the path of a cell that is called by itself, a reference to what it has returned last, and the step that it was.
         ops: Whether somebody asks which tensors are the same.
+        why: Notes which rule has named each axis, for who asks.
         values: Whether somebody keeps what modules return.
     """
 
@@ -67,6 +69,7 @@ class Names:
         self.offered: set[Dim] = set()
         self.masks: dict[Dim, Any] = {}
         self.steps: dict[str, tuple[Any, int]] = {}
+        self.why: Why | None = None
         self._layouts: Layouts = around._layouts if around is not None else Layouts()
         self._of_model: dict[tuple[str, int], Dim] = {}
         self._vocabs: dict[tuple[int, int], Dim] = {}
@@ -144,7 +147,8 @@ class Names:
                     axes[axis] = role
                 elif dim is not None and self._doubted(dim, role):
                     self._correct(dim, role)
-        dims = self.found(raw.shape, roles, call, known=axes, guessed=guessed)
+        by = ["memory" if known is not None else "view"] * raw.ndim
+        dims = self.found(raw.shape, roles, call, known=axes, by=by, guessed=guessed)
         self.give(raw, dims)
         return dims
 
@@ -155,26 +159,34 @@ class Names:
         call: Any = None,
         *,
         known: Sequence[Dim | None] = (),
+        by: Sequence[str] = (),
         guessed: bool = False,
     ) -> tuple[Dim, ...]:
         """Dims for the axes of an array with these roles.
 
         Args:
             known: The dims of axes that are known already.
+            by: The rules that have found these, see `why.py`; default: views of known memory.
         """
         dims: list[Dim | None] = [None] * len(shape)
+        rules = ["input"] * len(shape)
         for axis, role in enumerate(roles):
             dim = role if isinstance(role, Dim) else known[axis] if axis < len(known) else None
             if dim is not None:
-                dims[axis] = _once(dim, dims)
+                dims[axis], rules[axis] = _once(dim, dims), "module" if dim is role else by[axis] if by else "view"
         if None in roles and len(shape):
             self._place(shape, roles, call, dims)
         for axis, (size, role) in enumerate(zip(shape, roles)):
             if dims[axis] is None:
                 assert not isinstance(role, Dim)
                 doubt = guessed or role is None
-                dims[axis] = self._one(int(size), role or role_guessed(axis, len(shape)), call, dims, doubt)
-        return tuple(dim for dim in dims if dim is not None)
+                dims[axis], rules[axis] = self._one(
+                    int(size), role or role_guessed(axis, len(shape)), call, dims, doubt
+                )
+        found = tuple(dim for dim in dims if dim is not None)
+        if self.why is not None:
+            self.why.note(found, [f"{rule}?" if dim.guessed else rule for dim, rule in zip(found, rules)])
+        return found
 
     def _place(self, shape: Sequence[int], roles: Sequence[Role], call: Any, dims: list[Dim | None]) -> None:
         """Find the dims of axes whose roles nobody knows, by their sizes: that of the same place in the first input comes first."""
@@ -215,7 +227,7 @@ class Names:
     def say(self, raw: torch.Tensor, names: Sequence[str | Dim], call: Any) -> None:
         """The axes of `raw` are called so by the user."""
         known, dims = self.axes(raw), []
-        guessed = [KIND_OF.get(role_guessed(axis, raw.ndim)) for axis in range(raw.ndim)]
+        guessed = [KIND_OF.get(role) for role in roles_guessed("", raw, batch_first=True)]
         kinds = [name.kind if isinstance(name, Dim) else KIND_OF.get(name) for name in names]
         for axis, name in enumerate(names):
             old = known[axis]
@@ -247,6 +259,8 @@ class Names:
             found.guessed = False
             dims.append(_once(found, dims))
         self.give(raw, dims)
+        if self.why is not None:
+            self.why.note(dims, ["dims="] * len(dims))
 
     def now(self, dim: Dim) -> Dim:
         """The dim that has taken the place of one, or itself."""
@@ -315,16 +329,18 @@ class Names:
         return self._paths.get(id(module), [])
 
     # -- one axis ------------------------------------------------------------------------------------------------------------
-    def _one(self, size: int, role: str, call: Any, taken: Sequence[Dim | None], doubt: bool) -> Dim:
+    def _one(self, size: int, role: str, call: Any, taken: Sequence[Dim | None], doubt: bool) -> tuple[Dim, str]:
+        """A dim, and the rule that has found it."""
         if role not in OF_DATA:
-            return _once(self.of_model(role, size, doubt=doubt), taken)
+            return _once(self.of_model(role, size, doubt=doubt), taken), "size"
         near = self._near(size, role, call, taken, doubt)
-        if near is None:
-            near = Dim(size, name=role, kind=KIND_OF.get(role))
-            near.guessed = doubt
-            if call is not None:
-                call.root.made.append(near)
-        return near
+        if near is not None:
+            return near, "input"
+        made = Dim(size, name=role, kind=KIND_OF.get(role))
+        made.guessed = doubt
+        if call is not None:
+            call.root.made.append(made)
+        return made, "new"
 
     def _near(self, size: int, role: str, call: Any, taken: Sequence[Dim | None], doubt: bool) -> Dim | None:
         """The dim of the data that an axis of this size and role is, in or around a call."""

@@ -283,3 +283,48 @@ def test_a_mask_that_is_longer_than_the_longest_sequence_makes_no_lengths():
         with rf.record(model=model) as trace:
             model(ids(3, 7), mask_of([6, 5, 4], 7))
     assert tensor_of(trace, "norm").dims[1].size == 7
+
+
+def test_why_says_the_rule_that_named_each_axis(capsys):
+    with rf.record(model=Tagger(), why=True):
+        Tagger()  # nothing of it
+    assert capsys.readouterr().out == "No axis of a model of torch was named.\n"
+    model = Tagger()
+    with rf.record(model=model, why=True):
+        model(ids(3, 7))
+    assert capsys.readouterr().out == (
+        "The rule that named each axis:\n"
+        "  -          batch=3 new?, time=7 new?\n"
+        "  embedding  batch=3 module?, time=7 module?, feature=8 size\n"
+        "  lstm       batch=3 memory, time=7 memory, feature=8 memory\n"
+        "  lstm       batch=3 module, time=7 module, feature=6 size\n"
+        "  lstm       layer=1 size, batch=3 module, feature=6 size\n"
+        "  norm       batch=3 input, time=7 input, feature=6 size\n"
+        "  out        batch=3 module, time=7 module, feature=5 size\n"
+        "module  This kind of module, or what it computes, has its axes in this order.\n"
+        "memory  The same memory, looked at in the same way: what was guessed of it is sure now.\n"
+        "input   An input of this call, or of one around it, has a dim of this size: at this place, of this kind, or the first one.\n"
+        "size    The model has one dim of this name and size.\n"
+        "new     Nothing of this kind and size is known: a new dim, named by the module, by an input's name, or by the number of axes.\n"
+        "?       What the axis is was guessed; say it: dims={path: names}.\n"
+    )
+
+
+def test_why_says_what_the_user_said_and_is_silent_without_being_asked(capsys):
+    model = Tagger()
+    with rf.record(model=model, dims={"embedding": "batch letter"}, why=True), rf.record(model=model):
+        model(ids(3, 7))
+    out = capsys.readouterr().out
+    assert "  embedding  batch=3 dims=, letter=7 dims=\n" in out and out.count("The rule that named") == 1
+    with rf.record(model=model, dims={"embedding": "batch letter"}):
+        model(ids(3, 7))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("second", ["letter", "time", "position"])
+def test_a_name_for_the_time_of_tokens_stays_behind_what_hides_the_memory(second):
+    """A product by 2 is no view of it: the axis is found by its size, as one of the data."""
+    model = Tagger()
+    with rf.record(model=model, dims={"embedding": ["batch", second]}) as trace:
+        model(ids(3, 7))
+    assert [dims_of(trace, path)[1] for path in ("embedding", "lstm", "norm", "out")] == [f"{second}=7"] * 4

@@ -1,0 +1,45 @@
+"""Why: the rule that named each axis of what a model computes, for who asks (`rf.record(model=model, why=True)`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.trace.probe import trace_context
+
+# In the order in which they are asked. What is a guess has a question mark.
+RULES = {
+    "dims=": "The recording was given names for this module.",
+    "module": "This kind of module, or what it computes, has its axes in this order.",
+    "memory": "The same memory, looked at in the same way: what was guessed of it is sure now.",
+    "view": "A look at memory whose axes have names: the axis of this size and stride.",
+    "input": "An input of this call, or of one around it, has a dim of this size: at this place, of this kind, or the first one.",
+    "size": "The model has one dim of this name and size.",
+    "new": "Nothing of this kind and size is known: a new dim, named by the module, by an input's name, or by the number of axes.",
+}
+
+
+class Why:
+    """The rules by which a recording has named axes. Tensors that it knows (the same memory) are named once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, tuple[Dim, ...], tuple[str, ...]], None] = {}
+
+    def note(self, dims: Sequence[Dim], rules: Sequence[str]) -> None:
+        """The rule for each axis of a tensor of the call that runs."""
+        if dims:
+            self._lines.setdefault((trace_context.place.path, tuple(dims), tuple(rules)), None)
+
+    def text(self) -> str:
+        """A line for each tensor that was named, and below them the rules."""
+        rows = [
+            (path or "-", ", ".join(f"{dim.short_repr()} {rule}" for dim, rule in zip(dims, rules)))
+            for path, dims, rules in self._lines
+        ]
+        width = max((len(path) for path, _ in rows), default=0)
+        used = {rule.rstrip("?") for _, _, rules in self._lines for rule in rules}
+        marked = any(rule.endswith("?") for _, _, rules in self._lines for rule in rules)
+        lines = ["The rule that named each axis:", *(f"  {path:{width}}  {axes}" for path, axes in dict.fromkeys(rows))]
+        lines += [f"{rule:6}  {text}" for rule, text in RULES.items() if rule in used]
+        lines += ["?       What the axis is was guessed; say it: dims={path: names}."] if marked else []
+        return "\n".join(lines if rows else ["No axis of a model of torch was named."])
