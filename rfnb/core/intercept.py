@@ -27,8 +27,9 @@ from typing import Any
 from rfnb.core.call_errors import FUNCTIONS
 from rfnb.core.dim_names import with_dims
 from rfnb.core.kept_signature import keep_signature
-from rfnb.core.op import Op, all_ops
+from rfnb.core.op import Op, all_ops, op_of
 from rfnb.core.place import DOORS
+from rfnb.core.when_loaded import after_loading
 
 Handler = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -104,6 +105,20 @@ def intercept_new_ops() -> None:
     """Let whoever intercepts answer the ops of modules that were loaded meanwhile, too."""
     if _open:
         _known_switches().settle()
+
+
+after_loading(intercept_new_ops)
+
+
+def with_plain_code(fn: FunctionType) -> FunctionType:
+    """The function with its own code, for who gives it another one: an op may be answered by somebody else meanwhile."""
+    op = op_of(fn)
+    switch = None if op is None else _switch_of.pop(op, None)
+    if switch is not None:
+        _switches.clear()
+        if fn.__code__ is switch.answered:
+            fn.__code__ = switch.plain
+    return fn
 
 
 def is_intercepted() -> bool:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 _waiting: dict[str, list[Callable[[ModuleType], None]]] = {}
+_after: list[Callable[[], None]] = []
+_PACKAGE = f"{__name__.partition('.')[0]}."
+
+
+class _OfThread(threading.local):
+    """`loading`: the number of modules of this package that this thread is in the middle of loading."""
+
+    loading = 0
+
+
+_of_thread = _OfThread()
 
 
 def when_loaded(name: str, do: Callable[[ModuleType], None]) -> None:
@@ -25,13 +37,18 @@ def when_loaded(name: str, do: Callable[[ModuleType], None]) -> None:
         _waiting.setdefault(name, []).append(do)
 
 
+def after_loading(do: Callable[[], None]) -> None:
+    """Call a function each time that a module of this package was loaded, with all that it loads."""
+    _after.append(do)
+
+
 class _Watching:
-    """A finder of modules, the first to be asked: it has those found that somebody waits for."""
+    """A finder of modules, the first to be asked: it has those of this package found."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         """None for all others."""
-        if name not in _waiting:
+        if not name.startswith(_PACKAGE):
             return None
         spec = PathFinder.find_spec(name, path, target)
         loader: Any = None if spec is None else spec.loader
@@ -39,9 +56,15 @@ class _Watching:
             plain = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
-                plain(module)
-                for do in _waiting.pop(name, ()):
-                    do(module)
+                _of_thread.loading += 1
+                try:
+                    plain(module)
+                    for do in _waiting.pop(name, ()):
+                        do(module)
+                finally:
+                    _of_thread.loading -= 1
+                    for done in () if _of_thread.loading else _after:
+                        done()
 
             loader.exec_module = exec_module
         return spec

@@ -9,6 +9,7 @@ from typing import Any
 
 from rfnb.core.argument_types import know_names
 from rfnb.core.door import open_door, watch_body
+from rfnb.core.intercept import with_plain_code
 from rfnb.core.op import op_of
 
 # What is of these is called by ops, in every step or while torch compiles: it gets no call more, and no code that torch cannot see.
@@ -73,7 +74,7 @@ def _make(fn: FunctionType, what: str, code: str, often: bool, bound: bool = Fal
     if often and fn.__code__.co_flags & lazy:
         return
     often = often and not hasattr(fn, "__wrapped__")  # a with-block is no part of a step
-    (watch_body if often else open_door)(fn, what, code, bound)
+    (watch_body if often else open_door)(with_plain_code(fn), what, code, bound)
 
 
 def _methods(cls: type, owner: type, code: str, module: type) -> Iterator[tuple[str, str, FunctionType, bool]]:

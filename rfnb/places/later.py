@@ -10,7 +10,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from rfnb.core.intercept import intercept_new_ops
 from rfnb.core.when_loaded import when_loaded
 from rfnb.places import doors, required_dims
 
@@ -143,7 +142,6 @@ def load(name: str) -> Any:
         KeyError: If it is none of them.
     """
     import_module(LATER_NAMES[name])
-    intercept_new_ops()
     return vars(sys.modules["rfnb"])[name]
 
 

@@ -449,6 +449,8 @@ def test_an_op_that_is_another_one_for_all_steps_with_other_arguments_of_the_sam
         "rf.dropout(loop.unstack(x), 0.5, axis=feat)",
         "rf.top_k_mask(loop.unstack(x), axis=feat, k=1)",
         "rf.LayerNorm(feat)(loop.unstack(x))",
+        "own_import(loop.unstack(x))",
+        "rf.Backend.scaled_dot_product_attention(loop.unstack(x), x, x, qk_feat_dim=feat, kv_spatial_dim=time)",
     ],
 )
 def test_a_name_that_is_loaded_by_its_first_use_in_a_recorded_loop(tmp_path, call):
@@ -457,6 +459,10 @@ def test_a_name_that_is_loaded_by_its_first_use_in_a_recorded_loop(tmp_path, cal
 import rfnb as rf
 batch, time, feat = (rf.Dim(size, name=name) for size, name in ((2, "batch"), (3, "time"), (4, "feat")))
 x = rf.random_normal([batch, time, feat])
+def own_import(x):
+    from rfnb.ops.top_mask import top_k_mask
+    from rfnb.nn.normalization import LayerNorm
+    return rf.where(top_k_mask(x, axis=feat, k=2), LayerNorm(feat)(x), 0.0)
 def of_all_steps():
     loop = rf.Loop(axis=time)
     with loop:
@@ -464,6 +470,11 @@ def of_all_steps():
     return out, loop
 first, loop = of_all_steps()
 again, _ = of_all_steps()
-print(first.dims[0] is time, [dim.name for dim in first.dims] == [dim.name for dim in again.dims], loop.num_steps)
+def refused():
+    try:
+        rf.top_k_mask(x, axis=3, k=1)
+    except rf.DimError as error:
+        return "is not a Dim" in str(error)
+print(first.dims[0] is time, [dim.name for dim in first.dims] == [dim.name for dim in again.dims], loop.num_steps, refused())
 """)
-    assert run_in_processes(1, script).split() == ["True", "True", "3"]
+    assert run_in_processes(1, script).split() == ["True", "True", "3", "True"]
