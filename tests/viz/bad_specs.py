@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +46,24 @@ def bad(spec: Spec) -> Iterator[tuple[str, Spec]]:
     yield "no head", Spec(spec.kind, {})
     for other in KINDS:
         yield f"as {other}", Spec(other, spec.head, spec.blocks)
+
+
+def worse(spec: Spec, dice: random.Random) -> tuple[str, Spec]:
+    """Name and spec, with two to four things wrong at once."""
+    names = []
+    for _ in range(dice.randint(2, 4)):
+        paths, blocks = list(_paths(spec.head)), list(spec.blocks)
+        if blocks and (not paths or dice.random() < 0.3):
+            name = dice.choice(blocks)
+            whats = [] if not spec.blocks[name].size or not spec.blocks[name].ndim else list(_arrays(spec.blocks[name]))
+            what, array = dice.choice(whats) if whats else ("NaN", np.full((), np.nan, np.float32))
+            names.append(f"block {name} {what}")
+            spec = Spec(spec.kind, spec.head, {**spec.blocks, name: array})
+        elif paths:
+            path, (what, value) = dice.choice(paths), dice.choice([*_INSTEAD.items(), ("missing", _MISSING)])
+            names.append(f"{'/'.join(map(str, path))} {what}")
+            spec = Spec(spec.kind, _changed(spec.head, path, value), spec.blocks)
+    return "; ".join(names), spec
 
 
 _MISSING = object()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from PIL import Image
-from viz.bad_specs import bad, good
+from viz.bad_specs import bad, good, worse
 from viz.odd_views import weights
 
 import rfnb as rf
@@ -22,6 +23,8 @@ from rfnb.viz.kinds import drawing_of
 from rfnb.viz.spec import Spec, pack, unpack
 
 _SOME = 24  # of a kind
+MANY = int(os.environ.get("RFNB_MUTATIONS", "0"))  # by hand: thousands
+PART = int(os.environ.get("GITHUB_RUN_NUMBER", "0"))
 _SENTENCE = "cannot be drawn"
 
 
@@ -42,6 +45,17 @@ def test_what_is_wrong_in_a_spec_is_a_sentence_and_never_an_exception(spec):
     assert _SENTENCE not in drawn(spec)
     every = list(bad(spec))
     for name, one in random.Random(len(every)).sample(every, min(_SOME, len(every))):
+        try:
+            drawn(one)
+        except Exception as error:
+            raise AssertionError(f"{spec.kind}: {name}") from error
+
+
+@pytest.mark.parametrize("spec", good(), ids=lambda spec: f"{spec.kind} {len(spec.blocks)}")
+def test_several_things_wrong_at_once_are_a_sentence_too(spec):
+    dice = random.Random(PART)
+    for _ in range(max(_SOME, MANY // 10)):
+        name, one = worse(spec, dice)
         try:
             drawn(one)
         except Exception as error:

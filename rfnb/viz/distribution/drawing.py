@@ -89,7 +89,7 @@ def _bar(made: Drawing, step: StepWords, left: float, y: float) -> None:
     x = left
     frame = None
     for index, (label, share) in enumerate(step.best):
-        room = share * wide
+        room = min(share, 1.0) * wide
         if room >= 0.5:
             made.add(Rect(x, top, max(0.5, room - 1), _BAR, fill=cell("sequential", 0.15 + 0.75 * share)))
             word = labels.fitted(labels.short(label), room - 6, 10) if room > 14 else ""

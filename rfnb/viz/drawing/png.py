@@ -85,7 +85,9 @@ class Canvas:
     def _box(self, x: float, y: float, width: float, height: float) -> tuple[int, int, int, int]:
         """Left, top, right, bottom in whole pixels; neighbours touch."""
         d = self.density
-        return round(x * d), round(y * d), round((x + width) * d), round((y + height) * d)
+        most = 1e6  # further out there is no paper
+        left, top, right, bottom = (round(max(-most, min(at * d, most))) for at in (x, y, x + width, y + height))
+        return left, top, right, bottom
 
     def _rect(self, shape: Rect) -> None:
         left, top, right, bottom = self._box(shape.x, shape.y, shape.width, shape.height)

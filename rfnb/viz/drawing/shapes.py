@@ -48,6 +48,10 @@ class Cells:
     ramp: str
     of: tuple[int, int] | None = None
 
+    def __post_init__(self) -> None:
+        if self.bytes.ndim != 2:
+            raise ValueError(f"cells of {self.bytes.ndim} dims")  # while a picture is made, where it becomes a sentence
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -93,6 +97,10 @@ class Text:
     turn: int = 0
     halo: bool = False
     mono: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError(f"a text is of type {type(self.text).__name__}")  # likewise
 
 
 @dataclass(frozen=True)
