@@ -45,8 +45,9 @@ def table(spec: Any) -> list[str]:
         lines.append(f"  {label}  {_bars(log[index], room)}  {said}")
     rest = len(head["rows"]) - len(shown)
     if rest:
-        lines.append(f"  and {rest} more paths, {sum(row['first'] is not None for row in head['rows']) - len(shown)} of which differ"
-                     if len(list(rows)) > len(shown) else f"  and {rest} paths that do not differ")  # fmt: skip
+        differ = sum(row["first"] is not None for index, row in enumerate(head["rows"]) if index not in shown)
+        said = f"more paths, {differ} of which differ" if differ else "more paths that do not differ"
+        lines.append(f"  and {rest} {said}")
     return lines
 
 

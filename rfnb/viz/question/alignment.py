@@ -67,7 +67,7 @@ def alignment_spec(
     shares = weights / np.maximum(weights.sum(1, keepdims=True), 1e-30)
     best = [_best(row) for row in shares]
     col_names = named("column", cols)
-    says = [[f"most of its weight is on {col_names[int(row.argmax())]}."] * len(cols) for row in shares]
+    says = [[f"{_most(row, col_names)}."] * len(cols) for row in shares]
     step = QuestionStep(
         rows,
         named("row", rows),
@@ -93,6 +93,15 @@ def _best(shares: np.ndarray) -> tuple[list[int], float]:
             board[:], most = 0, common
             board[order[:count]] = 1
     return board.tolist(), most
+
+
+def _most(shares: np.ndarray, names: list[str]) -> str:
+    """The columns that have the most weight of a row, in words."""
+    most = [names[at] for at in np.flatnonzero(shares == shares.max())]
+    if shares.max() > 0.5:
+        return f"most of its weight is on {most[0]}"
+    more = f", {len(most) - 4:,} more" if len(most) > 4 else ""
+    return f"its largest weight{'s are' if len(most) > 1 else ' is'} on {', '.join(most[:4])}{more}"
 
 
 def _goes_forward(weights: np.ndarray) -> bool:

@@ -81,7 +81,7 @@ def beam_spec(
         for number, each in enumerate(found)
     ]
     best = "the best sums of the log probability of a hypothesis and that of its next label"
-    return question("beam", name, asked or f"Pick the continuations that stay in the beam: {best}.", made)
+    return question("beam", name, asked or f"Pick the continuations that stay in the beam: {best}.", made, first=first)
 
 
 def _beams(search: Any, path: str | None) -> Spec:

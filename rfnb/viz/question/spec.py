@@ -69,7 +69,7 @@ def spec(
         name: Of the question in its lesson.
         asked: What is to be done, in a sentence.
         cols, col_names: Labels of columns, and their names in sentences; a step of a search has none.
-        **more: `forward` and `enough` of an alignment.
+        **more: `forward` and `enough` of an alignment, of a search `first`: the number that its first step here has there.
 
     Raises:
         ValueError: If it has no cells, or more than can be drawn by hand.

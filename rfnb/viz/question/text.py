@@ -21,7 +21,7 @@ def text(spec: Any) -> str:
     at = max(0, len(boards) - 1) if head["answer"] else 0
     board = boards[at] if boards else [[0] * len(row) for row in head["steps"][0]["solution"]]
     if head["form"] == "beam":
-        lines.append(f"step {at}: {int(head['steps'][at]['size'])} stay")
+        lines.append(f"step {at + head.get('first', 0)}: {int(head['steps'][at]['size'])} stay")
     lines += board_lines(head, at, board)
     said = str(head.get("said") or "")
     return "\n".join([*lines, *said.split("\n")] if said else lines)

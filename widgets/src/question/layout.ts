@@ -29,6 +29,7 @@ export interface QuestionHead extends AnyHead {
   answer: Board[]; // of the steps that are answered
   missed?: (Board | null)[]; // by step: the first answer that was wrong; older frames have none
   revealed: boolean;
+  first?: number; // of a search: the number of its first step here
   forward?: boolean; // whether columns of an alignment only go forward
   enough?: number; // the agreement from which on it passes
 }

@@ -194,7 +194,7 @@ class Question implements Rendered<QuestionHead> {
       cols.some((label) => visible(label).length > TILTED),
     );
     const heads = size
-      ? [h("th", { scope: "col" }, `step ${this.at}: ${size} stay`)]
+      ? [h("th", { scope: "col" }, `step ${this.at + (this.head.first ?? 0)}: ${size} stay`)]
       : cols.map((label, c) => h("th", { scope: "col" }, h("span", wide && c % 5 ? "" : visible(label))));
     const body = solution.map((row, r) =>
       h(

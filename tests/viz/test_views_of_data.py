@@ -1,0 +1,283 @@
+"""Every number, label, line and mark of a view is in the data that it is made of: its text and picture are read, and compared with it.
+
+The data is random, of fixed seeds; what is expected comes from the data alone, never from the spec of the view.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from asserting import tensor
+
+import rfnb as rf
+from rfnb import Dim
+from rfnb.trace.probe import trace_context
+from rfnb.viz.drawing.shapes import Cells, Drawing, Marks, Rect, Text
+from rfnb.viz.kinds import drawing_of, text_of
+from rfnb.viz.question.alignment import alignment_spec
+from rfnb.viz.question.beam import beam_spec
+from rfnb.viz.question.mask import mask_spec
+from rfnb.viz.question.spec import answered
+from rfnb.viz.spec import Spec
+
+SEEDS = 6
+WORDS = "the cat sat on a mat and it slept".split()
+
+
+def of(made: Drawing, kind: type, **fields: object) -> list:
+    """The shapes of a kind whose fields have these values."""
+    return [
+        shape
+        for shape in made.shapes
+        if isinstance(shape, kind) and all(getattr(shape, name) == value for name, value in fields.items())
+    ]
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found) for found in re.findall(r"-?\d+\.?\d*(?:e[+-]?\d+)?", text.replace("−", "-"))]
+
+
+# -- question ----------------------------------------------------------------------------------------------------------
+
+
+def read_grid(made: Drawing) -> tuple[np.ndarray, dict[int, str], dict[int, str]]:
+    """What is drawn in, and the labels of rows and columns by their places."""
+    [cells] = of(made, Cells)
+    rows, cols = cells.bytes.shape
+    high, wide = cells.height / rows, cells.width / cols
+    left = {
+        round((each.y - cells.y) / high - 0.5): each.text
+        for each in of(made, Text, anchor="right")
+        if each.x <= cells.x
+    }
+    above = {
+        round((each.x - cells.x) / wide - 0.5): each.text
+        for each in of(made, Text)
+        if each.y < cells.y and each.x > cells.x and not each.bold
+    }
+    return cells.bytes > 0, left, above
+
+
+def check_board(spec: Spec, board: np.ndarray, rows: list[str], cols: list[str]) -> None:
+    spec = answered(spec, [board.astype(int).tolist()], "")
+    [_, heads, *lines] = text_of(spec).splitlines()
+    assert heads.split() == cols
+    for line, label, cells in zip(lines, rows, board, strict=True):
+        assert line.split() == [label, *("·■"[cell] for cell in cells.astype(int))]
+    drawn, left, above = read_grid(drawing_of(spec))
+    np.testing.assert_array_equal(drawn, board)
+    assert left == dict(enumerate(rows)) and above == dict(enumerate(cols))
+
+
+def mask_question(dice: np.random.Generator) -> None:
+    rows, cols = dice.integers(2, 7, 2)
+    lag = np.subtract.outer(np.arange(rows), np.arange(cols))
+    mask = [dice.random((rows, cols)) > 0.4, lag >= 0, (lag >= 0) & (lag <= 2), abs(lag) <= 1, lag > 0][
+        dice.integers(5)
+    ]
+    mask = mask & (np.arange(cols) < cols - dice.integers(2)) & (np.arange(rows)[:, None] < rows - dice.integers(2))
+    names = [f"{WORDS[at]}{at}"[:3] for at in range(7)]
+    spec = mask_spec("m", mask, target=names[:rows], source=names[:cols], asked="Draw.")
+    check_board(spec, dice.random(mask.shape) > 0.5, names[:rows], names[:cols])
+    true = {
+        "it is itself": lambda r, c: r == c,
+        "it is earlier": lambda r, c: c < r and not mask[lag < 0].any(),
+        "it is later": lambda r, c: c > r and not mask[lag < 0].any(),
+        "nothing hides it": lambda r, c: True,
+        "no row sees it, as padding": lambda r, c: not mask[:, c].any(),
+        "this row sees nothing, as padding": lambda r, c: not mask[r].any(),
+    }
+    for r, c in np.ndindex(*mask.shape):
+        said = spec.head["steps"][0]["says"][r][c]
+        begin = f'row {r} "{names[r]}" {"must" if mask[r, c] else "may not"} see column {c} "{names[c]}"'
+        assert said.startswith(begin), said
+        why = said.removeprefix(begin).strip(": .")
+        if found := re.fullmatch(r"it is (\d+) (back|ahead), and the window has (\d+)", why):
+            side = 1 if found[2] == "back" else -1
+            far = (side * lag[mask]).max(initial=0)
+            assert (int(found[1]), int(found[3])) == (side * lag[r, c], far) and side * lag[r, c] > far
+        elif why:
+            assert true[why](r, c), (said, mask)
+
+
+def alignment_question(dice: np.random.Generator) -> None:
+    rows, cols = dice.integers(2, 7, 2)
+    weights = dice.integers(0, 4, (rows, cols)) * (dice.random((rows, 1)) > 0.2) + np.eye(rows, cols)
+    weights = weights if dice.integers(2) else np.eye(rows, cols)[:, np.arange(cols) // 2]
+    names = [f"{WORDS[at]}{at}"[:3] for at in range(7)]
+    spec = alignment_spec("a", weights, target=names[:rows], source=names[:cols], asked="Draw.", forward=False)
+    check_board(spec, dice.random((rows, cols)) > 0.5, names[:rows], names[:cols])
+    [step] = spec.head["steps"]
+    for r, row in enumerate(weights):
+        if not row.any():
+            continue
+        said, most = step["says"][r][0], set(np.flatnonzero(row == row.max()))
+        assert {int(at) for at in re.findall(r"column (\d+)", said)} <= most, said
+        if said.startswith("most of its weight"):
+            assert row.max() > row.sum() / 2, (said, row)
+        shares = row / row.sum()
+        common = [np.minimum(1 / n, np.sort(shares)[::-1][:n]).sum() for n in range(1, cols + 1)]
+        assert step["most"][r] == pytest.approx(max(common), abs=1e-5)
+        right = np.array(step["solution"][r], bool)
+        assert shares[right].min() >= shares[~right].max(initial=0)
+        assert np.minimum(1 / right.sum(), shares[right]).sum() == pytest.approx(max(common), abs=1e-5)
+
+
+def beam_question(dice: np.random.Generator) -> None:
+    size, count, steps = int(dice.integers(1, 4)), int(dice.integers(2, 6)), 3
+    fields: dict[str, list] = {name: [] for name in "tokens parents scores ended".split()}
+    cands: dict[str, list] = {f"cand_{name}": [] for name in "tokens parents scores kept".split()}
+    scores, ended, prefixes, truth = np.zeros(1), np.zeros(1, bool), [[]], []
+    for step in range(steps):
+        gains = np.log(dice.dirichlet(np.ones(count), len(scores)))
+        every = [
+            (total, lane, label)
+            for lane, base in enumerate(scores)
+            for label, total in enumerate([base] if ended[lane] else base + gains[lane])
+        ]
+        every.sort(key=lambda one: -one[0])
+        kept = every[:size]
+        truth.append((scores, ended, prefixes, every, kept))
+        for name, values in zip("tokens parents scores".split(), (2, 1, 0)):
+            fields[name].append(np.array([one[values] for one in kept]))
+            cands[f"cand_{name}"].append(np.array([one[values] for one in every]))
+        cands["cand_kept"].append(np.arange(len(every)) < size)
+        now = np.array([ended[lane] or (label == 0 and step > 0) for _, lane, label in kept])
+        prefixes = [prefixes[lane] if ended[lane] else [*prefixes[lane], WORDS[label]] for _, lane, label in kept]
+        scores, ended = np.array([one[0] for one in kept]), now
+        fields["ended"].append(now)
+    first = int(dice.integers(0, 2))
+    if any(len(every) <= len(kept) for *_, every, kept in truth[first:]):
+        return
+    spec = beam_spec("b", {"labels": WORDS[:count], **fields, **cands}, steps=2, first=first, top=99, asked="Pick.")
+    for number in range(2):
+        scores, ended, prefixes, every, kept = truth[first + number]
+        boards = [step["solution"] for step in spec.head["steps"][: number + 1]]
+        [_, stay, *lines] = re.sub(r"\n +", "  ", text_of(answered(spec, boards, ""))).splitlines()
+        assert stay == f"step {first + number}: {len(kept)} stay"
+        digits = len(re.search(r"\.(\d+)\)", lines[0])[1])
+        near = 0.6 * 10.0**-digits
+        assert len(lines) == len({lane for _, lane, _ in every})
+        for line, says in zip(lines, spec.head["steps"][number]["says"]):
+            lane = int(found[1]) if (found := re.match(r"lane (\d+)", line)) else 0
+            assert line.startswith(f"lane {lane}: {' '.join(prefixes[lane])} (" if prefixes[lane] else "the start (")
+            shown = re.findall(r"([■·])\s+(\S+)\s+(−?[\d.]+)", line)
+            mine = [one for one in every if one[1] == lane]
+            assert len(shown) == len(mine)
+            for (picked, label, gain), (total, _, at), said in zip(shown, mine, says):
+                assert label == ("complete" if ended[lane] else WORDS[at])
+                assert numbers(gain)[0] == pytest.approx(total - scores[lane], abs=2 * near)
+                assert (picked == "■") == ((total, lane, at) in kept)
+                base, step, sum_, rank, of_all = numbers(said.split('": ')[1].replace("+ ", "").replace("− ", "-"))
+                assert base + step == pytest.approx(sum_, abs=1e-9) and sum_ == pytest.approx(total, abs=near)
+                assert rank == 1 + sum(round(other[0], digits) > sum_ + 1e-9 for other in every) and of_all == len(
+                    every
+                )
+                assert said.endswith("stays." if picked == "■" else "goes.")
+        last, out, margin = numbers(spec.head["steps"][number]["right"].replace("that", ""))
+        assert (last, out) == pytest.approx((min(kept)[0], max(one[0] for one in every if one not in kept)), abs=near)
+        assert margin == pytest.approx(last - out, abs=1e-9)
+
+
+def question(dice: np.random.Generator) -> None:
+    for check in (mask_question, alignment_question, beam_question):
+        for _ in range(4):
+            check(dice)
+
+
+# -- diff --------------------------------------------------------------------------------------------------------------
+
+
+def diff(dice: np.random.Generator) -> None:
+    paths, steps, width = int(dice.integers(1, 40)), int(dice.integers(1, 6)), int(dice.integers(1, 5))
+    values = dice.standard_normal((2, steps, paths, width)).astype(np.float32)
+    values *= (10.0 ** dice.integers(-3, 4, (steps, paths, 1))).astype(np.float32)
+    same = dice.random((steps, paths)) < dice.choice([0.3, 0.8, 1.0])
+    values[1][same] = values[0][same]
+    feat, time = Dim(width, name="feat"), Dim(steps, name="time", kind="spatial")
+    there = dice.random((steps, paths)) < 0.9
+    there[0] = True
+    traces = []
+    for run in values:
+        with rf.record(limit=1 << 28) as trace:
+            for step in range(steps):
+                with trace_context.loop("loop", step, time):
+                    for path in np.flatnonzero(there[step]):
+                        with trace_context.module(f"layer{path}"):
+                            rf.probe("states", h=tensor(run[step, path], feat))
+        traces.append(trace)
+    view = rf.viz.diff(*traces, names=("one", "other"))
+    apart = np.abs(values[0].astype(np.float64) - values[1]).max(-1)
+    apart[~there] = np.nan
+    differ = apart > 0
+    text = view.text()
+    found = re.findall(
+        r"^  (layer\d+) +(.+?)  (from (\d+)( \(first of all\))? +largest (\S+) +at (\d+)|the same)", text, re.M
+    )
+    wrong = [path for path in range(paths) if differ[:, path].any()]
+    listed = wrong or list(range(paths))
+    assert [label for label, *_ in found] == [f"layer{path}" for path in listed[:24]]
+    first = next(((step, path) for step in range(steps) for path in range(paths) if differ[step, path]), None)
+    for (_, bars, said, begin, mark, largest, at), path in zip(found, listed):
+        assert [bar == " " for bar in bars.ljust(steps)[:steps]] == np.isnan(apart[:, path]).tolist()
+        assert [bar == "·" for bar in bars.ljust(steps)[:steps]] == (apart[:, path] == 0).tolist()
+        assert (said == "the same") == (path not in wrong)
+        if path in wrong:
+            assert int(begin) == np.flatnonzero(differ[:, path])[0]
+            assert bool(mark) == (first == (int(begin), path))
+            assert float(largest) == pytest.approx(np.nanmax(apart[:, path]), rel=6e-3)
+            assert int(at) == np.nanargmax(apart[:, path])
+    rest = re.findall(r"and (\d+) more paths(?: that do not differ|, (\S+) of which differ)?", text)
+    if paths > len(found):
+        [(more, differing)] = rest
+        assert int(more) == paths - len(found)
+        assert int(differing or 0) == len(wrong) - len([path for path in listed[:24] if path in wrong])
+    else:
+        assert not rest
+    made = drawing_of(view.spec)
+    cells = of(made, Cells)[0]
+    labels = {
+        round((each.y - cells.y) / 16 - 0.5): each
+        for each in of(made, Text, anchor="left", size=11)
+        if each.x == 0 and each.y > cells.y
+    }
+    labels = {row: each for row, each in labels.items() if row < len(cells.bytes)}
+    assert cells.bytes.shape == (paths, steps)
+    assert [labels[path].text for path in range(paths)] == [f"layer{path}" for path in range(paths)]
+    assert [labels[path].bold for path in range(paths)] == [path in wrong for path in range(paths)]
+    np.testing.assert_array_equal(cells.bytes == 0, np.isnan(apart).T)
+    np.testing.assert_array_equal(cells.bytes > 1, differ.T)
+    boxes = of(made, Rect, stroke="warn")
+    pitch = cells.width / steps
+    assert [(round((box.x + 1.5 - cells.x) / pitch), round((box.y + 1.5 - cells.y) / 16)) for box in boxes] == (
+        [first] if first else []
+    )
+    size = np.maximum(np.abs(values).max((0, 3)), np.sqrt((np.square(values, dtype=np.float64)).mean(3)).max(0))
+    dots = {
+        (round((x - cells.x) / pitch - 0.5), round((y - cells.y) / 16 - 0.5))
+        for marks in of(made, Marks, color="paper")
+        for x, y in marks.points
+    }
+    assert dots == {(int(step), int(path)) for step, path in np.argwhere(np.nan_to_num(apart) > size * 128 * 2.0**-23)}
+    if first:
+        a, b, minus = of(made, Cells)[1:4]
+        pair = values[:, first[0], first[1]]
+        for cells_, row in zip((a, b, minus), (pair[0], pair[1], pair[0] - pair[1])):
+            assert (np.sign(cells_.bytes[0].astype(int) - 128) * np.sign(row) >= 0).all()
+            assert (
+                (np.argsort(np.abs(row))[-1] == np.argmax(np.abs(cells_.bytes[0].astype(int) - 128)))
+                or width == 1
+                or np.ptp(np.abs(row)) < 0.02 * np.abs(row).max()
+            )
+
+
+KINDS: dict[str, Callable[[np.random.Generator], None]] = {"question": question, "diff": diff}
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_view_shows_is_in_its_data(kind, seed):
+    KINDS[kind](np.random.default_rng(seed))
