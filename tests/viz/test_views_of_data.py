@@ -15,7 +15,7 @@ from asserting import tensor
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.probe import trace_context
-from rfnb.viz.drawing.shapes import Cells, Drawing, Marks, Rect, Text
+from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.kinds import drawing_of, text_of
 from rfnb.viz.question.alignment import alignment_spec
 from rfnb.viz.question.beam import beam_spec
@@ -274,7 +274,111 @@ def diff(dice: np.random.Generator) -> None:
             )
 
 
-KINDS: dict[str, Callable[[np.random.Generator], None]] = {"question": question, "diff": diff}
+# -- graphs: plan and flow ---------------------------------------------------------------------------------------------
+
+
+def read_graph(made: Drawing) -> tuple[list[str], dict[tuple[str, str], set[str]], dict[str, float]]:
+    """The first line of each box, the lines from box to box with the marks beside them, and the heights of the boxes."""
+    boxes = [box for box in of(made, Rect) if box.stroke in ("ink", "warn") and box.fill]
+    named = {}
+    for box in boxes:
+        inside = [
+            each
+            for each in of(made, Text, anchor="middle", size=12)
+            if abs(each.x - box.x - box.width / 2) < 0.1 and box.y < each.y < box.y + box.height
+        ]
+        [named[id(box)]] = [each.text for each in inside]
+    tips = {(x, y - 5) for area in of(made, Area) for _, (x, y), _ in area.paths}
+
+    def box_at(x: float, y: float, below: bool) -> str:
+        [box] = [
+            box
+            for box in boxes
+            if box.x - 12 <= x <= box.x + box.width + 12 and abs(y - (box.y - 6 if below else box.y + box.height)) < 0.2
+        ]
+        return named[id(box)]
+
+    edges: dict[tuple[str, str], set[str]] = {}
+    strands: dict[tuple[str, str], int] = {}
+    for line in of(made, Lines):
+        [path] = line.paths
+        (x0, y0), (x1, y1) = path[0], path[-1]
+        if any(abs(y1 - y) < 0.01 and abs(x1 - x) < 40 for x, y in tips):
+            ends = box_at(x0, y0, False), box_at(x1, y1, True)
+            edges.setdefault(ends, set())
+            strands[ends] = strands.get(ends, 0) + 1
+    return list(named.values()), edges, {named[id(box)]: box.y + box.height / 2 for box in boxes}
+
+
+UNARY = "tanh exp sin cos sqrt relu sigmoid abs square".split()
+BINARY = "maximum minimum add mul sub".split()
+CALLS = {"abs": abs, "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "sub": lambda a, b: a - b}
+
+
+def plan(dice: np.random.Generator) -> None:
+    """A body of random ops, each of another name, of the state and of frames: what reads what, and what needs the state, is known."""
+    batch, feat, time = Dim(2, name="batch"), Dim(3, name="feat"), Dim(4, name="time")
+    x = tensor(dice.random((2, 4, 3)).astype(np.float32), batch, time, feat, name="x")
+    loop = rf.Loop(axis=time, name="body")
+    loop.state.h = rf.zeros([batch, feat])
+    reads: dict[str, list[str]] = {}
+    known = ["state.h", "frame of x"]
+    for name in map(str, dice.permutation([*UNARY, *BINARY])[: dice.integers(3, 12)]):
+        reads[name] = list(map(str, dice.choice(known, 1 if name in UNARY else 2, replace=False)))
+        known.append(name)
+    after, out = known[-1], known[int(dice.integers(2, len(known)))]
+    with loop:
+        values = {"state.h": loop.state.h, "frame of x": loop.unstack(x)}
+        for name, take in reads.items():
+            values[name] = CALLS.get(name, getattr(rf, name, None))(*(values[each] for each in take))
+        loop.state.h = values[after]
+        loop.stack(values[out])
+
+    def needs(name: str) -> set[str]:
+        return {name}.union(*(needs(other) for other in reads.get(name, [])))
+
+    def place(name: str) -> str:
+        return "before" if "state.h" not in needs(name) else "inside" if name in needs(after) else "after"
+
+    used = needs(after) | needs(out)
+    ops = {name: place(name) for name in reads}
+    view = rf.viz.plan(loop)
+    where, number, found, empty = "", {}, {}, set()
+    tail = {}
+    for text in re.sub(r"\n {6,}", "  ", view.text()).splitlines()[1:]:
+        if begin := re.match(r"(before|inside|after): ", text):
+            where = begin[1]
+            empty = {*empty, where} if text.endswith("(nothing)") else empty
+        elif row := re.match(r"  (#\d+) +(\w+) +\[(.*?)\] +from (.+?)  +test_views_of_data.py:\d+$", text):
+            number[row[1]] = row[2]
+            found[row[2]] = where
+            assert [number.get(name, name) for name in row[4].split(", ")] == list(dict.fromkeys(reads[row[2]]))
+            dims = {"batch=2", "feat=3"} | ({"time=4"} if where != "inside" else set())
+            assert set(row[3].split(", ")) == dims
+        else:
+            left, right = text.split(" = ")
+            tail[left] = number.get(right, right)
+    for name, where in found.items():
+        assert where == ops[name] or name not in used, (name, where, ops, reads)
+    assert used & set(reads) <= set(found) and empty == {"before", "inside", "after"} - set(found.values())
+    assert tail["next h"] == after and tail["stack 0"] == out
+    assert tail.get("state.h") == (
+        "next h of the step before" if "state.h" in {each for name in found for each in reads[name]} else None
+    )
+    made = drawing_of(view.spec)
+    boxes, edges, heights = read_graph(made)
+    names = {f"{at} {name}": name for at, name in number.items()}
+    assert set(names) <= set(boxes)
+    true = {(other, name) for name in found for other in reads[name]} | {(after, "next h"), (out, "stack 0")}
+    lines = {(names.get(high, high), names.get(low, low)) for high, low in edges}
+    assert lines - {("next h", "state.h")} == true
+    assert (("next h", "state.h") in lines) == ("state.h" in tail)
+    bands = {each.text.split(":")[0]: each.y for each in of(made, Text, size=12, color="muted", halo=True)}
+    for label, name in names.items():
+        assert max((top for top in bands.values() if top < heights[label]), default=None) == bands[found[name]]
+
+
+KINDS: dict[str, Callable[[np.random.Generator], None]] = {"question": question, "diff": diff, "plan": plan}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
