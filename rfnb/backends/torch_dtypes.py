@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 import torch
 
 
@@ -10,7 +12,11 @@ class _ByName(dict[str, torch.dtype]):
 
     def __missing__(self, name: str) -> torch.dtype:
         known = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 complex64 complex128"
-        raise TypeError(f"No dtype {name!r}.\n  known  {known}\nA dtype is the name that NumPy and torch have for it.")
+        text = str(getattr(name, "__name__", name)).removeprefix("torch.")
+        near = {"int": "int64", "half": "float16", "double": "float64", "long": "int64"}.get(text)
+        meant = near or (difflib.get_close_matches(text, known.split(), n=1, cutoff=0.4) or ["float32"])[0]
+        rule = "A dtype is the name that NumPy and torch have for it:"
+        raise TypeError(f'No dtype {name!r}.\n  known  {known}\n{rule}\n    dtype="{meant}"')
 
 
 DTYPES = _ByName(

@@ -5,6 +5,7 @@ A message says what failed, shows every operand aligned, states the rule, and gi
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -79,3 +80,17 @@ runtime_error = ErrorOf(RuntimeError)
 shape_error = ErrorOf(ShapeError)
 type_error = ErrorOf(TypeError)
 value_error = ErrorOf(ValueError)
+
+
+def nearest(given: object, known: Iterable[object]) -> str:
+    """The name that is meant by one that is not known: the most similar of those that are, else the first."""
+    names = [str(name) for name in known]
+    return (difflib.get_close_matches(str(given), names, n=1) or names or [""])[0]
+
+
+def not_one_of(
+    what: str, argument: str, given: object, known: Iterable[str], rule: str = "It is one of these."
+) -> ValueError:
+    """The error for a word that is none of those an argument may be."""
+    words = list(known)
+    return value_error(what, [("known", ", ".join(words))], rule, f'{argument}="{nearest(given, words)}"')

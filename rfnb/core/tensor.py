@@ -56,7 +56,6 @@ class Tensor(TensorOperators, OldTensorNames):
     """
 
     __class_getitem__: Any = classmethod(GenericAlias)  # rf.Tensor[torch.Tensor] as annotation
-    __array_ufunc__ = None  # `np.zeros(3) + x` is for x to answer, not an array of three Tensors
     # Class-level defaults: a result of an op sets only what it has, which keeps making one cheap.
     name: str | None = None
     sparse_dim: Dim | None = None
@@ -65,6 +64,7 @@ class Tensor(TensorOperators, OldTensorNames):
     _roles: Mapping[str, Dim] | None = None  # of what was recorded: which dim is "axis", "target", "step"; for views
     _dtype: str | None = None
     available_for_inference = True
+    _is_softmax = False  # whether it is the very result of one, for a loss that wants logits
     _raw: Any = None
     dims: tuple[Dim, ...] = ()
 

@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from rfnb.core.compat.absent import INSTEAD
 from rfnb.core.errors import type_error
 from rfnb.core.tensor_text import dims_text
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
     from rfnb.core.tensor import Tensor
+
+# What asks a Tensor where an array stands on the left, and what `np.sum` and its like are called here.
+_OPERATORS = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__", "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__", "power": "__rpow__", "bitwise_and": "__rand__", "bitwise_or": "__ror__", "matmul": "__rmatmul__",
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__", "equal": "__eq__", "not_equal": "__ne__",
+}  # fmt: skip
+_REDUCED = {"add": "sum", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
 
 
 class TensorOperators:
@@ -96,13 +105,26 @@ class TensorOperators:
             "x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims",
         )
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """`np.zeros(3) + x` is for x to answer, not an array of three Tensors; `np.exp(x)` is no op."""
+        if ufunc.__name__ in _OPERATORS and method == "__call__" and not kwargs and inputs[1] is self:
+            return getattr(self, _OPERATORS[ufunc.__name__])(inputs[0])
+        name = ufunc.__name__ if method == "__call__" else _REDUCED.get(ufunc.__name__, ufunc.__name__)
+        raise self._no_function("np", name, inputs)
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        name = getattr(func, "__name__", str(func))
-        rows = [("got", dims_text(arg.dims)) for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, cls)]
-        rule = "Functions of torch know axes by their positions. Take the function of rfnb that names dims, or the raw tensor:"
-        fix = f"rf.{name}(x)    # if there is one; dir(rf)\ntorch.{name}(x.raw_tensor)"
-        raise type_error(f"torch.{name}: of a Tensor of rfnb.", rows, rule, fix)
+        raise cls._no_function("torch", getattr(func, "__name__", str(func)), (*args, *(kwargs or {}).values()))
+
+    @staticmethod
+    def _no_function(library: str, name: str, args: Any) -> TypeError:
+        rows = [("got", dims_text(arg.dims)) for arg in args if isinstance(arg, TensorOperators)]
+        rule = (
+            "Its functions know axes by their positions. Take the function of rfnb that names dims, or the raw array:"
+        )
+        fix = INSTEAD.get(name, f"rf.{name}(x)    # if there is one; dir(rf)")
+        raw = "x.numpy()" if library == "np" else "x.raw_tensor"
+        return type_error(f"{library}.{name}: of a Tensor of rfnb.", rows, rule, f"{fix}\n{library}.{name}({raw})")
 
     @staticmethod
     def _no_matmul(a: Any, b: Any) -> TypeError:

@@ -146,6 +146,11 @@ def missing_dim(
                 "If they are the same axis, replace one first:"
             )
         fix = replace_code(label if label.isidentifier() and label != "tensor" else "x", tensor.dims, other, dim)
+    elif tensor.dims:
+        code = label if label.isidentifier() and label != "tensor" else "x"
+        fix = "\n".join(f"{code}.dims[{place}]    # {labels[each]}" for place, each in enumerate(tensor.dims))
+    else:
+        fix = f"rf.expand_dim({label if label.isidentifier() else 'x'}, dim={dim.name if dim.name.isidentifier() else '...'})"
     rows = [(name, dims_text(operand.dims, labels)) for name, operand in operands]
     first_line = f"{what}: {f'{label} has ' if role else ''}no dim {labels[dim]}{f' to {role}' if role else ''}."
     return dim_error(first_line, [*rows, (role or "dim", labels[dim])], rule, fix)

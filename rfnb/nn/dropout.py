@@ -7,7 +7,7 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import type_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.run import run_ctx
@@ -45,8 +45,11 @@ def dropout(
         raise not_a_tensor("dropout", source)
     is_number = not isinstance(drop_prob, Tensor)
     if is_number and not 0 <= drop_prob < 1:
-        raise ValueError(
-            f"dropout: drop_prob {drop_prob}.\nA probability from 0 up to, not including, 1.\n    rf.dropout(x, 0.1)"
+        raise value_error(
+            "dropout: drop_prob is no probability.",
+            [("source", shape_of(source)), ("drop_prob", drop_prob)],
+            "A probability from 0 up to, not including, 1:",
+            f"rf.dropout(source, {drop_prob / 100 if 1 < drop_prob < 100 else 0.1})",
         )
     if is_number and drop_prob == 0:
         return source

@@ -32,7 +32,8 @@ def expand_dim(source: Tensor, dim: Dim, *extra: Never, **unknown: Never) -> Ten
         raise dim_error(
             "expand_dim: the dim is there already.",
             [("source", shape_of(source)), ("dim", dim.short_repr())],
-            "A dim occurs once.",
+            "A dim occurs once. To repeat the values over another one, make it:",
+            'rf.expand_dim(source, dim=rf.Dim(3, name="..."))',
         )
     if dim.is_static():
         place = len(source.dims)

@@ -7,7 +7,7 @@ from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, message, value_error
+from rfnb.core.errors import dim_error, message, not_one_of, value_error
 from rfnb.core.generations import aligned, with_beams
 from rfnb.core.layout import Dims, PlanCache, masks_for, spread_mask, to_order
 from rfnb.core.op import op
@@ -55,7 +55,8 @@ def cross_entropy(
         ValueError: An unknown estimated_type, or a label_smoothing that is no share.
 
     Warns:
-        UserWarning: If a loss is below 0, so that the probabilities are none. Not on a GPU, which would have to be waited for.
+        UserWarning: If a loss is below 0, so that the probabilities are none. Not on a GPU, which would have to be waited for. If
+            estimated is the result of `rf.softmax`, and of the type "logits".
     """
     if extra or unknown:
         raise no_keyword(unknown)
@@ -63,9 +64,7 @@ def cross_entropy(
         need_tensors("cross_entropy", estimated, target)
     kinds = ("logits", "log-probs", "probs")
     if estimated_type not in kinds:
-        raise value_error(
-            f'cross_entropy: estimated_type "{estimated_type}".', [("known", ", ".join(kinds))], "It is one of these."
-        )
+        raise not_one_of(f'cross_entropy: estimated_type "{estimated_type}".', "estimated_type", estimated_type, kinds)
     if label_smoothing and not 0 <= label_smoothing <= 1:
         raise value_error(
             "cross_entropy: label_smoothing is no share.",
@@ -75,6 +74,8 @@ def cross_entropy(
         )
     key = (estimated._raw.__class__, estimated.dims, target.dims, target.dtype, target.sparse_dim, axis)
     if estimated_type == "logits":
+        if estimated._is_softmax:
+            _warn_of_softmax(estimated)
         try:
             plan = _plans[key]
         except KeyError:
@@ -82,7 +83,7 @@ def cross_entropy(
         if plan is not None:
             return _of_logits(plan, estimated, target, axis, label_smoothing)
     check_dim("cross_entropy", estimated, axis, "estimated")
-    _check_labels(target, axis)
+    _check_labels(estimated, target, axis)
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
     of_target = tuple(dim for dim in target.dims if dim is not axis)
     if set(rest) != set(of_target):
@@ -128,20 +129,37 @@ def _of_logits(plan: tuple[Any, ...], estimated: Tensor, target: Tensor, axis: D
 
 
 def _plan(estimated: Tensor, target: Tensor, rest: Dims, axis: Dim) -> tuple[Any, ...]:
-    _check_labels(target, axis)  # here too: a plan serves other dims if they would pass
+    _check_labels(estimated, target, axis)  # here too: a plan serves other dims if they would pass
     backend = common_backend("cross_entropy", estimated, target)
     check_integers("cross_entropy", "target", target, ("estimated", estimated))
     orders = to_order(estimated.dims, (*rest, axis), backend), to_order(target.dims, rest, backend)
     return *orders, Shape(*rest), _flat_mask(rest, backend), rest
 
 
-def _check_labels(target: Tensor, axis: Dim) -> None:
+def _check_labels(estimated: Tensor, target: Tensor, axis: Dim) -> None:
     labels_dim = target.sparse_dim
+    if axis in target.dims and target.dtype.startswith(("int", "uint")):
+        raise dim_error(
+            "cross_entropy: the axis is a dim of labels.",
+            [
+                ("estimated", shape_of(estimated)),
+                ("target", f"{shape_of(target)} {target.dtype}"),
+                ("axis", axis.short_repr()),
+            ],
+            "The axis is that of the classes, which estimated has and labels do not:",
+            "\n".join(
+                f"axis=estimated.dims[{place}]    # {dim.short_repr()}"
+                for place, dim in enumerate(estimated.dims)
+                if dim not in target.dims
+            )
+            or "target = rf.cast(target, estimated.dtype)    # a distribution",
+        )
     if axis.extent == 0:
         raise dim_error(
             "cross_entropy: there are no classes.",
             [("target", shape_of(target)), ("axis", axis.short_repr())],
             "Each target is one of the classes.",
+            'vocab = Dim(10, name="vocab")',
         )
     if labels_dim is not None and labels_dim is not axis and labels_dim.extent > axis.extent:
         raise dim_error(
@@ -150,6 +168,12 @@ def _check_labels(target: Tensor, axis: Dim) -> None:
             "There are more labels than classes. If the targets are indices into the classes, say so:",
             f"target = rf.set_sparse_dim(target, {axis.name if axis.name.isidentifier() else '...'})",
         )
+
+
+def _warn_of_softmax(estimated: Tensor) -> None:
+    rule = "As logits they are all nearly equal, and little is learned. Leave the softmax out, or say what they are:"
+    rows = [("estimated", f"{shape_of(estimated)}, of rf.softmax"), ("type", "logits")]
+    warn_user(message("cross_entropy: a softmax of a softmax.", rows, rule, 'estimated_type="probs"'))
 
 
 def _flat_mask(dims: Dims, backend: Any) -> Any:

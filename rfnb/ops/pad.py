@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, type_error, value_error
+from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.op import op
@@ -66,8 +66,7 @@ def pad(
     need_tensors("pad", source)
     known = ("constant", *_MODES)
     if mode not in known:
-        known_modes = [("known", ", ".join(known))]
-        raise value_error(f'pad: unknown mode "{mode}".', known_modes, "A mode is one of these.")
+        raise not_one_of(f'pad: unknown mode "{mode}".', "mode", mode, known, "A mode is one of these.")
     axes, padding = dims_of("pad", axes), list(padding)
     if any(not isinstance(width, (tuple, list)) or len(width) != 2 for width in padding):
         rows = [("source", shape_of(source)), ("axes", dims_text(axes)), ("padding", padding)]

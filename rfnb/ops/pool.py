@@ -8,7 +8,7 @@ from typing import Any, Never
 from rfnb.backends.protocol import Backend
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, value_error
+from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
@@ -82,7 +82,7 @@ def pool(
 def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     nd, mode, spatial, out_spatial, size, padding, strides, dilation, use_mask = key[3:]
     if mode not in ("max", "avg"):
-        raise value_error(f'pool: unknown mode "{mode}".', [("known", "max, avg")], "A mode is one of these.")
+        raise not_one_of(f'pool: unknown mode "{mode}".', "mode", mode, ("max", "avg"), "A mode is one of these.")
     if nd is not None and nd != len(spatial):
         raise dim_error(
             f"pool{nd}d: {nd} spatial dims are needed.",

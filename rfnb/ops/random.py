@@ -9,7 +9,7 @@ from typing import Any, Never
 from rfnb.backends import registry
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, type_error, value_error
+from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -74,11 +74,7 @@ def random(
     source = {"seed": seed, "algorithm": algorithm, "explicit_state": explicit_state, "static": static,
               "auto_update_state": auto_update_state}  # fmt: skip
     if distribution not in _PARAMETERS:
-        raise value_error(
-            f'random: unknown distribution "{distribution}".',
-            [("known", ", ".join(_PARAMETERS))],
-            "It is one of these.",
-        )
+        raise not_one_of(f'random: unknown distribution "{distribution}".', "distribution", distribution, _PARAMETERS)
     wrong = [name for name, value in given.items() if value is not None and name not in _PARAMETERS[distribution]]
     if wrong:
         raise value_error(

@@ -8,7 +8,7 @@ from typing import Any, Never
 from rfnb.backends import protocol, registry
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, new_dim
-from rfnb.core.errors import dim_error, not_implemented_error, value_error
+from rfnb.core.errors import dim_error, not_implemented_error, not_one_of
 from rfnb.core.finite import finite_rest
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.memo import Memo
@@ -130,8 +130,8 @@ def _whole_plan(source: Tensor, mode: str, given: tuple[Dim, ...], axes: tuple[D
 def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask: bool) -> tuple[Any, Any, Dims]:
     """A function (raw, extra) -> reduced, what it gets as `extra`, and the dims of the result."""
     if mode not in protocol.REDUCE_KINDS:
-        raise value_error(
-            f'reduce: unknown mode "{mode}".', [("known", ", ".join(protocol.REDUCE_KINDS))], "A mode is one of these."
+        raise not_one_of(
+            f'reduce: unknown mode "{mode}".', "mode", mode, protocol.REDUCE_KINDS, "A mode is one of these."
         )
     for dim in axes:
         check_dim(f"reduce_{mode}", source, dim, "source")

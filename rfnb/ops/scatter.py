@@ -8,7 +8,7 @@ from typing import Any, Never
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, value_error
+from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.fill import number_to_fill
 from rfnb.core.finite import finite_rest
 from rfnb.core.generations import aligned
@@ -69,7 +69,7 @@ def scatter(
     if extra or unknown:
         raise no_keyword(unknown)
     if mode not in _MODES:
-        raise value_error(f'scatter: unknown mode "{mode}".', [("known", ", ".join(_MODES))], "A mode is one of these.")
+        raise not_one_of(f'scatter: unknown mode "{mode}".', "mode", mode, _MODES, "A mode is one of these.")
     out_dim = _out_dim("scatter", source, indices, out_dim)
     masked = use_mask is not False
     if mode in _KINDS and source.dtype == "bool":

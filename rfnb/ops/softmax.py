@@ -31,7 +31,9 @@ def softmax(a: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknow
     Raises:
         DimError: If axis is not a dim of a.
     """
-    return _softmax("softmax", a, axis, use_mask, extra or unknown)
+    out = _softmax("softmax", a, axis, use_mask, extra or unknown)
+    out._is_softmax = True
+    return out
 
 
 @op

@@ -6,7 +6,7 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, value_error
+from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.remade import check_remade
@@ -82,7 +82,7 @@ def search_sorted(
     sorted_seq.axis_of(axis, "search_sorted")
     _check_full("search_sorted", "sorted_seq", sorted_seq, axis)
     if side not in ("left", "right"):
-        raise value_error(f'search_sorted: side "{side}".', [("known", "left, right")], "It is one of these.")
+        raise not_one_of(f'search_sorted: side "{side}".', "side", side, ("left", "right"))
     if axis in values.dims:
         raise dim_error(
             "search_sorted: values have the sorted dim.",

@@ -44,7 +44,8 @@ def stack(sources: Sequence[Tensor], *extra: Never, out_dim: Dim | None = None, 
             raise dim_error(
                 "stack: the dims differ.",
                 operand_rows([("source 0", first), (f"source {index}", source)]),
-                "Stacked tensors have the same dims.",
+                "Stacked tensors have the same dims. To repeat one over a dim that it lacks:",
+                "rf.expand_dim(source, dim=...)",
             )
     raws = [source.copy_transpose(first.dims)._raw for source in sources]
     try:

@@ -6,7 +6,7 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import value_error
+from rfnb.core.errors import not_one_of, value_error
 from rfnb.core.fill import number_to_fill
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -84,7 +84,7 @@ def _left(width: int, left: int | None, right: int | None, padding: str) -> int:
     if padding == "valid":
         return 0
     if padding != "same":
-        raise value_error(f'window: padding "{padding}".', [("known", "same, valid")], "It is one of these.")
+        raise not_one_of(f'window: padding "{padding}".', "padding", padding, ("same", "valid"))
     if left is None:
         left = (width - 1) // 2 if right is None else width - 1 - right
     if left < 0 or (right is not None and left + 1 + right != width):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import shape_error, type_error, value_error
+from rfnb.core.errors import nearest, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.const import convert_to_tensor, zeros
@@ -191,6 +191,7 @@ def beam_search(
             f'beam_search: early_stopping="{early_stopping}".',
             [("known", f"True, False, {', '.join(RULES)}")],
             "It is one of these.",
+            f'early_stopping="{nearest(early_stopping, RULES)}"',
         )
     if num_best < 1:
         raise value_error(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import value_error
+from rfnb.core.errors import not_one_of
 from rfnb.core.tensor import Tensor
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
@@ -36,8 +36,8 @@ def leaves(ended: str, options: Mapping[str, Any]) -> bool:
         ValueError: If `ended` is neither "stay" nor "leave", or another option needs hypotheses that stay.
     """
     if ended not in ("stay", "leave"):
-        raise value_error(
-            f'beam_search: ended="{ended}".', [("known", "stay, leave")], "What has ended does one of these."
+        raise not_one_of(
+            f'beam_search: ended="{ended}".', "ended", ended, ("stay", "leave"), "What has ended does one of these."
         )
     other = [name for name in ("sampling", "keep_beams", "cheating") if options.get(name)]
     if ended == "leave" and other:

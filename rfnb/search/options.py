@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.core.errors import value_error
+from rfnb.core.errors import not_one_of, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_number import whole
 from rfnb.search.score import INPUT_TYPES, Fusion
@@ -87,12 +87,13 @@ class ChoiceOptions(NamedTuple):
             ValueError: If it is none.
         """
         if self.input_type not in INPUT_TYPES:
-            raise value_error(
-                f'choice: input_type "{self.input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these."
-            )
+            raise not_one_of(f'choice: input_type "{self.input_type}".', "input_type", self.input_type, INPUT_TYPES)
         if self.cheating not in (False, True, "exclusive"):
             raise value_error(
-                f"choice: cheating={self.cheating!r}.", [("known", 'False, True, "exclusive"')], "It is one of these."
+                f"choice: cheating={self.cheating!r}.",
+                [("known", 'False, True, "exclusive"')],
+                "It is one of these.",
+                'cheating="exclusive"',
             )
         if self.scheduled_sampling and self.searches:
             raise value_error(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from rfnb.core.errors import message, type_error, value_error
+from rfnb.core.errors import message, nearest, type_error, value_error
 from rfnb.core.place import warn_user
 
 Steps = int | range | slice | Collection[int] | Callable[[int], bool]
@@ -22,18 +22,36 @@ def kind_filter(kinds: str | Iterable[str] | None) -> Callable[[str], bool]:
 
 
 def warn_of_kinds(what: str, wanted: Iterable[str], events: Iterable[Any]) -> None:
-    """Warn of a kind that no event has, and that is nearly the name of one that rfnb offers or that some event has."""
+    """Warn of a kind that no event has and rfnb does not offer. `record` may have heard of nothing yet, so only of one that is nearly the
+    name of another."""
     there = {event.kind for event in events}
     for kind in wanted:
         near = difflib.get_close_matches(str(kind), sorted(_OFFERED | there), n=1, cutoff=0.75)
-        if kind not in there | _OFFERED and near:
+        if kind not in there | _OFFERED and (near or what == "select"):
             code = "trace.select(kind=" if what == "select" else "rf.record(kinds="
             warn_user(
                 message(
                     f'{what}: there are no events of the kind "{kind}".',
                     [("recorded", ", ".join(sorted(there)) or "nothing"), ("offered", ", ".join(sorted(_OFFERED)))],
                     "A kind is one of those that are offered, or a word of your own. Did you mean",
-                    f'{code}"{near[0]}")',
+                    f'{code}"{nearest(kind, sorted(there) + sorted(_OFFERED))}")',
+                )
+            )
+
+
+def warn_of_paths(wanted: Iterable[str], events: Iterable[Any]) -> None:
+    """Warn of a path that `trace.select` is asked for and no event has; of one with `*` only where nothing is like it."""
+    there = [(event.path, event.module) for event in events]
+    for path in wanted:
+        if there and not any(_matches(path, name) for names in there for name in names):
+            paths = sorted({name for name, _ in there})
+            ends = {name.rpartition(".")[2] for name in paths} | set(paths)
+            warn_user(
+                message(
+                    f'select: there are no events of the path "{path}".',
+                    [("recorded", ", ".join(f'"{name}"' for name in paths[:8]) + (", ..." if len(paths) > 8 else ""))],
+                    "A path is a pattern with *, a recorded path, or an end of one. Did you mean",
+                    f'trace.select(path="{nearest(path, sorted(ends))}")',
                 )
             )
 

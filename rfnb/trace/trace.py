@@ -15,7 +15,7 @@ from rfnb.core.place import warn_user
 from rfnb.core.resizes import on_resize
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
-from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
+from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
 from rfnb.trace.probe import Place
 from rfnb.trace.resized import RecordedSizes
 from rfnb.trace.stack import loop_dim_of, step_dim_of
@@ -115,6 +115,8 @@ class Trace:
         kinds, paths, steps = kind_filter(kind), path_filter(path), step_filter(step)
         if kind is not None:
             warn_of_kinds("select", [kind] if isinstance(kind, str) else kind, self.events)
+        if path is not None:
+            warn_of_paths([path] if isinstance(path, str) else path, list(self.events))
         return [
             event
             for event in list(self.events)

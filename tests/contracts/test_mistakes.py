@@ -1,6 +1,8 @@
 """Mistakes of newcomers: each gives an error with its parts, and the line to type, put in, works."""
 
+import numpy as np
 import pytest
+import torch  # noqa: F401  (typed below)
 from asserting import ragged, randn
 
 import rfnb as rf
@@ -11,6 +13,9 @@ batch, feat, out, vocab = Dim(3, name="batch"), Dim(5, name="feat"), Dim(4, name
 time = ragged([7, 5, 3], batch)
 x, logits = randn(batch, time, feat), randn(batch, time, vocab)
 linear, lstm = rf.Linear(feat, out), rf.LSTM(feat, out)
+words, ids = ragged([2, 2, 1], batch, "words"), rf.zeros([batch, time], dtype="int32", sparse_dim=vocab)
+with rf.record(model=linear) as trace:
+    linear(x)
 
 # What was typed, and what is meant by `source` or `a` in the line that the error gives.
 CURED = [
@@ -49,13 +54,170 @@ ANSWERED = {
     "x[0]": "rf.gather(x, indices=0, axis=...)",
     "rf.relu(x.raw_tensor)": "rf.convert_to_tensor(value, dims=[...])",
     "bool(x > 0)": "rf.reduce_any(x, axis=x.dims)",
-}
+    'np.exp(x)': 'rf.exp(x)',
+    'np.sum(x, axis=0)': 'rf.reduce_sum(x, axis=...)',
+    'np.concatenate([x, x])': 'x.copy_transpose([...]).numpy()',
+    'np.array(x)': 'x.copy_transpose([...]).numpy()',
+    'torch.softmax(x, -1)': 'rf.softmax(x, axis=...)',
+    'torch.nn.functional.relu(x)': 'rf.relu(x)',
+    'rf.reduce_sum(x, axis=Dim(9, name="zzz"))': 'source.dims[0]',
+    'rf.reduce_sum(x, axis=words)': 'source.dims[0]',
+    'rf.softmax(x, axis=vocab)': 'x.dims[0]',
+    'rf.cross_entropy(estimated=logits, target=ids, axis=time, estimated_type="logits")': 'axis=estimated.dims[2]',
+    'rf.cross_entropy(estimated=logits, target=ids, axis=vocab, estimated_type="probabilities")': 'estimated_type="logits"',
+    'rf.cross_entropy(estimated=logits, target=rf.cast(ids, "float32"), axis=vocab, estimated_type="logits")': 'rf.cast(target, "int64")',
+    'rf.cross_entropy(logits, ids)': 'rf.cross_entropy(estimated=estimated, target=target, axis=..., estimated_type=...)',
+    'rf.cross_entropy(estimated=ids, target=logits, axis=vocab, estimated_type="logits")': 'estimated.dims[0]',
+    'trace.attention["nowhere"]': 'with rf.record() as trace:',
+    'trace.states["h"]': 'with rf.record() as trace:',
+    'rf.relu(x).mark_as_loss("r"); rf.get_run_ctx().total_loss()': 'with rf.init_train_step_run_ctx() as ctx:',
+    'rf.gather(x, indices=7, axis=time)': 'rf.gather(source, indices=6, axis=time)',
+    'rf.gather(x, indices=randn(batch), axis=time)': 'rf.cast(indices, "int64")',
+    'rf.Embedding(vocab, out)(x)': 'source = rf.set_sparse_dim(source, vocab)',
+    'rf.Embedding(vocab, out)(rf.zeros([batch, time], dtype="int32"))': 'source = rf.set_sparse_dim(source, vocab)',
+    'linear(ids)': 'source.dims[0]',
+    'lstm(x)': 'state = lstm.default_initial_state(batch_dims=[...])',
+    'lstm(x, state=None, spatial_dim=time)': 'state = lstm.default_initial_state(batch_dims=[batch])',
+    'lstm(x, spatial_dim=time, state=rf.zeros([batch, out]))': 'lstm(source, state=..., spatial_dim=time)',
+    'rf.convert_to_tensor(np.zeros((3, 8, 5), "float32"), dims=[batch, time, feat])': 'Dim(8, name=...)',
+    'rf.convert_to_tensor(np.zeros((3, 7), "float32"), dims=["batch", "time"])': 'Dim(3, name="batch")',
+    'rf.zeros((3, 5))': 'Dim(3, name="...")',
+    'rf.zeros([batch, batch])': 'batch.copy(match_priority=1)',
+    'rf.concat(x, x, axis=time)': 'joined, joined_dim = rf.concat((a, time), (b, time))',
+    'rf.concat((x, time), (x, feat))': 'rf.concat(..., allow_broadcast=True)',
+    'rf.stack([x, randn(batch, feat)])': 'rf.expand_dim(source, dim=...)',
+    'rf.merge_dims(x, dims=[batch, vocab])': 'x.dims[0]',
+    'rf.expand_dim(x, dim=batch)': 'rf.expand_dim(source, dim=rf.Dim(3, name="..."))',
+    'rf.squeeze(x, axis=batch)': 'rf.gather(x, indices=0, axis=batch)',
+    'x.reshape(3, -1)': 'rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])',
+    'x.view(-1)': 'rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])',
+    'x.shape': 'x.dims',
+    'x.size(0)': 'x.num_elements()',
+    'len(x)': 'dim.extent',
+    'x.permute(1, 0, 2)': 'x.copy_transpose([...])',
+    'x.to("cuda")': 'rf.copy_to_device(x, "cuda"), rf.cast(x, "float16")',
+    'x.detach()': 'rf.stop_gradient(x)',
+    'x.cpu()': 'rf.copy_to_device(x, "cpu")',
+    'x.item()': 'x.raw_tensor.item()',
+    'x.backward()': 'x.raw_tensor.backward()',
+    'x.mean()': 'rf.reduce_mean(x, axis=...)',
+    'x.T': 'x.copy_transpose([...])',
+    'for row in x: pass': 'rf.gather(x, indices=0, axis=...)',
+    'x[:, 0]': 'rf.gather(x, indices=0, axis=...)',
+    'x["time"]': 'rf.gather(x, indices=0, axis=...)',
+    'x[x > 0]': 'rf.gather(x, indices=0, axis=...)',
+    'if x > 0: pass': 'bool(rf.reduce_any(x, axis=x.dims))',
+    'float(x)': 'rf.reduce_mean(x, axis=x.dims)',
+    'x + np.zeros((3, 7, 5))': 'rf.convert_to_tensor(value, dims=[...])',
+    'x + torch.zeros(3, 7, 5)': 'rf.convert_to_tensor(value, dims=[...])',
+    'x += "a"': 'rf.convert_to_tensor(value, dims=[...])',
+    'x * logits * linear(x) @ 3': 'rf.matmul(a, b, reduce=...)',
+    'rf.matmul(x, linear.weight)': 'reduce=a.dims[0]',
+    'rf.matmul(x, logits, reduce=vocab)': 'a.dims[0]',
+    'rf.dot_attention(randn(batch, out), x, x, key_dim=feat, axis=time)': 'query.dims[0]',
+    'rf.LayerNorm(feat)(logits)': 'x.dims[0]',
+    'rf.Conv1d(feat, out, 3)(x)': 'rf.Conv1d(feat, out, 3, padding=...)',
+    'rf.Conv1d(feat, out, 3, padding="smae")(x, in_spatial_dim=time)': 'padding="same"',
+    'rf.dropout(x, 1.5)': 'rf.dropout(source, 0.015)',
+    'rf.dropout(x, drop_prob=50)': 'rf.dropout(source, 0.5)',
+    'rf.Sequential(rf.Linear(feat, out), rf.Linear(feat, out))(x)': 'source.dims[0]',
+    'rf.one_hot(x)': 'rf.set_sparse_dim(labels, vocab)',
+    'rf.one_hot(rf.zeros([batch], dtype="int32"))': 'rf.set_sparse_dim(labels, vocab)',
+    'rf.top_k(x, k=9, axis=feat)': 'rf.top_k(..., k=5)',
+    'rf.top_k(x, k=2)': 'axis=source.dims[0]',
+    'rf.sort(x, axis=feat, descending="yes")': 'rf.sort(source, axis=feat, descending=False)',
+    'rf.pad(x, axes=[time], padding=[1, 1])': 'rf.pad(source, axes=[axis], padding=[(1, 1)])',
+    'rf.cond(True, 1, 2)': 'rf.Backend.cond(True, ..., ...)',
+    'rf.nbest(x)': 'labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)',
+    'rf.get_beam_scores(x)': 'labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)',
+    'rf.show(trace, theme="solarized")': 'rf.show(trace, live=False)',
+    'rf.show(None)': 'rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])',
+    'rf.show(5)': 'rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])',
+    'rf.viz.attention(np.zeros((2, 3, 4, 5, 6, 7)))': 'rf.viz.attention(x, dims="axis0 axis1 axis2 axis3 axis4 axis5")',
+    'rf.viz.attention(np.zeros((3, 3)), source=["a"])': 'source_lengths=[1]',
+    'rf.viz.attention(np.zeros((3, 3)), tokens=["a"])': 'target_lengths=[1]',
+    'rf.viz.curves({"a": ["x"]})': 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})',
+    'rf.viz.curves("a")': 'rf.viz.curves({"loss": points})',
+    'rf.viz.beams(x)': 'rf.viz.beams(trace.beams["decoder"])',
+    'rf.viz.states(trace)': "numpy.asarray(values, dtype='float32')",
+    'rf.viz.attention(trace)': "numpy.asarray(values, dtype='float32')",
+    'rf.viz.attention(np.eye(3)).save("a.docx")': 'view.save("a.svg")',
+    'rf.viz.attention(np.eye(3)).save("a.png", theme="drak")': 'theme="light"',
+    'rf.save_html("a.html", 5)': 'rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])',
+    'rf.show(trace, tokens=["a"])': 'rf.show(trace, labels=labels, live=False)',
+    'with rf.record(model=5): pass': 'rf.record(model={"encoder": encoder, "decoder": decoder})',
+    'with rf.record(steps="all") as t: linear(x)': 'rf.record(steps=range(10))',
+    'with rf.record(vaules=True) as t: pass': 'rf.record(values=True)',
+    'trace.beams["x"]': 'with rf.record() as trace:',
+    'rf.diff(trace, linear)': 'with rf.record(values=True) as trace:',
+    'rf.diff(trace)': 'rf.diff(trace_a, ...)',
+    'rf.diff(trace, trace, tolerance=-1)': 'rf.diff(a, b, tolerance=1e-3)',
+    'rf.diff(trace, trace).find("linera")': 'diff.find["linear"]',
+    'rf.diff(trace, trace).growth("linera")': 'diff.growth["linear"]',
+    'rf.watch(linear, steps=10)': 'rf.watch(model)',
+    'rf.watch(torch.nn.Linear(3, 4), "adam")': 'rf.watch(model, torch.optim.AdamW(model.parameters()))',
+    'rf.watch()': 'rf.watch(...)',
+    'rf.compare_runs(trace, 5)': 'rf.compare_runs(run, run.branches[0])',
+    'rf.load_trace("nothing.rfnb")': 'with rf.record() as trace: ...',
+    'linear.forward(x)': 'def __call__(self, source): ...',
+    'linear.state_dict()': 'rf.save_params(dict(model.named_parameters()), "model.npz")',
+    'linear.load_state_dict({})': 'rf.set_params(model, rf.load_params("model.npz"))',
+    'linear.train()': 'with rf.init_train_step_run_ctx(train_flag=True):',
+    'linear.cuda()': 'model.to(device="cuda")',
+    'rf.load_params(linear, {"weight": np.zeros((5, 5))})': 'rf.load_params(filename)',
+    'rf.as_torch(linear)(torch.zeros(3, 5))': 'source = rf.convert_to_tensor(source, dims=[...])',
+    'rf.as_torch(linear, inputs="batch feature")(torch.zeros(3, 5))': 'source, _ = rf.replace_dim(source, in_dim=feature, out_dim=feat)',
+    'x.mark_as_loss("l")': 'with rf.init_train_step_run_ctx() as ctx:',
+    'with rf.init_train_step_run_ctx(): x.mark_as_loss("l"); x.mark_as_loss("l")': 'rf.init_train_step_run_ctx(step=...)',
+    'rf.ctc_loss(logits=logits, targets=ids, input_spatial_dim=time, targets_spatial_dim=words, blank_index=0)': 'targets.dims[0]',
+    'rf.Dim("time")': 'Dim(3, name="dim")',
+    'rf.Dim([7, 5, 3], name="time")': 'time = rf.ragged_dim(lengths, over=batch, name="time")',
+    'rf.where(x > 0, x)': 'rf.where(cond, true_, ...)',
+    'rf.masked_select(x, mask=x > 0)': 'rf.masked_select(tensor, mask=mask, dims=...)',
+    'rf.masked_select(x, mask=rf.reduce_sum(x, axis=feat), dims=[batch, time])': 'mask = x > 0',
+    'rf.named(np.zeros((3, 4)), "batch")': 'rf.named(x, "batch axis1")',
+    'rf.named(np.zeros((3, 4)), "batch time feat")': 'rf.named(x, "batch time")',
+    'rf.named([[1, 2], [3]], "batch time")': "numpy.asarray(values, dtype='float32')",
+    'rf.reduce(x, mode="average", axis=time)': 'mode="sum"',
+    'rf.TransformerEncoder(feat, num_layer=2)': 'rf.TransformerEncoder(feat, num_layers=2)',
+    'rf.random_normal((3, 5))': 'Dim(3, name="...")',
+    'rf.random_normal([batch], std=2)': 'rf.random_normal(dims, stddev=2)',
+    'rf.range_over_dim("time")': 'Dim(3, name="time")',
+    'rf.shift_right(x, axis=time)': 'rf.shift_right(source, axis=time, pad_value=...)',
+    'rf.debug(padding="none")': 'rf.debug(padding="nan")',
+    'rf.debug(pading="nan")': "rf.debug(padding='nan')",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("typed", ANSWERED)
 def test_the_line_to_type_is_shown(typed):
-    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+    with pytest.raises((TypeError, ValueError, AttributeError, LookupError, RuntimeError, OSError)) as caught:
         exec(typed, dict(globals()))
     what, operands, rule, fix = parts_of(caught.value)
     assert what and operands and rule
     assert ANSWERED[typed] in fix
+
+
+# What is accepted, and warned of.
+WARNED = {
+    "trace.select(kind='typo')": 'trace.select(kind="',
+    "trace.select(path='linaer')": 'trace.select(path="',
+    "rf.cross_entropy(estimated=rf.softmax(logits, axis=vocab), target=ids, axis=vocab, estimated_type='logits')": 'estimated_type="probs"',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("typed", WARNED)
+def test_the_line_to_type_is_in_a_warning(typed):
+    with pytest.warns(UserWarning) as caught:
+        exec(typed, dict(globals()))
+    assert WARNED[typed] in str(caught[0].message).splitlines()[-1]
+
+
+def test_logits_are_not_warned_of(recwarn):
+    rf.cross_entropy(estimated=logits, target=ids, axis=vocab, estimated_type="logits")
+    assert not recwarn.list
+
+
+def test_arrays_and_scalars_of_numpy_stand_on_the_left():
+    assert bool((np.float32(2) * x == x * 2).raw_tensor.all())
+    assert bool(((np.float64(0) < x) == (x > 0)).raw_tensor.all())

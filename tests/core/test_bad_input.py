@@ -185,7 +185,8 @@ ERRORS = {
         """
         No dtype 'flaot32'.
           known  bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 complex64 complex128
-        A dtype is the name that NumPy and torch have for it.
+        A dtype is the name that NumPy and torch have for it:
+            dtype="float32"
         """,
     ),
     "an unknown option": (
@@ -195,6 +196,7 @@ ERRORS = {
         reduce: unknown mode "avg".
           known  sum, max, min, mean, logsumexp, any, all, argmax, argmin
         A mode is one of these.
+            mode="sum"
         """,
     ),
     "float indices": (
@@ -275,8 +277,8 @@ ERRORS = {
         """
         torch.relu: of a Tensor of rfnb.
           got  [batch=3, time<=7, feat=5]
-        Functions of torch know axes by their positions. Take the function of rfnb that names dims, or the raw tensor:
-            rf.relu(x)    # if there is one; dir(rf)
+        Its functions know axes by their positions. Take the function of rfnb that names dims, or the raw array:
+            rf.relu(x)
             torch.relu(x.raw_tensor)
         """,
     ),

@@ -176,6 +176,9 @@ ERRORS = {
           tensor  [batch=3, time<=7, feat=5]
           dim     out=2
         The dim out=2 is not among the dims of tensor.
+            x.dims[0]    # batch=3
+            x.dims[1]    # time<=7
+            x.dims[2]    # feat=5
         """,
     ),
     "a missing dim of equal sizes": (

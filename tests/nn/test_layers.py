@@ -52,6 +52,7 @@ def test_linear_over_a_missing_dim():
               source  [batch=5]
               dim     in=2
             The dim in=2 is not among the dims of source.
+                source.dims[0]    # batch=5
             """,
         ):
             linear(randn(batch))
@@ -124,9 +125,11 @@ def test_dropout_of_everything_is_refused():
     with raises_message(
         ValueError,
         """
-        dropout: drop_prob 1.0.
-        A probability from 0 up to, not including, 1.
-            rf.dropout(x, 0.1)
+        dropout: drop_prob is no probability.
+          source     [batch=5]
+          drop_prob  1.0
+        A probability from 0 up to, not including, 1:
+            rf.dropout(source, 0.1)
         """,
     ):
         rf.dropout(randn(batch), 1.0)

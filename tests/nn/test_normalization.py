@@ -190,6 +190,7 @@ def test_a_missing_feature_dim(norm):
           x    [batch=3]
           dim  feat=6
         The dim feat=6 is not among the dims of x.
+            x.dims[0]    # batch=3
     """):  # fmt: skip
         norm(randn(batch))
 

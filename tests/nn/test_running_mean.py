@@ -99,6 +99,7 @@ ERRORS = {
           x    [batch=2]
           dim  feat=3
         The dim feat=3 is not among the dims of x.
+            x.dims[0]    # batch=2
         """,
     ),
     "nothing to take the mean over": (

@@ -96,6 +96,8 @@ def test_errors_of_unmask(time):
           source  [batch=3, time<=7]
           dim     packed<=4
         The dim packed<=4 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # time<=7
         """,
     ):
         rf.unmask(randn(batch, time), mask=mask, axis=time, in_spatial_dim=packed)
@@ -106,6 +108,8 @@ def test_errors_of_unmask(time):
           mask  [batch=3, packed<=4]
           dim   time<=7
         The dim time<=7 is not among the dims of mask.
+            mask.dims[0]    # batch=3
+            mask.dims[1]    # packed<=4
         """,
     ):
         rf.unmask(source, mask=source > 0, axis=time, in_spatial_dim=packed)

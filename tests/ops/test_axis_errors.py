@@ -138,6 +138,7 @@ ERRORS = {
           tensor  [batch=2]
           dim     feat=4
         The dim feat=4 is not among the dims of tensor.
+            x.dims[0]    # batch=2
         """,
     ),
 }

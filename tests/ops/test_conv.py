@@ -247,6 +247,9 @@ ERRORS = {
           source  [batch=4, time<=7, feat=2]
           dim     wide=8
         The dim wide=8 is not among the dims of source.
+            source.dims[0]    # batch=4
+            source.dims[1]    # time<=7
+            source.dims[2]    # feat=2
         """,
     ),
     "no spatial dim": (
@@ -257,6 +260,9 @@ ERRORS = {
           source  [batch=4, time<=7, feat=2]
           dim     wide=8
         The dim wide=8 is not among the dims of source.
+            source.dims[0]    # batch=4
+            source.dims[1]    # time<=7
+            source.dims[2]    # feat=2
         """,
     ),
     "no spatial dims": (

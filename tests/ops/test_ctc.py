@@ -289,6 +289,8 @@ ERRORS = {
           logits  [batch=4, classes=3]
           dim     time<=4
         The dim time<=4 is not among the dims of logits.
+            logits.dims[0]    # batch=4
+            logits.dims[1]    # classes=3
         """,
     ),
     "no labels": (
@@ -301,6 +303,7 @@ ERRORS = {
           targets  [batch=4]
           dim      label<=2
         The dim label<=2 is not among the dims of targets.
+            targets.dims[0]    # batch=4
         """,
     ),
     "unknown classes": (

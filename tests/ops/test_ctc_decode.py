@@ -117,6 +117,8 @@ ERRORS = {
           logits  [batch=3, classes=4]
           dim     time<=7
         The dim time<=7 is not among the dims of logits.
+            logits.dims[0]    # batch=3
+            logits.dims[1]    # classes=4
         """,
     ),
     "a path without time": (
@@ -127,6 +129,7 @@ ERRORS = {
           path  [batch=3]
           dim   time<=7
         The dim time<=7 is not among the dims of path.
+            path.dims[0]    # batch=3
         """,
     ),
     "a blank from an unknown end": (

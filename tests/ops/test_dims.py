@@ -77,6 +77,7 @@ ERRORS = {
           tensor  [batch=3]
           dim     feat=2
         The dim feat=2 is not among the dims of tensor.
+            x.dims[0]    # batch=3
         """,
     ),
 }

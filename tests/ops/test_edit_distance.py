@@ -64,6 +64,8 @@ def test_a_sequence_without_its_dim():
           b    [batch=5, chars<=6]
           dim  letters<=7
         The dim letters<=7 is not among the dims of b.
+            b.dims[0]    # batch=5
+            b.dims[1]    # chars<=6
         """,
     ):
         rf.edit_distance(words(A, batch, chars), chars, words(A, batch, chars), letters)

@@ -102,6 +102,8 @@ def test_a_row_of_another_target():
           row  [time+1<=7, batch=3]
           dim  frames+1<=8
         The dim frames+1<=8 is not among the dims of row.
+            row.dims[0]    # time+1<=7
+            row.dims[1]    # batch=3
         """,
     ):
         rf.next_edit_distance_row(row, pair.frame(0), pair.b, b_spatial_dim=pair.frames, n=0)

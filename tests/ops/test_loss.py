@@ -111,6 +111,8 @@ ERRORS = {
           estimated  [batch=2, time<=3]
           dim        classes=5
         The dim classes=5 is not among the dims of estimated.
+            estimated.dims[0]    # batch=2
+            estimated.dims[1]    # time<=3
         """,
     ),
     "an unknown kind": (
@@ -120,6 +122,7 @@ ERRORS = {
         cross_entropy: estimated_type "energies".
           known  logits, log-probs, probs
         It is one of these.
+            estimated_type="logits"
         """,
     ),
     "labels of a larger vocabulary": (

@@ -181,6 +181,8 @@ def test_softmax_over_a_missing_dim():
           tensor  [batch=2, feat=5]
           dim     out=7
         The dim out=7 is not among the dims of tensor.
+            x.dims[0]    # batch=2
+            x.dims[1]    # feat=5
         """,
     ):
         rf.softmax(randn(batch, feat), axis=out)

@@ -92,6 +92,8 @@ ERRORS = {
           b       [batch=3, feat=2]
           reduce  heads=7
         The dim heads=7 is not among the dims of a.
+            a.dims[0]    # batch=3
+            a.dims[1]    # out=5
         """,
     ),
 }

@@ -106,6 +106,8 @@ ERRORS = {
           x    [batch=2, time=3]
           dim  frequency=9
         The dim frequency=9 is not among the dims of x.
+            x.dims[0]    # batch=2
+            x.dims[1]    # time=3
         """,
     ),
     "complex": (

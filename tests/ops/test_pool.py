@@ -139,6 +139,7 @@ ERRORS = {
         pool: unknown mode "min".
           known  max, avg
         A mode is one of these.
+            mode="max"
         """,
     ),
     "another number of dims": (
@@ -159,6 +160,9 @@ ERRORS = {
           source  [batch=4, time<=7, feat=3]
           dim     time-1<=4
         The dim time-1<=4 is not among the dims of source.
+            source.dims[0]    # batch=4
+            source.dims[1]    # time<=7
+            source.dims[2]    # feat=3
         """,
     ),
     "an empty window": (

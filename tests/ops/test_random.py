@@ -211,6 +211,7 @@ ERRORS = {
         random: unknown distribution "cauchy".
           known  uniform, normal, truncated_normal
         It is one of these.
+            distribution="uniform"
         """,
     ),
     "a parameter of another distribution": (

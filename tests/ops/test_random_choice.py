@@ -108,6 +108,7 @@ ERRORS = {
           probs  [classes=4]
           dim    batch=2
         The dim batch=2 is not among the dims of probs.
+            probs.dims[0]    # classes=4
         """,
     ),
     "a batch dim too little": (

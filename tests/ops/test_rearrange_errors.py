@@ -50,6 +50,8 @@ ERRORS = {
           tensor  [batch=3, time<=3]
           dim     out=5
         The dim out=5 is not among the dims of tensor.
+            x.dims[0]    # batch=3
+            x.dims[1]    # time<=3
         """,
     ),
     "split_dims into other sizes": (
@@ -91,7 +93,8 @@ ERRORS = {
         expand_dim: the dim is there already.
           source  [batch=3, time<=3]
           dim     batch=3
-        A dim occurs once.
+        A dim occurs once. To repeat the values over another one, make it:
+            rf.expand_dim(source, dim=rf.Dim(3, name="..."))
         """,
     ),
     "squeeze of more than one entry": (
@@ -143,7 +146,8 @@ ERRORS = {
         stack: the dims differ.
           source 0  [batch=3, time<=3]
           source 1  [batch=3, source<=2]
-        Stacked tensors have the same dims.
+        Stacked tensors have the same dims. To repeat one over a dim that it lacks:
+            rf.expand_dim(source, dim=...)
         """,
     ),
     "stack of nothing": (
@@ -206,6 +210,8 @@ ERRORS = {
           source  [batch=3, time<=3]
           dim     out=5
         The dim out=5 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # time<=3
         """,
     ),
     "split_dims with padding": (
@@ -238,6 +244,7 @@ ERRORS = {
         pad: unknown mode "mirror".
           known  constant, reflect, replicate, circular
         A mode is one of these.
+            mode="constant"
         """,
     ),
     "pad with more of a mirror than there is": (

@@ -120,6 +120,8 @@ ERRORS = {
           source  [batch=3, time<=3]
           dim     feat=2
         The dim feat=2 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # time<=3
         """,
     ),
     "lengths over a dim that is gone": (
@@ -142,6 +144,7 @@ ERRORS = {
         reduce: unknown mode "median".
           known  sum, max, min, mean, logsumexp, any, all, argmax, argmin
         A mode is one of these.
+            mode="mean"
         """,
     ),
     "over several processes": (

@@ -158,6 +158,7 @@ ERRORS = {
           source  [batch=2]
           dim     classes=4
         The dim classes=4 is not among the dims of source.
+            source.dims[0]    # batch=2
         """,
     ),
     "labels that are not there": (
@@ -168,6 +169,7 @@ ERRORS = {
           log_prob  [batch=2]
           dim       classes=4
         The dim classes=4 is not among the dims of log_prob.
+            log_prob.dims[0]    # batch=2
         """,
     ),
     "labels that are not said": (

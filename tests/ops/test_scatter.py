@@ -97,6 +97,7 @@ ERRORS = {
         scatter: unknown mode "median".
           known  sum, max, min, mean, logsumexp, logmeanexp, argmax
         A mode is one of these.
+            mode="mean"
         """,
     ),
     "no out_dim": (

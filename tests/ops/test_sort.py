@@ -121,6 +121,7 @@ ERRORS = {
         search_sorted: side "middle".
           known  left, right
         It is one of these.
+            side="left"
         """,
     ),
 }

@@ -145,6 +145,8 @@ ERRORS = {
           source  [batch=4, time<=50]
           dim     time+1<=51
         The dim time+1<=51 is not among the dims of source.
+            source.dims[0]    # batch=4
+            source.dims[1]    # time<=50
         """,
     ),
 }

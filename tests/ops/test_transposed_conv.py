@@ -153,6 +153,9 @@ ERRORS = {
           source  [batch=4, time<=5, out=3]
           dim     feat=2
         The dim feat=2 is not among the dims of source.
+            source.dims[0]    # batch=4
+            source.dims[1]    # time<=5
+            source.dims[2]    # out=3
         """,
     ),
     "another filter": (

@@ -108,6 +108,7 @@ ERRORS = {
         window: padding "full".
           known  same, valid
         It is one of these.
+            padding="same"
         """,
     ),
     "left and right beside the width": (

@@ -120,6 +120,8 @@ def test_errors(time):
           source  [batch=2, feat=3]
           dim     time<=4
         The dim time<=4 is not among the dims of source.
+            source.dims[0]    # batch=2
+            source.dims[1]    # feat=3
         """,
     ):
         rf.cum_concat(x, axis=time)

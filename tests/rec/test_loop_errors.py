@@ -191,6 +191,7 @@ def test_unstack_of_a_tensor_without_the_axis(loop, batch):
           tensor  [batch=3]
           dim     time=2
         The dim time=2 is not among the dims of tensor.
+            x.dims[0]    # batch=3
         """,
     ):
         loop.unstack(randn(batch))

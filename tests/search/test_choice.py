@@ -388,6 +388,7 @@ def test_choice_of_another_input_type():
         choice: input_type "energy".
           known  log_prob, prob, logits, score, regression
         It is one of these.
+            input_type="log_prob"
         """,
     ):
         one_step(lambda: rf.choice(randn(vocab), beam_size=1, axis=vocab, input_type="energy"))
@@ -416,6 +417,8 @@ def test_choice_over_a_missing_axis():
           scores  [batch=3, vocab=2]
           dim     other=5
         The dim other=5 is not among the dims of scores.
+            scores.dims[0]    # batch=3
+            scores.dims[1]    # vocab=2
         """,
     ):
         one_step(lambda: rf.choice(randn(batch, vocab), beam_size=1, axis=other))

@@ -212,12 +212,13 @@ def test_a_nan_is_found_also_in_the_score_of_the_end(label):
 
 def test_unknown_rules():
     with raises_message(
-        ValueError, 'beam_search: ended="go".\n  known  stay, leave\nWhat has ended does one of these.'
+        ValueError,
+        'beam_search: ended="go".\n  known  stay, leave\nWhat has ended does one of these.\n    ended="stay"',
     ):
         run("raw", Markov(), ended="go")
     with raises_message(
         ValueError,
-        'beam_search: early_stopping="never".\n  known  True, False, likely, complete\nIt is one of these.',
+        'beam_search: early_stopping="never".\n  known  True, False, likely, complete\nIt is one of these.\n    early_stopping="likely"',
     ):
         run("raw", Markov(), early_stopping="never")
 

@@ -264,6 +264,9 @@ def test_scores_without_classes():
           scores of step  [batch=1, beam=64, feat=4]
           dim             classes=3
         The dim classes=3 is not among the dims of scores of step.
+            x.dims[0]    # batch=1
+            x.dims[1]    # beam=64
+            x.dims[2]    # feat=4
         """,
     ):
         Run(model, encoder(1, 2))

@@ -62,6 +62,9 @@ def test_logits_without_a_place_before_the_first_label():
           logits  [time=2, label=3, classes=5]
           dim     label+1=4
         The dim label+1=4 is not among the dims of logits.
+            logits.dims[0]    # time=2
+            logits.dims[1]    # label=3
+            logits.dims[2]    # classes=5
         """,
     ):
         rf.transducer_forced_align(

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from rfnb.core.errors import attribute_error, type_error
 
-_INSTEAD = {  # attributes of arrays that a Tensor does not have, because they mean positions
+INSTEAD = {  # attributes of arrays that a Tensor does not have, because they mean positions
     "shape": "x.dims                      # or x.raw_tensor.shape",
     "ndim": "x.batch_ndim                # counts all axes",
     "size": "x.num_elements()            # without padding",
@@ -87,7 +87,7 @@ _OLD_OPTIONS = {  # of the documentation, before every axis had a Dim
 }
 _ABSENT = {
     "Tensor": [
-        ("A Tensor has no positions and no methods of arrays; its ops are functions that name dims:", _INSTEAD),
+        ("A Tensor has no positions and no methods of arrays; its ops are functions that name dims:", INSTEAD),
         (
             "It is documented for older programs; here a dim is named, never counted or described:",
             {

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.backends import protocol, registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import not_implemented_error, shape_error, value_error
+from rfnb.core.errors import not_implemented_error, not_one_of, shape_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -32,11 +32,7 @@ def activation(tensor: Tensor, func: str) -> Tensor:
         ValueError: Unknown name.
     """
     if func not in protocol.UNARY_KINDS:
-        raise value_error(
-            f'activation: unknown function "{func}".',
-            [("known", " ".join(protocol.UNARY_KINDS))],
-            "It is one of these.",
-        )
+        raise not_one_of(f'activation: unknown function "{func}".', "func", func, protocol.UNARY_KINDS)
     return getattr(math, func)(tensor)
 
 
@@ -181,7 +177,7 @@ def parameter_move_to(param: Parameter, *, device: str | None = None, dtype: str
 
 def _check_op(what: str, op: str) -> None:
     if op not in ("assign", "add"):
-        raise value_error(f'{what}: unknown op "{op}".', [("known", "assign, add")], "It is one of these.")
+        raise not_one_of(f'{what}: unknown op "{op}".', "op", op, ("assign", "add"))
 
 
 # -- arrays of Tensors ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from rfnb.backends import registry
 from rfnb.core.block import Setting, block
 from rfnb.core.device_names import device_name
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, type_error, value_error
+from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.fill import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
@@ -364,9 +364,7 @@ def set_parameter_copy_behavior_ctx(mode: str) -> Iterator[None]:
     RETURNN's default is "fresh"; here a deep copy equals its original unless something else is asked for.
     """
     if mode not in _COPY_BEHAVIORS:
-        known = ", ".join(_COPY_BEHAVIORS)
-        raise value_error(
-            f'set_parameter_copy_behavior_ctx: unknown mode "{mode}".', [("known", known)], "A mode is one of these."
-        )
+        what = f'set_parameter_copy_behavior_ctx: unknown mode "{mode}".'
+        raise not_one_of(what, "mode", mode, _COPY_BEHAVIORS, "A mode is one of these.")
     with Setting(_copy_behavior, partial(_copy_behavior.set, mode)):
         yield

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rfnb.core.errors import value_error
+from rfnb.core.errors import not_one_of, value_error
 
 KINDS = {"probs": "probabilities", "log-probs": "log probabilities", "logits": "logits"}
 _CHUNK = 1 << 18  # numbers that are looked at together
@@ -51,9 +51,7 @@ def kind_of(scores: np.ndarray, given: str | None, *, half: bool = False) -> str
         ValueError: If it is not true, or the sums do not tell.
     """
     if given is not None and given not in KINDS:
-        raise value_error(
-            f'distribution: estimated_type "{given}".', [("known", ", ".join(KINDS))], "It is one of these."
-        )
+        raise not_one_of(f'distribution: estimated_type "{given}".', "estimated_type", given, KINDS)
     if given == "logits":
         return given
     near = 3e-2 if half else 2e-3

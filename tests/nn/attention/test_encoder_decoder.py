@@ -192,6 +192,8 @@ def test_errors_of_attention_to_an_encoder(time):
           base  [batch=3, key=2]
           dim   time<=4
         The dim time<=4 is not among the dims of base.
+            base.dims[0]    # batch=3
+            base.dims[1]    # key=2
         """,
     ):
         rf.ConcatAttention(key)(query, base=query, base_ctx=randn(batch, time, key), axis=time)
@@ -202,6 +204,8 @@ def test_errors_of_attention_to_an_encoder(time):
           base  [batch=3, key=2]
           dim   time<=4
         The dim time<=4 is not among the dims of base.
+            base.dims[0]    # batch=3
+            base.dims[1]    # key=2
         """,
     ):
         rf.generic_attention(randn(batch, time), query, axis=time)

@@ -200,6 +200,7 @@ def test_a_missing_dim(time, label, missing):
         f"  {label:<{width}}  [{shown}]",
         f"  {'dim':<{width}}  {dim.short_repr()}",
         f"The dim {dim.short_repr()} is not among the dims of {label}.",
+        *(f"    {label}.dims[{place}]    # {other.short_repr()}" for place, other in enumerate(operands[label])),
     ])):  # fmt: skip
         rf.dot_attention(**tensors, key_dim=key, axis=time)
 

@@ -143,6 +143,9 @@ def test_errors(time):
           source  [batch=3, time<=5, feat=4]
           dim     out=7
         The dim out=7 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # time<=5
+            source.dims[2]    # feat=4
         """,
     ):
         rf.PositionalEncoding(out_dim, add_to_input=True)(randn(batch, time, feat), axis=time)
@@ -153,6 +156,8 @@ def test_errors(time):
           source  [batch=3, out=7]
           dim     time<=5
         The dim time<=5 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # out=7
         """,
     ):
         rf.PositionalEncoding(out_dim)(randn(batch, out_dim), axis=time)

@@ -226,6 +226,8 @@ def test_errors(time):
           source  [batch=3, feat=5]
           dim     time<=5
         The dim time<=5 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # feat=5
         """,
     ):
         make()(randn(batch, feat), time)

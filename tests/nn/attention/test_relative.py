@@ -107,6 +107,8 @@ def test_a_missing_axis(causal):
           source  [batch=3, model=6]
           dim     time=5
         The dim time=5 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # model=6
     """):  # fmt: skip
         module(randn(batch, model), axis=time)
 

@@ -154,6 +154,8 @@ def test_a_causal_dim_that_the_query_lacks(time):
           query  [batch=3, model=6]
           dim    time<=7
         The dim time<=7 is not among the dims of query.
+            query.dims[0]    # batch=3
+            query.dims[1]    # model=6
     """):  # fmt: skip
         x = randn(batch, time, model)
         rf.dot_attention(randn(batch, model), x, x, key_dim=model, axis=time, causal_query_spatial_dim=time)
@@ -177,6 +179,8 @@ def test_a_missing_axis(time, name):
         f"  {label}  [batch=3, model=6]",
         f"  {'dim':<{len(label)}}  time<=7",
         f"The dim time<=7 is not among the dims of {label}.",
+        f"    {label}.dims[0]    # batch=3",
+        f"    {label}.dims[1]    # model=6",
     ])):  # fmt: skip
         if name == "SelfAttention":
             rf.SelfAttention(model, model, **OPTIONS)(randn(batch, model), axis=time)

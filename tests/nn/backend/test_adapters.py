@@ -199,8 +199,9 @@ ERRORS = {
         ValueError,
         f"""
         activation: unknown function "sin2".
-          known  {" ".join(rf.backends.protocol.UNARY_KINDS)}
+          known  {", ".join(rf.backends.protocol.UNARY_KINDS)}
         It is one of these.
+            func="sin"
         """,
     ),
     "another shape": (
@@ -220,6 +221,7 @@ ERRORS = {
         parameter_assign: unknown op "mul".
           known  assign, add
         It is one of these.
+            op="assign"
         """,
     ),
     "adding at many places": (

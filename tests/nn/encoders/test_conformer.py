@@ -169,5 +169,7 @@ def test_a_layer_without_its_spatial_dim(time, name):
           inp  [batch=3, model=6]
           dim  time<=7
         The dim time<=7 is not among the dims of inp.
+            inp.dims[0]    # batch=3
+            inp.dims[1]    # model=6
     """):  # fmt: skip
         getattr(rf, name)(model, num_heads=2)(randn(batch, model), spatial_dim=time)

@@ -73,6 +73,9 @@ def test_subsampling_without_its_dims(time):
           source  [batch=3, time<=7, model=6]
           dim     feat=10
         The dim feat=10 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # time<=7
+            source.dims[2]    # model=6
     """):  # fmt: skip
         module = rf.ConformerConvSubsample(feat, out_dims=[A], filter_sizes=[3])
         module(randn(batch, time, model), in_spatial_dim=time)
@@ -162,6 +165,8 @@ def test_an_encoder_without_its_spatial_dim(time, name):
         f"  {label:<{max(len(label), 3)}}  [batch=3, model=6]",
         f"  {'dim':<{max(len(label), 3)}}  time<=7",
         f"The dim time<=7 is not among the dims of {label}.",
+        f"    {label}.dims[0]    # batch=3",
+        f"    {label}.dims[1]    # model=6",
     ])):  # fmt: skip
         if name == "ConformerEncoderV2":
             rf.ConformerEncoderV2(model, **SMALL)(randn(batch, model), spatial_dim=time)

@@ -243,6 +243,7 @@ def test_another_way_to_copy():
         set_parameter_copy_behavior_ctx: unknown mode "deep".
           known  copy, fresh, share
         A mode is one of these.
+            mode="copy"
         """), rf.set_parameter_copy_behavior_ctx("deep"):  # fmt: skip
         pass
 
@@ -280,6 +281,7 @@ def test_a_scheme_that_is_not_known(options, what, known):
         VarianceScaling: unknown {what}.
           known  {known}
         It is one of these.
+            mode="fan_in"
         """):  # fmt: skip
         rf.VarianceScaling(**options)
 

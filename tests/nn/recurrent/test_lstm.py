@@ -204,6 +204,7 @@ def test_a_source_without_its_dims(time):
           source  [batch=4]
           dim     in=2
         The dim in=2 is not among the dims of source.
+            source.dims[0]    # batch=4
         """,
     ):
         lstm(randn(batch), state=state_of(batch), spatial_dim=rf.single_step_dim)
@@ -214,6 +215,8 @@ def test_a_source_without_its_dims(time):
           source  [batch=4, in=2]
           dim     time<=6
         The dim time<=6 is not among the dims of source.
+            source.dims[0]    # batch=4
+            source.dims[1]    # in=2
         """,
     ):
         lstm(randn(batch, d_in), state=state_of(batch), spatial_dim=time)

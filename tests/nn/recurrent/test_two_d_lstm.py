@@ -199,6 +199,9 @@ def test_errors(source, target):
           y    [batch=3, source<=6, x_feat=4]
           dim  target<=4
         The dim target<=4 is not among the dims of y.
+            y.dims[0]    # batch=3
+            y.dims[1]    # source<=6
+            y.dims[2]    # x_feat=4
         """,
     ):
         lstm(x, x, x_axis=source, y_axis=target)
@@ -209,6 +212,9 @@ def test_errors(source, target):
           y    [batch=3, source<=6, x_feat=4]
           dim  y_feat=5
         The dim y_feat=5 is not among the dims of y.
+            y.dims[0]    # batch=3
+            y.dims[1]    # source<=6
+            y.dims[2]    # x_feat=4
         """,
     ):
         lstm(x, x, x_axis=source, y_axis=source)

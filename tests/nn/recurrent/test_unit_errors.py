@@ -14,6 +14,9 @@ def test_a_source_without_its_dims(time):
           source  [batch=3, time<=5, out=4]
           dim     in=2
         The dim in=2 is not among the dims of source.
+            source.dims[0]    # batch=3
+            source.dims[1]    # time<=5
+            source.dims[2]    # out=4
     """):  # fmt: skip
         make("GRUCell")(randn(batch, time, out), spatial_dim=time)
 
@@ -41,6 +44,7 @@ def test_labels_without_input_projection():
           source  [batch=3]
           dim     4*out=16
         The dim 4*out=16 is not among the dims of source.
+            source.dims[0]    # batch=3
     """):  # fmt: skip
         rf.NativeLstm2(gates, out, input_projection=False)(labels, spatial_dim=single_step_dim)
 

@@ -294,6 +294,7 @@ def test_a_missing_spatial_dim(time, name):
           source  [batch=3]
           dim     time<=7
         The dim time<=7 is not among the dims of source.
+            source.dims[0]    # batch=3
     """):  # fmt: skip
         if name == "TransformerEncoder":
             rf.TransformerEncoder(vocab, model, **SMALL)(labels(batch), spatial_dim=time)
@@ -309,6 +310,8 @@ def test_a_layer_without_its_spatial_dim(time):
           x    [batch=3, model=6]
           dim  time<=7
         The dim time<=7 is not among the dims of x.
+            x.dims[0]    # batch=3
+            x.dims[1]    # model=6
     """):  # fmt: skip
         rf.TransformerEncoderLayer(model, num_heads=2)(randn(batch, model), spatial_dim=time)
 
