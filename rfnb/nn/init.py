@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import value_error
+from rfnb.core.errors import not_one_of
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.types import RawTensorTypes
@@ -164,7 +164,5 @@ def _drawn(
 
 def _known(what: str, value: str, known: Sequence[str]) -> Any:
     if value not in known:
-        raise value_error(
-            f'VarianceScaling: unknown {what} "{value}".', [("known", ", ".join(known))], "It is one of these."
-        )
+        raise not_one_of(f'VarianceScaling: unknown {what} "{value}".', what, value, known)
     return value

@@ -270,18 +270,18 @@ def test_schemes_fill_a_given_tensor_and_have_a_dtype():
 
 
 @pytest.mark.parametrize(
-    ("options", "what", "known"),
+    ("options", "what", "known", "fix"),
     [
-        ({"mode": "fan"}, 'mode "fan"', "fan_in, fan_out, fan_avg"),
-        ({"distribution": "cauchy"}, 'distribution "cauchy"', "uniform, normal, truncated_normal"),
+        ({"mode": "fan"}, 'mode "fan"', "fan_in, fan_out, fan_avg", 'mode="fan_in"'),
+        ({"distribution": "norm"}, 'distribution "norm"', "uniform, normal, truncated_normal", 'distribution="normal"'),
     ],
 )
-def test_a_scheme_that_is_not_known(options, what, known):
+def test_a_scheme_that_is_not_known(options, what, known, fix):
     with raises_message(ValueError, f"""
         VarianceScaling: unknown {what}.
           known  {known}
         It is one of these.
-            mode="fan_in"
+            {fix}
         """):  # fmt: skip
         rf.VarianceScaling(**options)
 
