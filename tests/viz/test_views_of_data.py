@@ -6,15 +6,18 @@ The data is random, of fixed seeds; what is expected comes from the data alone, 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from asserting import tensor
+from waiting import LONG
 
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.probe import trace_context
+from rfnb.viz.control.spec import spec as control_spec
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.kinds import drawing_of, text_of
 from rfnb.viz.question.alignment import alignment_spec
@@ -378,7 +381,115 @@ def plan(dice: np.random.Generator) -> None:
         assert max((top for top in bands.values() if top < heights[label]), default=None) == bands[found[name]]
 
 
-KINDS: dict[str, Callable[[np.random.Generator], None]] = {"question": question, "diff": diff, "plan": plan}
+# -- control and explore -----------------------------------------------------------------------------------------------
+
+
+def control(dice: np.random.Generator) -> None:
+    """Two loops, one after the other, stepped, held at a step, branched; ended by an error, a stop, or the end."""
+    sizes = {"one": int(dice.integers(1, 5)), "two": int(dice.integers(1, 5))}
+    every = [(path, step) for path, size in sizes.items() for step in range(size)]
+    fails, made = int(dice.integers(len(every))) if dice.random() < 0.4 else None, []
+
+    def body() -> None:
+        for path, size in sizes.items():
+            for step in rf.Loop(axis=Dim(size, name="time"), name=path):
+                made.append((path, step))
+                if every.index((path, step)) == fails:
+                    raise ValueError("told so")
+
+    def say(run: rf.Run) -> tuple[str, list[str]]:
+        made_of = control_spec(run)
+        first, *more = text_of(made_of).splitlines()
+        drawn = [each.text for each in of(drawing_of(made_of), Text)]
+        assert [line.strip() for line in (first, *more)] == [line.strip() for line in drawn]
+        return first, [line.strip() for line in more]
+
+    run = rf.run(body, paused=True, name="r")
+    assert run.wait(LONG)
+    assert say(run)[0] == 'r: Paused before step 0 of "one": it was started paused.'
+    steps = int(dice.integers(1, len(every) + 1))
+    run.step(steps)
+    run.wait(LONG)
+    over = fails is not None and fails < steps
+    assert made == every[: fails + 1 if over else steps]
+    held_at = int(dice.integers(0, 4))
+    if not over and steps < len(every):
+        path, step = every[steps]
+        assert (
+            say(run)[0]
+            == f'r: Paused before step {step} of "{path}": {steps} step{"s were" if steps > 1 else " was"} made.'
+        )
+        run.break_when(held_at)
+        run.resume()
+        run.wait(LONG)
+        hits = [at for at in range(steps + 1, len(every)) if every[at][1] == held_at and (fails is None or at <= fails)]
+        first, more = say(run)
+        assert f"breakpoint step {held_at}, hit {'once' if hits else '0 times'}" in more
+        if hits:
+            path, step = every[hits[0]]
+            assert (
+                len(made) == hits[0]
+                and first == f'r: Paused before step {step} of "{path}": breakpoint step {held_at}.'
+            )
+            run.stop()
+            first, more = say(run)
+            assert first == f"r: Stopped after {len(made)} step{'s' * (len(made) != 1)}, without a result."
+            return
+    first, more = say(run)
+    if fails is not None and len(made) == fails + 1:
+        path, step = every[fails]
+        assert first == f'r: Failed in step {step} of "{path}": ValueError: told so'
+    else:
+        assert first == f"r: Done after {len(every)} step{'s' * (len(every) > 1)}." and made == every
+    at = int(dice.integers(len(made)))
+    branch = run.from_step(every[at][1], path=every[at][0], name="b")
+    branch.wait(LONG)
+    first, more = say(branch)
+    path, step = every[at]
+    assert first == f'b: Paused before step {step} of "{path}": here it leaves r.'
+    assert more[-1] == f'b, from step {step} of "{path}" of r, paused  <- shown'
+    branch.stop()
+    assert say(branch)[0] == f"b: Stopped after {at} step{'s' * (at != 1)}, without a result."
+
+
+def explore(dice: np.random.Generator) -> None:
+    """Values one after the other: what stands below them is theirs, their error, or said to be of others."""
+    go, bad = threading.Event(), int(dice.integers(2, 9))
+    go.set()
+
+    def fn(a: int, b: str) -> str:
+        go.wait(LONG)
+        if a == bad:
+            raise ValueError(f"not {a}")
+        return f"{a} times {b}"
+
+    def expected(a: int, b: str) -> list[str]:
+        return [f'explore: a = {a}, b = "{b}"', f"ValueError: not {a}" if a == bad else f"{a} times {b}"]
+
+    explorer, good = rf.explore(fn, a=1, b="x"), (1, "x")
+    for _ in range(4):
+        a, b = int(dice.integers(2, 9)), WORDS[dice.integers(len(WORDS))]
+        go.clear()
+        explorer.set(a=a, b=b)
+        assert explorer.text().splitlines() == [
+            expected(a, b)[0],
+            "It has not come to a result yet.",
+            f'What is below is still of a = {good[0]}, b = "{good[1]}".',
+            expected(*good)[1],
+        ]
+        go.set()
+        assert explorer.wait(LONG)
+        assert explorer.text().splitlines() == expected(a, b)
+        good = good if a == bad else (a, b)
+
+
+KINDS: dict[str, Callable[[np.random.Generator], None]] = {
+    "question": question,
+    "diff": diff,
+    "plan": plan,
+    "control": control,
+    "explore": explore,
+}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -241,12 +241,23 @@ class Explorer(NotPicklable):
 
     def text(self) -> str:
         """The values and what they come to, as text."""
-        lines = [f"explore: {values_words(self.values)}"]
-        if self._error is not None:
-            lines.append(error_words(self._error))
-        elif self._shown is not None:
-            lines += [self._shown.text, *(view.text() for view in self._views.values())]
+        said, shown = self._said()
+        lines = [f"explore: {said}"]
+        if shown is not None:
+            lines += [shown.text, *(view.text() for view in self._views.values())]
         return "\n".join(filter(None, lines))
+
+    def _said(self) -> tuple[str, _Shown | None]:
+        """The values now and what is to be said of them, and what stands below: their result, or an older one that is said to be that."""
+        with self._changed:
+            values, is_done, error, shown = dict(self._values), self._done == self._version, self._error, self._shown
+        lines = [values_words(values)]
+        if is_done and error is not None:
+            return f"{lines[0]}\n{error_words(error)}", None
+        if not is_done:
+            lines.append("It has not come to a result yet.")
+            lines += [] if shown is None else [f"What is below is still of {values_words(shown.values)}."]
+        return "\n".join(lines), shown
 
     def show(self) -> Explorer:
         """Display it: in a notebook as output of the cell, else as text of its first values. Returns itself."""
@@ -275,14 +286,9 @@ class Explorer(NotPicklable):
 
     def _html(self) -> str:
         """The values and what they came to first, for where there is no kernel."""
-        shown = "" if self._error is not None or self._shown is None else self._shown.text
-        said = (
-            values_words(self.values)
-            if self._error is None
-            else f"{values_words(self.values)}\n{error_words(self._error)}"
-        )
+        said, shown = self._said()
         note = "" if self._page is not None else "\nFields and sliders need ipywidgets:  pip install ipywidgets"
-        text = f'<pre style="margin:0 0 .5em">{escape(said + note)}\n{escape(shown)}</pre>'
+        text = f'<pre style="margin:0 0 .5em">{escape(said + note)}\n{escape(shown.text if shown else "")}</pre>'
         return "\n".join([text, *(view._stored() for view in self._views.values())])
 
     def _ipython_display_(self) -> None:
