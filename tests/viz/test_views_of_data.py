@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from asserting import tensor
+from asserting import randn, tensor
 from waiting import LONG
 
 import rfnb as rf
@@ -280,8 +280,8 @@ def diff(dice: np.random.Generator) -> None:
 # -- graphs: plan and flow ---------------------------------------------------------------------------------------------
 
 
-def read_graph(made: Drawing) -> tuple[list[str], dict[tuple[str, str], set[str]], dict[str, float]]:
-    """The first line of each box, the lines from box to box with the marks beside them, and the heights of the boxes."""
+def read_graph(made: Drawing) -> tuple[list[str], dict[tuple[str, str], int], dict[str, float]]:
+    """The first line of each box, how many lines there are from box to box, and the heights of the boxes."""
     boxes = [box for box in of(made, Rect) if box.stroke in ("ink", "warn") and box.fill]
     named = {}
     for box in boxes:
@@ -301,15 +301,13 @@ def read_graph(made: Drawing) -> tuple[list[str], dict[tuple[str, str], set[str]
         ]
         return named[id(box)]
 
-    edges: dict[tuple[str, str], set[str]] = {}
-    strands: dict[tuple[str, str], int] = {}
+    edges: dict[tuple[str, str], int] = {}
     for line in of(made, Lines):
         [path] = line.paths
         (x0, y0), (x1, y1) = path[0], path[-1]
         if any(abs(y1 - y) < 0.01 and abs(x1 - x) < 40 for x, y in tips):
             ends = box_at(x0, y0, False), box_at(x1, y1, True)
-            edges.setdefault(ends, set())
-            strands[ends] = strands.get(ends, 0) + 1
+            edges[ends] = edges.get(ends, 0) + 1
     return list(named.values()), edges, {named[id(box)]: box.y + box.height / 2 for box in boxes}
 
 
@@ -379,6 +377,89 @@ def plan(dice: np.random.Generator) -> None:
     bands = {each.text.split(":")[0]: each.y for each in of(made, Text, size=12, color="muted", halo=True)}
     for label, name in names.items():
         assert max((top for top in bands.values() if top < heights[label]), default=None) == bands[found[name]]
+
+
+class Net(rf.Module):
+    """Layers that each read what another one has made, some of it after an op that keeps its dims."""
+
+    def __init__(self, layers: list[tuple[str, str, bool, Dim, Dim]]):
+        self.names = [(name, source, bent) for name, source, bent, _, _ in layers]
+        for name, _, _, low, high in layers:
+            setattr(self, name, rf.Linear(low, high))
+
+    def __call__(self, x: rf.Tensor, *, other: rf.Tensor) -> rf.Tensor:
+        made = {"input 1": x, "other": other}
+        for name, source, bent in self.names:
+            made[name] = getattr(self, name)(rf.tanh(made[source]) if bent else made[source])
+        return made[name]
+
+
+def flow(dice: np.random.Generator) -> None:
+    """Layers in a net, each of another name: what reads what, and the dims of that, are known."""
+    batch, sizes = Dim(2, name="batch"), dice.permutation(np.arange(3, 9))
+    time, pool = Dim(4, name="time"), [Dim(int(size), name=f"{'pqrstu'[at]}{at}") for at, size in enumerate(sizes)]
+    dim_of, layers = {"input 1": pool[0], "other": pool[1]}, []
+    for at in range(int(dice.integers(2, 8))):
+        source = str(dice.choice(list(dim_of)))
+        out = [dim for dim in pool if dim is not dim_of[source]][dice.integers(5)]
+        layers.append((f"{WORDS[at]}_{at}", source, bool(dice.integers(2)), dim_of[source], out))
+        dim_of[layers[-1][0]] = out
+    net, knows = Net(layers), bool(dice.integers(3))
+    with rf.record(ops=knows) as trace:
+        net(randn(batch, time, pool[0]), other=randn(batch, time, pool[1], seed=1))
+    spec = rf.viz.flow(trace, dot=False).spec
+    true: dict[tuple[str, str], set[str]] = {}
+    dims = lambda dim: {"batch", "time", dim.name}  # noqa: E731
+    last_name, *_, last_dim = layers[-1]
+    if knows:
+        true = {(source, name): dims(low) for name, source, _, low, _ in layers}
+        true[last_name, "result"] = dims(last_dim)
+    else:  # from each call that has a dim to the next one
+        last = dict.fromkeys(dims(pool[0]), "input 1") | dict.fromkeys(dims(pool[1]), "other")
+        for name, low, high in [
+            *((name, low, high) for name, _, _, low, high in layers),
+            ("result", last_dim, last_dim),
+        ]:
+            for dim in dims(low):
+                if dim in last:
+                    true.setdefault((last[dim], name), set()).add(dim)
+            last |= dict.fromkeys(dims(low) | dims(high), name)
+    text = re.sub(r"\n {6,}", "  ", text_of(spec))
+    assert ("What goes where was not recorded" in text) != knows
+    title, *lines = text.split("What goes where")[0].splitlines()
+    assert title == "Flow of dims through Net"
+    legend = {
+        found[1]: (found[2], int(found[3])) for line in lines if (found := re.match(r"  (\w+) +(\w+)=(\d+)", line))
+    }
+    there = {
+        dim.name: dim.size
+        for dim in (batch, time, *pool)
+        if any(dim in (a, b) for *_, a, b in layers) or dim in (batch, time, *dim_of.values())
+    }
+    named = {name for ends in true for name in ends}
+    assert dict(legend.values()).items() <= there.items() and len(set(legend)) == len(legend)
+    before, seen = "", {}
+    for line in lines[lines.index("") + 1 :]:
+        label, marks, rest = re.match(r"(\S+(?: 1)?) +((?:\[[^]]*\](?: → )?)+)(.*)", line).groups()
+        sides = [{legend[mark][0] for mark in side.split()} for side in re.findall(r"\[([^]]*)\]", marks)]
+        reads = rest.partition("from ")[2].split(", ") if "from " in rest else None
+        sources = [high for high, low in true if low == label]
+        assert reads is None or set(reads) == set(sources), (line, true)
+        assert reads is not None or sources in ([before], []), (line, true)
+        layer = next((one for one in layers if one[0] == label), None)
+        if layer is None:
+            assert sides == [dims(last_dim if label == "result" else dim_of[label])]
+        else:
+            assert sides == [dims(layer[3]), dims(layer[4])]
+            assert rest.partition(",")[0].strip() == f"{layer[3].name} → {layer[4].name}"
+        before, seen[label] = label, sides
+    assert named <= set(seen) <= {*dim_of, "result"} and {name for name, *_ in layers} <= set(seen)
+    made = drawing_of(spec)
+    boxes, edges, _ = read_graph(made)
+    assert sorted(boxes) == sorted(seen)
+    assert edges == {ends: len(names) for ends, names in true.items()}
+    glyphs = sorted(each.text for each in of(made, Text, size=9.5))
+    assert sorted(legend[glyph][0] for glyph in glyphs) == sorted(name for names in true.values() for name in names)
 
 
 # -- control and explore -----------------------------------------------------------------------------------------------
@@ -487,6 +568,7 @@ KINDS: dict[str, Callable[[np.random.Generator], None]] = {
     "question": question,
     "diff": diff,
     "plan": plan,
+    "flow": flow,
     "control": control,
     "explore": explore,
 }
