@@ -16,7 +16,9 @@ from waiting import LONG
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.trace.outcome import Outcome
 from rfnb.trace.probe import trace_context
+from rfnb.trace.tree import Branch, Changed, Left, Tree
 from rfnb.viz.control.spec import spec as control_spec
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.kinds import drawing_of, text_of
@@ -550,6 +552,8 @@ def explore(dice: np.random.Generator) -> None:
     explorer, good = rf.explore(fn, a=1, b="x"), (1, "x")
     for _ in range(4):
         a, b = int(dice.integers(2, 9)), WORDS[dice.integers(len(WORDS))]
+        if explorer.values == {"a": a, "b": b}:  # nothing to be run
+            continue
         go.clear()
         explorer.set(a=a, b=b)
         assert explorer.text().splitlines() == [
@@ -564,11 +568,118 @@ def explore(dice: np.random.Generator) -> None:
         good = good if a == bad else (a, b)
 
 
+# -- branches ----------------------------------------------------------------------------------------------------------
+
+
+def edits_between(a: list[str], b: list[str]) -> int:
+    costs = list(range(len(b) + 1))
+    for i, one in enumerate(a):
+        now = [i + 1]
+        for j, other in enumerate(b):
+            now.append(min(now[j] + 1, costs[j + 1] + 1, costs[j] + (one != other)))
+        costs = now
+    return costs[-1]
+
+
+def branches(dice: np.random.Generator) -> None:
+    """A tree of runs, each with what it has come to, and attention that was recorded in its steps."""
+    count, seqs, steps = int(dice.integers(2, 6)), int(dice.choice([1, 2, 18])), int(dice.integers(2, 7))
+    time, source = Dim(steps, name="time", kind="spatial"), Dim(4, name="source")
+    made: list[Branch] = []
+    weights = dice.random((count, steps, 4)).astype(np.float32)
+    weights[-1] = np.where(dice.random((steps, 1)) < 0.5, weights[0], weights[-1])
+    for at in range(count):
+        with rf.record() as trace:
+            for step in range(steps):
+                with trace_context.loop("loop", step, time):
+                    rf.probe("attention", weights=tensor(weights[at, step], source), axis=source)
+        ticks, parent = int(dice.integers(1, steps + 1)), made[dice.integers(at)] if at else None
+        tick = int(dice.integers(0, min(ticks, len(parent.steps)))) if parent else 0
+        left = Left(tick, "loop", tick) if parent else None
+        changes = tuple(
+            Changed(each, "loop", each, f"forced {WORDS[each]}") for each in range(tick, ticks) if dice.integers(2)
+        )
+        labels = tuple(tuple(map(str, dice.choice(WORDS[:4], dice.integers(1, 7)))) for _ in range(seqs))
+        outcome = Outcome("", labels, tuple(map(float, -dice.random(seqs) * 9)))
+        name, state = f"run{at}", str(dice.choice(["done", "stopped", "failed"]))
+        taken = tuple(("loop", each) for each in range(ticks))
+        made.append(
+            Branch(name, parent.name if parent else None, left, taken, changes, state, outcome=outcome, trace=trace)
+        )
+    tree = Tree(made)
+    view = rf.viz.branches(tree)
+    text = view.text()
+    for branch in made:
+        [story] = re.findall(rf"^ *(?:└─ )?{branch.name}: (.*)$", text, re.M)
+        came = f'leaves {branch.parent} before step {branch.left.tick} of "loop"; ' if branch.left else ""
+        assert story == f"{came}{len(branch.steps)} step{'s' * (len(branch.steps) != 1)}, {branch.state}"
+    picture = drawing_of(view.spec)
+    scale = {
+        each.x: int(each.text)
+        for each in of(picture, Text, anchor="middle", size=10, color="muted")
+        if each.text.isdigit() and each.y < 40
+    }
+    (x0, t0), (x1, t1) = min(scale.items()), max(scale.items())
+    tick_at = lambda x: round((x - x0) / (x1 - x0) * (t1 - t0) + t0, 6)  # noqa: E731
+    height = {
+        each.text: each.y + 6 for each in reversed(of(picture, Text, anchor="left", size=11)) if each.text in tree
+    }
+    lines = [path for shape in of(picture, Lines) for path in shape.paths]
+    for branch in made:
+        y = height[branch.name]
+        [(start, end)] = [(a, b) for (a, ya), (b, yb) in (path for path in lines if len(path) == 2) if ya == yb == y]
+        left = branch.left.tick if branch.left else 0
+        assert (tick_at(start), tick_at(end)) == (left, len(branch.steps))
+        if branch.parent:
+            assert [(start, height[branch.parent]), (start, y)] in lines
+        own = sorted({change.tick for change in branch.changes})
+        rings = [tick_at(x) for marks in of(picture, Marks, shape="ring") for x, at in marks.points if at == y]
+        assert sorted(rings) == own
+        end_of = {"done": "dot", "stopped": "square", "failed": "cross"}[branch.state]
+        assert any((end, y) in marks.points for marks in of(picture, Marks, shape=end_of, radius=4.0))
+    b, a = made[-1], tree[made[-1].parent]
+    letters = {each.text: each.y for each in of(picture, Text, anchor="middle", bold=True) if each.x == 8}
+    assert letters == {"A": height[a.name], "B": height[b.name]}
+    shown = min(seqs, 16)
+    assert (f"and {seqs - shown} more sequences" in text) == (seqs > shown)
+    assert any(each.text == f"and {seqs - shown} more sequences" for each in of(picture, Text)) == (seqs > shown)
+    begins = [each for each in of(picture, Text, bold=True) if each.text.startswith("sequence ")]
+    assert len(begins) == shown
+    for seq, begin in enumerate(begins):
+        far = edits_between(list(a.outcome.seqs[seq]), list(b.outcome.seqs[seq]))
+        scores = f"score A {a.outcome.scores[seq]:.3f}, score B {b.outcome.scores[seq]:.3f}"
+        assert begin.text.startswith(f"sequence {seq}: ") and begin.text.endswith(scores)
+        assert sum(map(int, re.findall(r"(\d+) (?:sub|ins|del)", begin.text))) == far
+        rows = [
+            [
+                each.text
+                for each in sorted(of(picture, Text, anchor="middle", size=11), key=lambda each: each.x)
+                if abs(each.y - begin.y - down) < 1
+            ]
+            for down in (20, 40)
+        ]
+        for row, branch in zip(rows, (a, b)):
+            assert [label for label in row if label != "–"] == list(branch.outcome.seqs[seq])
+        frames = [box for box in of(picture, Rect, stroke="accent") if abs(box.y - begin.y - 10) < 1]
+        assert len(frames) == far == sum(one != other for one, other in zip(*rows))
+    apart = weights[made.index(a)] - weights[made.index(b)]
+    [largest] = re.findall(r"The largest difference is (\S+)\.\s", text + "\n") or [0]
+    assert float(largest) == pytest.approx(np.abs(apart).max(), rel=5e-3)
+    cells = [each.bytes.astype(int) for each in of(picture, Cells) if each.bytes.shape == (steps, 4)]
+    if largest:
+        [*_, minus] = cells
+        np.testing.assert_allclose((minus - 128) / 127, apart / np.abs(apart).max(), atol=0.01)
+        for drawn, branch in zip(cells, (a, b)):
+            true = weights[made.index(branch)]
+            assert (np.diff(drawn.ravel()[np.argsort(true, axis=None)]) >= 0).all()
+
+
 KINDS: dict[str, Callable[[np.random.Generator], None]] = {
     "question": question,
     "diff": diff,
     "plan": plan,
     "flow": flow,
+    "branches": branches,
     "control": control,
     "explore": explore,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from rfnb.viz.branches.drawing import difference, rail
 from rfnb.viz.branches.parts import chosen, views_of
-from rfnb.viz.branches.text import of_result
+from rfnb.viz.branches.text import of_result, rest_of
 from rfnb.viz.drawing.img import img, smaller
 from rfnb.viz.kinds import WIDE, html_of, title_of
 from rfnb.viz.markup import Bold, items, picture, sentences, table, title
@@ -66,6 +66,7 @@ def page(spec: Any) -> list[str]:
         return found
     found.append(items(line(str(said)) for said in pair.get("said") or []))
     found += [part for result in pair.get("results") or [] for part in _result(result)]
+    found += sentences(rest_of(pair))
     views = views_of(spec, pair["of"])
     pictures = [_view(each) for each in views]
     if sum(map(len, pictures)) > _MOST:
@@ -89,7 +90,9 @@ def _list(branches: list[dict[str, Any]]) -> str:
         ]
         for branch in branches[:_MOST_BRANCHES]
     ]
-    return table(rows, ["branch", "its way", "what was changed", "what it came to"])
+    made = table(rows, ["branch", "its way", "what was changed", "what it came to"])
+    more = len(branches) - len(rows)
+    return "\n".join([made, *sentences([f"and {more} more"] if more > 0 else [])])
 
 
 def _result(result: dict[str, Any]) -> list[str]:

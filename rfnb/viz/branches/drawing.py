@@ -8,7 +8,7 @@ from typing import Any
 
 from rfnb.viz.branches.parts import Views, chosen, views_of
 from rfnb.viz.branches.sides import SAME
-from rfnb.viz.branches.text import of_result
+from rfnb.viz.branches.text import of_result, rest_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
@@ -40,6 +40,9 @@ def drawing(spec: Any, width: float) -> Drawing:
     made.height += 6
     for result in pair.get("results") or []:
         _below(made, _result(result, width), 10)
+    for said in rest_of(pair):
+        made.add(Text(4, made.height + 4, said, color="muted"))
+        made.height += labels.LINE + 8
     for views in views_of(spec, pair["of"]):
         labels.heading(made, views.title)
         made.height += 2

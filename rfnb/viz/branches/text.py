@@ -26,6 +26,7 @@ def text(spec: Any) -> str:
     for result in pair.get("results") or []:
         lines += ["", f"{line(str(result['label']))}: {of_result(result)}"]
         lines += blocks([[shortened(line(str(text)), 24) for text in cell] for cell in result["columns"]])
+    lines += rest_of(pair)
     return "\n\n".join(["\n".join(lines), *(text_of(views.both) for views in views_of(spec, pair["of"]))])
 
 
@@ -37,6 +38,11 @@ def of_result(result: Any) -> str:
     scores = [f"score {side} {score:.3f}" for side, score in zip("AB", result.get("scores") or []) if score is not None]
     more = result.get("more") or 0
     return ", ".join([*said, *scores, *([f"{more} more columns"] if more and result["columns"] else [])])
+
+
+def rest_of(pair: Any) -> list[str]:
+    """The number of the results that are not shown, as a sentence; none where all are."""
+    return [f"and {pair['rest']} more sequences"] if pair.get("rest") else []
 
 
 WORDS = {"s": "substituted", "i": "inserted", "d": "deleted"}
