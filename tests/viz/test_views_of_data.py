@@ -28,7 +28,7 @@ from rfnb.viz.question.mask import mask_spec
 from rfnb.viz.question.spec import answered
 from rfnb.viz.spec import Spec
 
-SEEDS = 6
+SEEDS = 24
 WORDS = "the cat sat on a mat and it slept".split()
 
 
@@ -164,7 +164,7 @@ def beam_question(dice: np.random.Generator) -> None:
         [_, stay, *lines] = re.sub(r"\n +", "  ", text_of(answered(spec, boards, ""))).splitlines()
         assert stay == f"step {first + number}: {len(kept)} stay"
         digits = len(re.search(r"\.(\d+)\)", lines[0])[1])
-        near = 0.6 * 10.0**-digits
+        near, sums, ranks = 0.6 * 10.0**-digits, [], []
         assert len(lines) == len({lane for _, lane, _ in every})
         for line, says in zip(lines, spec.head["steps"][number]["says"]):
             lane = int(found[1]) if (found := re.match(r"lane (\d+)", line)) else 0
@@ -178,10 +178,11 @@ def beam_question(dice: np.random.Generator) -> None:
                 assert (picked == "■") == ((total, lane, at) in kept)
                 base, step, sum_, rank, of_all = numbers(said.split('": ')[1].replace("+ ", "").replace("− ", "-"))
                 assert base + step == pytest.approx(sum_, abs=1e-9) and sum_ == pytest.approx(total, abs=near)
-                assert rank == 1 + sum(round(other[0], digits) > sum_ + 1e-9 for other in every) and of_all == len(
-                    every
-                )
+                sums.append(sum_)
+                ranks.append(rank)
+                assert of_all == len(every)
                 assert said.endswith("stays." if picked == "■" else "goes.")
+        assert ranks == [1 + sum(other > sum_ for other in sums) for sum_ in sums]
         last, out, margin = numbers(spec.head["steps"][number]["right"].replace("that", ""))
         assert (last, out) == pytest.approx((min(kept)[0], max(one[0] for one in every if one not in kept)), abs=near)
         assert margin == pytest.approx(last - out, abs=1e-9)
@@ -377,13 +378,17 @@ def plan(dice: np.random.Generator) -> None:
         assert max((top for top in bands.values() if top < heights[label]), default=None) == bands[found[name]]
 
 
+REPEATS = (4, 3)
+
+
 class Net(rf.Module):
     """Layers that each read what another one has made, some of it after an op that keeps its dims."""
 
     def __init__(self, layers: list[tuple[str, str, bool, Dim, Dim]]):
         self.names = [(name, source, bent) for name, source, bent, _, _ in layers]
-        for name, _, _, low, high in layers:
-            setattr(self, name, rf.Linear(low, high))
+        for name, _, bent, low, high in layers:
+            some = [rf.Functional(rf.sin) for _ in range(REPEATS[bent])]
+            setattr(self, name, rf.Sequential(some) if low is high else rf.Linear(low, high))
 
     def __call__(self, x: rf.Tensor, *, other: rf.Tensor) -> rf.Tensor:
         made = {"input 1": x, "other": other}
@@ -399,7 +404,8 @@ def flow(dice: np.random.Generator) -> None:
     dim_of, layers = {"input 1": pool[0], "other": pool[1]}, []
     for at in range(int(dice.integers(2, 8))):
         source = str(dice.choice(list(dim_of)))
-        out = [dim for dim in pool if dim is not dim_of[source]][dice.integers(5)]
+        keeps = dice.random() < 0.2
+        out = dim_of[source] if keeps else [dim for dim in pool if dim is not dim_of[source]][dice.integers(5)]
         layers.append((f"{WORDS[at]}_{at}", source, bool(dice.integers(2)), dim_of[source], out))
         dim_of[layers[-1][0]] = out
     net, knows = Net(layers), bool(dice.integers(3))
@@ -436,9 +442,9 @@ def flow(dice: np.random.Generator) -> None:
     }
     named = {name for ends in true for name in ends}
     assert dict(legend.values()).items() <= there.items() and len(set(legend)) == len(legend)
-    before, seen = "", {}
+    before, seen = "", dict[str, str]()
     for line in lines[lines.index("") + 1 :]:
-        label, marks, rest = re.match(r"(\S+(?: 1)?) +((?:\[[^]]*\](?: → )?)+)(.*)", line).groups()
+        label, times, marks, rest = re.match(r"(\S+(?: 1)?)( × \d)? +((?:\[[^]]*\](?: → )?)+)(.*)", line).groups()
         sides = [{legend[mark][0] for mark in side.split()} for side in re.findall(r"\[([^]]*)\]", marks)]
         reads = rest.partition("from ")[2].split(", ") if "from " in rest else None
         sources = [high for high, low in true if low == label]
@@ -448,14 +454,19 @@ def flow(dice: np.random.Generator) -> None:
         if layer is None:
             assert sides == [dims(last_dim if label == "result" else dim_of[label])]
         else:
-            assert sides == [dims(layer[3]), dims(layer[4])]
-            assert rest.partition(",")[0].strip() == f"{layer[3].name} → {layer[4].name}"
-        before, seen[label] = label, sides
+            keeps = layer[3] is layer[4]
+            assert sides == [dims(layer[3]), dims(layer[4])][keeps:]
+            change = [] if keeps else [f"{layer[3].name} → {layer[4].name}"]
+            assert [each for each in rest.partition("from ")[0].strip(" ,").split(", ") if each] == change
+            assert times == (f" × {REPEATS[layer[2]]}" if keeps and knows else None)
+        before, seen[label] = label, times or ""
     assert named <= set(seen) <= {*dim_of, "result"} and {name for name, *_ in layers} <= set(seen)
     made = drawing_of(spec)
     boxes, edges, _ = read_graph(made)
-    assert sorted(boxes) == sorted(seen)
-    assert edges == {ends: len(names) for ends, names in true.items()}
+    assert sorted(boxes) == sorted(label + times for label, times in seen.items())
+    assert {(high.partition(" ×")[0], low.partition(" ×")[0]): count for (high, low), count in edges.items()} == {
+        ends: len(names) for ends, names in true.items()
+    }
     glyphs = sorted(each.text for each in of(made, Text, size=9.5))
     assert sorted(legend[glyph][0] for glyph in glyphs) == sorted(name for names in true.values() for name in names)
 
