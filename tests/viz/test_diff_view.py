@@ -184,3 +184,21 @@ def test_a_diff_and_more_is_said():
 def test_what_cannot_be_drawn_is_said(change, said):
     spec = small()
     assert text_of(Spec("diff", {**spec.head, **change}, spec.blocks)) == said
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ("a", "b", "from 0 (first of all)  not in numbers"),
+        (1.0, np.nan, "from 0 (first of all)  NaN or infinity  at 0"),
+        (1.0, 1.5, "from 0 (first of all)  largest 0.5  at 0"),
+        (3, 5, "from 0 (first of all)  largest 2  at 0"),
+    ],
+)
+def test_the_largest_difference_is_a_number_only_where_there_is_one(one, other, said):
+    traces = []
+    for value in (one, other):
+        with rf.record() as trace, trace_context.loop("loop", 0, Dim(1, name="time", kind="spatial")):
+            rf.probe("value", x=value)
+        traces.append(trace)
+    assert said in rf.viz.diff(*traces).text()

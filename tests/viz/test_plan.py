@@ -119,6 +119,8 @@ def test_states_in_states_each_come_back_from_their_result():
         ("next cell", "state.cell.h"),
         ("next cell", "state.cell.c"),
     ]
+    text = rf.viz.plan(loop).text()
+    assert "state.cell.h = next cell.h of the step before" in text and "state.cell.c = next cell.c of" in text
 
 
 def test_what_runs_outside_of_the_steps_has_the_dim_of_the_loop():

@@ -607,7 +607,8 @@ def branches(dice: np.random.Generator) -> None:
             Changed(each, "loop", each, f"forced {WORDS[each]}") for each in range(tick, ticks) if dice.integers(2)
         )
         labels = tuple(tuple(map(str, dice.choice(WORDS[:4], dice.integers(1, 7)))) for _ in range(seqs))
-        outcome = Outcome("", labels, tuple(map(float, -dice.random(seqs) * 9)))
+        labels = labels[: seqs - (seqs > 1 and at > 0 and bool(dice.integers(2)))]
+        outcome = Outcome("", labels, tuple(map(float, -dice.random(len(labels)) * 9)))
         name, state = f"run{at}", str(dice.choice(["done", "stopped", "failed"]))
         taken = tuple(("loop", each) for each in range(ticks))
         made.append(
@@ -647,12 +648,16 @@ def branches(dice: np.random.Generator) -> None:
     b, a = made[-1], tree[made[-1].parent]
     letters = {each.text: each.y for each in of(picture, Text, anchor="middle", bold=True) if each.x == 8}
     assert letters == {"A": height[a.name], "B": height[b.name]}
-    shown = min(seqs, 16)
+    has = [len(branch.outcome.seqs) for branch in (a, b)]
+    shown, seqs = min(max(has), 16), max(has)
     assert (f"and {seqs - shown} more sequences" in text) == (seqs > shown)
     assert any(each.text == f"and {seqs - shown} more sequences" for each in of(picture, Text)) == (seqs > shown)
     begins = [each for each in of(picture, Text, bold=True) if each.text.startswith("sequence ")]
     assert len(begins) == shown
     for seq, begin in enumerate(begins):
+        if seq >= min(has):
+            assert begin.text.startswith(f"sequence {seq}: only in {'AB'[has[1] > has[0]]}, score")
+            continue
         far = edits_between(list(a.outcome.seqs[seq]), list(b.outcome.seqs[seq]))
         scores = f"score A {a.outcome.scores[seq]:.3f}, score B {b.outcome.scores[seq]:.3f}"
         assert begin.text.startswith(f"sequence {seq}: ") and begin.text.endswith(scores)

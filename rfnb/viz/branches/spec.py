@@ -173,6 +173,8 @@ def _pair(comparison: Comparison, i: int, j: int, sides: _Sides, *, values: bool
             entry["more"] = max(0, len(cells) - _MOST_COLUMNS)
         else:
             entry["counts"], entry["columns"], entry["more"] = None, [], max(len(result.a or ()), len(result.b or ()))
+            if result.a is None or result.b is None:
+                entry["only"] = "A" if result.b is None else "B"
         results.append(entry)
     lines = [*said(comparison, values=values), *missing(sides[i], sides[j])]
     return {"of": [i, j], "said": lines, "results": results, "rest": max(0, len(comparison.results) - _MOST_SEQS)}

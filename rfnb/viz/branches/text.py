@@ -34,7 +34,8 @@ def of_result(result: Any) -> str:
     """The edits of a result, counted, and both scores."""
     found = result.get("counts") or {}
     counts = [f"{found[letter]} {word}" for letter, word in WORDS.items() if letter in found]
-    said = ["the same"] if result.get("same") else counts or ["not aligned"]
+    alone = f"only in {result['only']}" if result.get("only") else "not aligned"
+    said = ["the same"] if result.get("same") else counts or [alone]
     scores = [f"score {side} {score:.3f}" for side, score in zip("AB", result.get("scores") or []) if score is not None]
     more = result.get("more") or 0
     return ", ".join([*said, *scores, *([f"{more} more columns"] if more and result["columns"] else [])])

@@ -99,7 +99,8 @@ def _maps(places: list[PathStep], rows: int, cols: int) -> tuple[np.ndarray, np.
 def _entry(path: str, own: list[PathStep]) -> dict[str, Any]:
     """One path: its label, where it differs first and most."""
     differ = [place for place in own if place.differs]
-    worst = max(differ, key=lambda place: (place.max_abs, place.log), default=None)
+    in_numbers = [place for place in differ if place.max_abs or place.log < np.inf]  # else in a text, or in dims
+    worst = max(in_numbers, key=lambda place: (place.max_abs, place.log), default=None)
     return {
         "label": path or (own[0].value.ident.kind if own else "-"),
         "first": differ[0].col if differ else None,

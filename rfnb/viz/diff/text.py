@@ -55,13 +55,12 @@ def _words(head: Any, most: np.ndarray, index: int) -> list[str]:
     row = head["rows"][index]
     if row["first"] is None:
         return ["the same", "", ""]
-    worst = row["worst"] if row["worst"] is not None else row["first"]
     mark = " (first of all)" if head.get("mark") and head["mark"][0] == index else ""
-    return [
-        f"from {head['cols'][row['first']]}{mark}",
-        f"largest {most[index, worst]:.3g}",
-        f"at {head['cols'][worst]}",
-    ]
+    begin, worst = f"from {head['cols'][row['first']]}{mark}", row["worst"]
+    if worst is None:
+        return [begin, "not in numbers", ""]
+    far = float(most[index, worst])
+    return [begin, f"largest {far:.3g}" if np.isfinite(far) else "NaN or infinity", f"at {head['cols'][worst]}"]
 
 
 def _bars(log: np.ndarray, room: int) -> str:

@@ -10,6 +10,7 @@ from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing
 from rfnb.viz.graph.drawing import of_graph
 from rfnb.viz.plan.layout import MOST_OPS, layout
+from rfnb.viz.plan.text import before_of
 
 
 def drawing(spec: Any, width: float) -> Drawing:
@@ -20,9 +21,7 @@ def drawing(spec: Any, width: float) -> Drawing:
         return sentence(f"{head['title']}: {ops} ops are too many for a picture; view.text() lists them.", width)
     made = of_graph(layout(head))
     counts = ", ".join(f"{len(place['ops'])} {place['name']}" for place in head["places"])
-    back = "".join(
-        f" {head['values'][edge['value']]} is {edge['result']} of the step before." for edge in head.get("back") or []
-    )
+    back = "".join(f" {head['values'][edge['value']]} is {before_of(head, edge)}." for edge in head.get("back") or [])
     made.alt = (
         f"Plan of {labels.short(head['title'], 200)}: ops {counts} the loop.{back} The table below has all of them."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.graph.layers import PAD, Box, order, positions, with_points
-from rfnb.viz.plan.text import names_of
+from rfnb.viz.plan.text import before_of, names_of
 
 LAYER, HEAD = 62, 26  # from layer to layer, above the first layer of a band (pixels)
 MOST_OPS = 150  # more are a table only
@@ -57,7 +57,7 @@ def _node(head: dict[str, Any], box: Box, y: float) -> dict[str, Any]:
         words = ", ".join(filter(None, [words, f"from {names}" if names else "", op["code"]]))
     for edge in head.get("back") or []:
         if edge["value"] == box.id:
-            words += f", {edge['result']} of the step before"
+            words += f", {before_of(head, edge)}"
     place = {"x": round(box.x, 1), "y": y, "width": round(box.width, 1), "height": _HEIGHT[box.shape]}
     return {"id": box.id, "shape": box.shape, "lines": box.lines, "words": words, **place}
 

@@ -17,8 +17,7 @@ def text(spec: Any) -> str:
     for place in head["places"]:
         lines.append(f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else "  (nothing)"))
         lines += [f"  {next(written)}" for _ in place["ops"]]
-    before = {edge["value"]: edge["result"] for edge in head.get("back") or []}
-    lines += [f"{head['values'][value]} = {result} of the step before" for value, result in before.items()]
+    lines += [f"{head['values'][edge['value']]} = {before_of(head, edge)}" for edge in head.get("back") or []]
     for result in head["results"]:
         lines.append(f"{result['label']} = {', '.join(names_of(head, result['reads'])) or 'constant'}")
     return "\n".join(lines)
@@ -44,6 +43,12 @@ def rows_of(head: dict[str, Any]) -> dict[str, list[list[str]]]:
 def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:
     """The names of the values that are read, as the body calls them, or the numbers of the ops that make them."""
     return [head["values"].get(id_) or number(id_) for id_ in ids]
+
+
+def before_of(head: dict[str, Any], edge: dict[str, str]) -> str:
+    """The part of a result of the step before that a state is: "next cell.h of the step before" for "state.cell.h"."""
+    part = str(head["values"][edge["value"]]).removeprefix(f"state.{edge['result'].removeprefix('next ')}")
+    return f"{edge['result']}{part} of the step before"
 
 
 def number(id_: str) -> str:

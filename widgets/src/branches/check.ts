@@ -22,6 +22,7 @@ export interface Result {
   counts: Record<string, number> | null; // of each kind of edit
   columns: Edit[];
   more: number;
+  only?: string; // the side that alone has it
 }
 export type Two = [number, number];
 export interface Pair {

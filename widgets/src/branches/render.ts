@@ -194,12 +194,12 @@ class BranchesView implements Rendered<Head> {
 const lines = (texts: string[]): HTMLElement[] => texts.map((text) => h("div", line(String(text))));
 
 /** Both results below each other, place by place; what is not the same is framed, and named by a letter. */
-function showResult({ label, same, scores, counts: found, columns, more }: Result): HTMLElement {
+function showResult({ label, same, scores, counts: found, columns, more, only }: Result): HTMLElement {
   const counts = Object.entries(EDITS).flatMap(([letter, word]) =>
     found?.[letter] ? [`${found[letter]} ${word}`] : [],
   );
   const said = [
-    ...(same ? ["the same"] : counts.length ? counts : ["not aligned"]),
+    ...(same ? ["the same"] : counts.length ? counts : [only ? `only in ${only}` : "not aligned"]),
     ...scores.flatMap((score, side) => (score === null ? [] : [`score ${"AB"[side]} ${fixed(score, 3)}`])),
     ...(more && columns.length ? [`${more} more columns`] : []),
   ];
