@@ -113,7 +113,7 @@ def _is_there(ref: weakref.ref[Any], key: Any, size: int) -> bool:
 
 def bytes_of(array: Any) -> int:
     """The bytes of a raw array, or of that of a Tensor."""
-    raw = getattr(array, "_raw", array)
+    raw = array._raw if hasattr(type(array), "_raw") else array
     return int(registry.BY_TYPE[type(raw)].num_bytes_raw(raw))
 
 

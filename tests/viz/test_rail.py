@@ -189,3 +189,12 @@ def test_maps_whose_sources_are_no_frames_have_no_sound():
         "A sound is above all maps, so their sources are its frames: draw those of others apart.\n"
         '    rf.viz.attention(weights["cross"], samples=samples, sampling_rate=16000)'
     )
+
+
+def test_the_best_path_can_be_left_out():
+    """An exercise may ask for it."""
+    lattice = rf.transducer_lattice(np.zeros((1, 6, 4, 4)), "CEG", vocab="-CEG")[0]
+    view, whole = rf.show(lattice, path=False), rf.show(lattice)
+    assert "best path" in str(whole.spec.head) and "best path" not in str(view.spec.head)
+    assert view.text() == whole.text() and whole.spec.blocks.keys() - view.spec.blocks.keys() == {"map1"}
+    assert all(np.array_equal(block, whole.spec.blocks[name]) for name, block in view.spec.blocks.items())

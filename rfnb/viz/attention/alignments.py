@@ -19,11 +19,16 @@ _REMARK = {
 
 
 def spec(
-    value: LabelAlignment | Sequence[LabelAlignment], *, title: str | None = None, rail: str = "spectrogram"
+    value: LabelAlignment | Sequence[LabelAlignment],
+    *,
+    title: str | None = None,
+    rail: str = "spectrogram",
+    path: bool = True,
 ) -> Spec:
     """The spec of one alignment or of several, an `attention` view of two maps: "posterior" and "best path".
 
     Args:
+        path: Whether the best path is there, which an exercise may ask for.
         rail: How the sound is drawn above it, "spectrogram" or "waveform", if the samples were given.
     """
     every = [value] if isinstance(value, LabelAlignment) else list(value)
@@ -33,6 +38,8 @@ def spec(
     for seq, one in enumerate(every):
         for name, values in (("posterior", one.posteriors), ("best path", one.best_path)):
             maps[name][seq, : len(one.rows), : one.frames] = values
+    if not path:
+        del maps["best path"]
     made = attention_spec(
         maps,
         dims=["batch", "label", "frame" if first.frame_shift is None else "time (s)"],
