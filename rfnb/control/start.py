@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import difflib
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -61,6 +63,7 @@ def run(
             "The loops of what is called here are held by the run around it.",
             "fn(...)",
         )
+    _check_keywords(fn, kwargs)
     made = Run(fn, args, kwargs, name, record=options_of(record))
     for condition in (
         break_when if isinstance(break_when, (list, tuple)) else [] if break_when is None else [break_when]
@@ -70,6 +73,25 @@ def run(
         made._is_to_hold = True
         made._gate.pause("it was started paused")
     return made._start(contextvars.copy_context(), modes_here())
+
+
+def _check_keywords(fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuse a keyword that the function does not take, and that is nearly one of `run`: it would start without being held."""
+    try:
+        takes = inspect.signature(fn).parameters
+    except (TypeError, ValueError):  # of a function in C
+        return
+    if any(each.kind is each.VAR_KEYWORD for each in takes.values()):
+        return
+    for keyword in kwargs:
+        near = difflib.get_close_matches(keyword, ("paused", "name", "record", "break_when"), n=1)
+        if keyword not in takes and near:
+            raise type_error(
+                f'run: there is no argument "{keyword}".',
+                [("fn", getattr(fn, "__name__", type(fn).__name__)), ("takes", ", ".join(takes) or "nothing")],
+                "Keywords that run does not have go on to the function, which has none of this name either.",
+                f"rf.run(fn, {near[0]}={kwargs[keyword]!r})",
+            )
 
 
 def modes_here() -> Callable[[], None]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from rfnb.core.block import Exit, block_of
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, dim_error, type_error, value_error
+from rfnb.core.errors import DimError, dim_error, runtime_error, type_error, value_error
 from rfnb.core.finite import around_step
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
@@ -84,6 +84,13 @@ class Loop(NotPicklable):
         debug: bool | None = None,
         name: str = "loop",
     ):
+        if axis is not None and not isinstance(axis, Dim):
+            raise type_error(
+                f'Loop "{name}": the axis is no Dim.',
+                [("axis", repr(axis) if isinstance(axis, str) else type(axis).__name__)],
+                "A loop has no tensor yet in which a name could be looked up; it takes the Dim itself.",
+                "rf.Loop(axis=x.dims[1])",
+            )
         self.name = name
         self.max_seq_len = max_seq_len
         self.given_axis = axis
@@ -388,7 +395,13 @@ class Loop(NotPicklable):
 
     def _check_new(self) -> None:
         if self._phase != "before":
-            raise RuntimeError(f'Loop "{self.name}" has run already. A loop runs once; make a new one.')
+            over = self.given_axis is not None
+            raise runtime_error(
+                f'Loop "{self.name}" has run already.',
+                [("over", dims_text([self.axis, *self.axis.length_dims]))],
+                "A loop runs once. For the same again make a new one, with initial states of its own:",
+                "loop = rf.Loop(axis=loop.axis)" if over else "loop = rf.Loop(max_seq_len=...)",
+            )
 
     def _around(self) -> contextlib.AbstractContextManager[Any]:
         """The place of a step in a trace, and what of it has ended."""

@@ -184,6 +184,13 @@ ANSWERED = {
     'rf.random_normal([batch], std=2)': 'rf.random_normal(dims, stddev=2)',
     'rf.range_over_dim("time")': 'Dim(3, name="time")',
     'rf.shift_right(x, axis=time)': 'rf.shift_right(source, axis=time, pad_value=...)',
+    'class Net(rf.Module):\n    def forward(self, x): return x\nNet()(x)': '__call__ = forward',
+    'class Net(rf.Module): pass\nNet()(x)': 'def __call__(self, source): ...',
+    'rf.Loop(axis="time")': 'rf.Loop(axis=x.dims[1])',
+    'rf.Loop(axis=5)': 'rf.Loop(axis=x.dims[1])',
+    'loop = rf.Loop(axis=time)\nfor _ in loop: pass\nfor _ in loop: pass': 'loop = rf.Loop(axis=loop.axis)',
+    'rf.run(lambda: 1, pause=True)': 'rf.run(fn, paused=True)',
+    'rf.run(lambda x: x, 1, break_if="h.max() > 1")': "rf.run(fn, break_when='h.max() > 1')",
     'rf.debug(padding="none")': 'rf.debug(padding="nan")',
     'rf.debug(pading="nan")': "rf.debug(padding='nan')",
 }  # fmt: skip

@@ -22,7 +22,7 @@ from rfnb.core.call_errors import failed_inside
 from rfnb.core.compat.absent import put_absent
 from rfnb.core.dim import Dim
 from rfnb.core.door import called_inside, is_raw
-from rfnb.core.errors import DimError
+from rfnb.core.errors import DimError, not_implemented_error
 from rfnb.core.not_specified import is_specified
 from rfnb.core.place import DOORS
 from rfnb.nn.module.argument_errors import (
@@ -152,7 +152,14 @@ class Module:
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not define __call__.")
+        name = type(self).__name__
+        own = [each for each in vars(type(self)) if not each.startswith("_")]
+        raise not_implemented_error(
+            f"{name} does not define __call__.",
+            [("defines", ", ".join(own) or "nothing")],
+            "What a module does when it is called is its method `__call__`, where a module of torch has `forward`.",
+            "__call__ = forward" if hasattr(self, "forward") else "def __call__(self, source): ...",
+        )
 
     def get_deep(self, target: str) -> Any:
         """The attribute at a dotted path.

@@ -241,7 +241,7 @@ def test_default_names_are_snake_case():
 
 
 def test_a_module_without_call_says_so():
-    with raises_message(NotImplementedError, "Module does not define __call__."):
+    with pytest.raises(NotImplementedError, match="Module does not define __call__"):
         rf.Module()(1)
 
 
