@@ -186,6 +186,8 @@ ANSWERED = {
     'rf.shift_right(x, axis=time)': 'rf.shift_right(source, axis=time, pad_value=...)',
     'class Net(rf.Module):\n    def forward(self, x): return x\nNet()(x)': '__call__ = forward',
     'class Net(rf.Module): pass\nNet()(x)': 'def __call__(self, source): ...',
+    'rf.Tensor("x", [batch], "int32", sparse_dim=6)': 'vocab = Dim(6, name="vocab")',
+    'rf.convert_to_tensor([1, 2, 3], dims=[batch], sparse_dim="vocab")': 'Dim(..., name="vocab")',
     'rf.Loop(axis="time")': 'rf.Loop(axis=x.dims[1])',
     'rf.Loop(axis=5)': 'rf.Loop(axis=x.dims[1])',
     'loop = rf.Loop(axis=time)\nfor _ in loop: pass\nfor _ in loop: pass': 'loop = rf.Loop(axis=loop.axis)',
