@@ -1,4 +1,4 @@
-"""Why: the rule that named each axis of what a model computes, for who asks (`rf.record(model=model, why=True)`)."""
+"""The rule that named each axis of what a model computes, for who asks (`rf.record(model=model, why=True)`)."""
 
 from __future__ import annotations
 
