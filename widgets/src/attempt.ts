@@ -11,7 +11,11 @@ export function attempt(part: EventTarget | null, work: () => void, failed?: () 
     const root = (part as Element | null)?.closest?.(".rfnb-root");
     if (!root) return;
     forgive(root);
-    const message = `This view cannot be drawn: ${(error as Error).message}`;
+    // What the language throws is no sentence for a reader: values of another kind than the view counts on.
+    const own = (error as Error)?.constructor === Error;
+    if (!own) console.warn("rfnb:", error);
+    const why = own ? (error as Error).message : "its data is damaged.";
+    const message = `This view cannot be drawn: ${why}`;
     root.prepend(h("p.rfnb-sentence.rfnb-failed", { role: "alert" }, message));
   }
 }

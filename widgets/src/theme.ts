@@ -57,20 +57,25 @@ export function rgb(color: string): [number, number, number] {
 }
 
 /** Calls `changed` when the colours of `element` have become others; returns the function that ends that. Attributes tell of most changes;
- * a style sheet that the new theme links to counts when it is loaded, however long that takes after the attribute. */
+ * a style sheet that the new theme links to counts when it is loaded, however long that takes after the attribute. An element that the
+ * notebook has taken out of the page, since it is scrolled away, is looked at when it is back. */
 export function onTheme(element: HTMLElement, changed: () => void): () => void {
-  let frame = 0;
+  let frame = 0,
+    away = false;
   const now = () => JSON.stringify(palette(element));
   let last = now();
   const soon = () => {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => {
-      if (!element.isConnected || last === now()) return;
+      away = !element.isConnected;
+      if (away || last === now()) return;
       last = now();
       changed();
     });
   };
   const loaded = ({ target }: Event) => target instanceof HTMLLinkElement && soon();
+  const back = typeof IntersectionObserver === "function" ? new IntersectionObserver(() => away && soon()) : null;
+  back?.observe(element);
   const observer = new MutationObserver(soon);
   const attributeFilter = [
     "class",
@@ -90,6 +95,7 @@ export function onTheme(element: HTMLElement, changed: () => void): () => void {
   return () => {
     cancelAnimationFrame(frame);
     observer.disconnect();
+    back?.disconnect();
     media?.removeEventListener("change", soon);
     document.removeEventListener("load", loaded, true);
   };

@@ -41,6 +41,38 @@ it("waits for a linked style sheet, however late it is", async () => {
   link.remove();
 });
 
+it("looks at an element again that was out of the page when the theme changed", async () => {
+  let seen = () => {};
+  const observe = vi.fn(),
+    disconnect = vi.fn();
+  vi.stubGlobal(
+    "IntersectionObserver",
+    class {
+      constructor(callback: () => void) {
+        seen = callback;
+      }
+      observe = observe;
+      disconnect = disconnect;
+    },
+  );
+  const told = vi.fn(),
+    stop = onTheme(element, told);
+  expect(observe).toHaveBeenCalledWith(element);
+  seen(); // it is there: nothing to do
+  element.remove();
+  paper("#111111");
+  document.body.dataset.theme = "dark";
+  await settled();
+  expect(told).not.toHaveBeenCalled();
+  document.body.append(element);
+  seen();
+  await settled();
+  expect(told).toHaveBeenCalledTimes(1);
+  stop();
+  expect(disconnect).toHaveBeenCalledTimes(1);
+  vi.unstubAllGlobals();
+});
+
 it("is silent after its end", async () => {
   end();
   paper("#111111");

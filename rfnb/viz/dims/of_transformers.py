@@ -54,8 +54,9 @@ def is_cache(value: Any) -> bool:
 
 def cache_in(values: Any) -> Any:
     """The cache of keys and values among inputs by name or in an output; None if there is none."""
-    get = values.get if isinstance(values, Mapping) else lambda name: getattr(values, name, None)
-    return next((value for name in CACHE_NAMES if (value := get(name)) is not None), None)
+    # What is asked for by its old name warns, so nothing is that is not there.
+    there = dict(values.items()) if isinstance(values, Mapping) else getattr(values, "__dict__", {})
+    return next((value for name in CACHE_NAMES if (value := there.get(name)) is not None), None)
 
 
 def _is(value: Any, name: str) -> bool:
