@@ -14,13 +14,13 @@ _after: list[Callable[[], None]] = []
 _PACKAGE = f"{__name__.partition('.')[0]}."
 
 
-class _OfThread(threading.local):
-    """`loading`: the number of modules of this package that this thread is in the middle of loading."""
+class _Loading(threading.local):
+    """`depth`: the number of modules of this package that this thread is in the middle of loading."""
 
-    loading = 0
+    depth = 0
 
 
-_of_thread = _OfThread()
+_loading = _Loading()
 
 
 def when_loaded(name: str, do: Callable[[ModuleType], None]) -> None:
@@ -56,14 +56,14 @@ class _Watching:
             plain = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
-                _of_thread.loading += 1
+                _loading.depth += 1
                 try:
                     plain(module)
                     for do in _waiting.pop(name, ()):
                         do(module)
                 finally:
-                    _of_thread.loading -= 1
-                    for done in () if _of_thread.loading else _after:
+                    _loading.depth -= 1
+                    for done in () if _loading.depth else _after:
                         done()
 
             loader.exec_module = exec_module
