@@ -231,4 +231,4 @@ def test_the_wrong_result_has_the_right_shape_and_other_weights(ran):
         )
     )
     assert len(wrong) == len(right) == 5 and wrong != right
-    assert ran.printed("01-break-dims").endswith("by dims, both orders agree with the mended function: [True, True]\n")
+    assert ran.printed("01-break-dims").endswith("by dims, both orders agree with the fixed function: [True, True]\n")
