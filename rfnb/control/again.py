@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from rfnb.control.holder import Trunk
-from rfnb.control.kept import Kept, KeptSpan, States
+from rfnb.control.kept import KeptSpan, StateHistory, States
 from rfnb.control.look import not_made_again
 from rfnb.control.surroundings import in_words
 from rfnb.trace.probe import stop_hearing
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from rfnb.control.run import Run
 
 
-def once_more(run: Run, name: str | None, end: int, record: bool | Mapping[str, Any], kept: Kept | None = None) -> Run:
+def once_more(
+    run: Run, name: str | None, end: int, record: bool | Mapping[str, Any], kept: StateHistory | None = None
+) -> Run:
     """A run of the same function, with all that was changed in it before a tick; it has not begun."""
     around = run._surroundings.differences() if run._surroundings is not None else {}
     words = in_words(around, run._changed_by_itself)

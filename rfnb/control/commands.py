@@ -37,7 +37,7 @@ class Field(NamedTuple):
     default: Any = Parameter.empty
 
 
-class Asked(NamedTuple):
+class CommandResult(NamedTuple):
     """The fate of a command: `done` when the thread of the run has done it, `branch` that it has made."""
 
     done: Future[Any] | None = None
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
 
 class _Command(NamedTuple):
-    do: Callable[..., Asked | None]
+    do: Callable[..., CommandResult | None]
     change: Callable[..., None] | None
     fields: Mapping[str, Field]
 
@@ -53,7 +53,7 @@ class _Command(NamedTuple):
 COMMANDS: dict[str, _Command] = {}
 
 
-def command(fn: Callable[..., Asked | None]) -> Callable[..., Asked | None]:
+def command(fn: Callable[..., CommandResult | None]) -> Callable[..., CommandResult | None]:
     """The decorator of a command `fn(run, **fields)`, which only marks the gate of the run, or queues for it."""
     return _add(fn, fn, None)
 
@@ -61,14 +61,14 @@ def command(fn: Callable[..., Asked | None]) -> Callable[..., Asked | None]:
 def change(fn: Callable[..., None]) -> Callable[..., None]:
     """The decorator of a command `fn(at, **fields)` about the place where the run stands, which the run's own thread does."""
 
-    def ask(run: Run, **given: Any) -> Asked:
+    def ask(run: Run, **given: Any) -> CommandResult:
         gate = run._gate
-        return Asked(gate.ask(lambda: fn(_standing(gate.here), **given)))
+        return CommandResult(gate.ask(lambda: fn(_standing(gate.here), **given)))
 
     return _add(fn, ask, fn)
 
 
-def _add(fn: Any, do: Callable[..., Asked | None], change: Callable[..., None] | None) -> Any:
+def _add(fn: Any, do: Callable[..., CommandResult | None], change: Callable[..., None] | None) -> Any:
     _, *rest = signature(fn, eval_str=True).parameters.values()
     fields = {each.name: each.annotation.__metadata__[0]._replace(default=each.default) for each in rest}
     COMMANDS[fn.__name__.rstrip("_")] = _Command(do, change, fields)
@@ -92,7 +92,7 @@ def obey(run: Run, asked: Any, answer: Answer) -> Run | None:
     """
     try:
         found, given = _understood(asked)
-        done, branch = found.do(run, **given) or Asked()
+        done, branch = found.do(run, **given) or CommandResult()
     except Exception as error:
         answer(said(error))
         return None
@@ -352,13 +352,13 @@ def branch(
     then: CHANGES = (),
     name: TEXT = None,
     paused: FLAG = None,
-) -> Asked:
+) -> CommandResult:
     """Branch off, as `run.from_step` does, with the commands of `then` as the change.
 
     If one of them cannot be done, that is the answer, and the branch pauses there.
     """
     if not then:
-        return Asked(None, run.from_step(step, path=path, nth=nth, name=name, paused=paused))
+        return CommandResult(None, run.from_step(step, path=path, nth=nth, name=name, paused=paused))
     do, done, made = changes_of(then), Future[Any](), Future[Run]()
 
     def hand(at: Position) -> None:
@@ -380,11 +380,11 @@ def branch(
     made.set_result(new)
     new._gate.on_change(tell)
     tell()
-    return Asked(done, new)
+    return CommandResult(done, new)
 
 
 @command
-def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES) -> Asked:
+def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES) -> CommandResult:
     """Do the commands of `then` before a step: here if the run stands before it, else in a branch from there.
 
     The branch waits there if the run waits, else it runs on. If one of them cannot be done, nothing is left of it. A "set" of how
@@ -405,7 +405,7 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES) -> Asked:
             raise _Wrong("The run has gone on meanwhile, and nothing was changed.")
         do(now)
 
-    return Asked(run._gate.ask(here))
+    return CommandResult(run._gate.ask(here))
 
 
 def _take_back(branch: Run) -> None:

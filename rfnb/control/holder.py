@@ -11,11 +11,11 @@ from rfnb.control.breakpoints import Breakpoints
 from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import Decide, HeldEnd, HeldState, HeldStep, HeldValues, Length
-from rfnb.control.kept import Kept
+from rfnb.control.kept import StateHistory
 from rfnb.control.made import Heard, Made
-from rfnb.control.places import Places, numbers
+from rfnb.control.places import StepPlaces, numbers
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
-from rfnb.control.steps import Steps
+from rfnb.control.steps import StepLog
 from rfnb.core.errors import index_error
 from rfnb.core.whole_number import whole
 from rfnb.rec import running
@@ -54,7 +54,7 @@ class Trunk:
         is_other: Whether that makes it another computation, also where states are as they were.
     """
 
-    def __init__(self, steps: Steps, kept: Kept, end: int, around: str = "", is_other: bool = False):
+    def __init__(self, steps: StepLog, kept: StateHistory, end: int, around: str = "", is_other: bool = False):
         self._steps, self.kept, self.end = steps, kept, end
         self.around, self._is_other = around, is_other
 
@@ -102,13 +102,13 @@ class Holder(Hold):
         breakpoints: Breakpoints,
         changes: dict[int, list[Change]],
         trunk: Trunk | None = None,
-        kept: Kept | None = None,
+        kept: StateHistory | None = None,
         seen: Callable[[], Iterable[str]] = tuple,
     ):
         self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
-        self.steps = Steps()
+        self.steps = StepLog()
         self.lengths: dict[str, Length] = {}
-        self.kept = kept or Kept(trunk=None if trunk is None else (trunk.kept, trunk.end))
+        self.kept = kept or StateHistory(trunk=None if trunk is None else (trunk.kept, trunk.end))
         self.changed: list[Changed] = []
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
@@ -122,7 +122,7 @@ class Holder(Hold):
             0 if trunk is None else trunk.end
         )  # what was changed before, the run that it branches from has noted
         self._repeated: Change | None = None
-        self.places = Places(self.steps)
+        self.places = StepPlaces(self.steps)
         self.passed: dict[str, str] = {}
 
     def around(self, loop: Loop, step: Step) -> Step:

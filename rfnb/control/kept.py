@@ -1,4 +1,4 @@
-"""Kept: the states before the steps of a run, as many as a number of bytes allows."""
+"""StateHistory: the states before the steps of a run, as many as a number of bytes allows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ States = dict[str, Any]
 _SHOWN = Tensor, int, float, str
 
 
-class Kept(OfRun):
+class StateHistory(OfRun):
     """States by tick. When there are too many, every second one goes, and from then on only so many are taken.
 
     Args:
@@ -28,7 +28,7 @@ class Kept(OfRun):
         trunk: Of a branch: what the run that it is made of keeps, and the first tick that is its own.
     """
 
-    def __init__(self, limit: int | None = None, trunk: tuple[Kept, int] | None = None):
+    def __init__(self, limit: int | None = None, trunk: tuple[StateHistory, int] | None = None):
         self._limit, self._bytes, self._stride = LIMIT if limit is None else limit, 0, 1
         self._trunk = None if trunk is None else trunk[0]
         self._begin = self._next = 0 if trunk is None else trunk[1]  # nothing before it is kept here
@@ -107,7 +107,7 @@ class Kept(OfRun):
         )
 
 
-class KeptSpan(Kept):
+class KeptSpan(StateHistory):
     """The states of some ticks.
 
     Args:

@@ -1,4 +1,4 @@
-"""Places: the steps of a run in which its events were recorded, as commands name them."""
+"""StepPlaces: the steps of a run in which its events were recorded, as commands name them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rfnb.control.of_run import OfRun
 from rfnb.trace.match import is_end_of
 
 
-class Place(NamedTuple):
+class StepPlace(NamedTuple):
     """A step of a run, as `Run.from_step` takes it.
 
     Attributes:
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     tick: int
 
 
-class Places(OfRun):
+class StepPlaces(OfRun):
     """The places of all steps of a run.
 
     Args:
@@ -50,15 +50,15 @@ class Places(OfRun):
         """
         self._entries.append(entry or (self._entries[-1] if self._entries else 0))
 
-    def of_entry(self, entry: int) -> Place | None:
+    def of_entry(self, entry: int) -> StepPlace | None:
         """The step in which an event was recorded; None: it is of none that is held."""
         tick = bisect_left(self._entries, entry)
         there = entry and tick < len(self._steps) and self._entries[tick] == entry
         return self[tick] if there else None
 
-    def __getitem__(self, tick: int) -> Place:
+    def __getitem__(self, tick: int) -> StepPlace:
         path, step = self._steps[tick]
-        return Place(path, self._nth(tick), step, tick)
+        return StepPlace(path, self._nth(tick), step, tick)
 
     def _nth(self, tick: int) -> int:
         with self._lock:

@@ -30,14 +30,14 @@ from rfnb.control.counted import Counted
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.generators import Generators
 from rfnb.control.holder import Holder, Trunk
-from rfnb.control.kept import Kept, KeptSpan
+from rfnb.control.kept import KeptSpan, StateHistory
 from rfnb.control.look import looked_at
 from rfnb.control.of_run import OfRun
-from rfnb.control.places import Place
+from rfnb.control.places import StepPlace
 from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
 from rfnb.control.seen_attention import seen_paths
-from rfnb.control.surroundings import Difference, Surroundings, surroundings_of
+from rfnb.control.surroundings import SurroundingChange, Surroundings, surroundings_of
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.control.turns import Turn, Turns
 from rfnb.control.unheld import nothing_held
@@ -79,7 +79,7 @@ class Run(OfRun):
         name: str | None = None,
         trunk: Trunk | None = None,
         record: bool | Mapping[str, Any] = True,
-        kept: Kept | None = None,
+        kept: StateHistory | None = None,
         turns: Turns | None = None,
     ):
         self.number = next(_numbers)
@@ -101,7 +101,7 @@ class Run(OfRun):
         self.counted = Counted(self._holder.steps)
         self._before: tuple[Changed, ...] = ()
         self._surroundings: Surroundings | None = None
-        self._changed_by_itself: dict[str, Difference] = {}
+        self._changed_by_itself: dict[str, SurroundingChange] = {}
         self._numbers: Generators | None = None  # that it begins with
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
@@ -345,7 +345,7 @@ class Run(OfRun):
         """All that was changed in it, in words; of a branch also what was before it left the run that it is made of."""
         return (*self._before, *self._holder.changed)
 
-    def place_of(self, entry: int) -> Place | None:
+    def place_of(self, entry: int) -> StepPlace | None:
         """The step in which an event of `trace` was recorded, given its `entry`; None: it is of no step that is held."""
         return self._holder.places.of_entry(entry)
 

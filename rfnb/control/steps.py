@@ -1,4 +1,4 @@
-"""Steps: which steps a run has begun, in little memory."""
+"""StepLog: which steps a run has begun, in little memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 
-class Steps(Sequence[tuple[str, int]]):
+class StepLog(Sequence[tuple[str, int]]):
     """(path of the loop, step) of all steps of a run so far, in order; 12 bytes for each. It grows while the run goes on."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ _SHOWN = 4  # changes in a message
 _MOST_BYTES = 1 << 24  # of tensors without a version, which are read to be compared
 
 
-class Difference(NamedTuple):
+class SurroundingChange(NamedTuple):
     """Something that is not as it was.
 
     Attributes:
@@ -57,31 +57,31 @@ class Surroundings(NotPicklable):
         }
         self._settings = registry.selected().settings()
 
-    def differences(self) -> dict[str, Difference]:
+    def differences(self) -> dict[str, SurroundingChange]:
         """All that is not as it was, by its name; nothing where that cannot be looked at."""
         try:
             return self._differences()
         except Exception:  # of code of the user's own, or another thread changes what is looked at: no error of the run
             return {}
 
-    def _differences(self) -> dict[str, Difference]:
-        found: dict[str, Difference] = {}
+    def _differences(self) -> dict[str, SurroundingChange]:
+        found: dict[str, SurroundingChange] = {}
         for path, (module, marks) in self._modules.items():
             now = dict(_parts(module))
             for name, mark in marks.items():
                 if name not in now or not self._is(now[name], mark):
                     full = f"{path}.{name}" if name else path
                     kind = "parameter" if name else f"training={now[name]} of"
-                    found[full] = Difference(f'{kind} "{full}"', True)
+                    found[full] = SurroundingChange(f'{kind} "{full}"', True)
         for slot, before in self._slots:
             words = _slot_difference(slot, before)
             if words is not None:
                 shown, counts = words
-                found.setdefault(slot.path, Difference(shown, counts))
+                found.setdefault(slot.path, SurroundingChange(shown, counts))
         now_set = registry.selected().settings()
         for name, value in self._settings.items():
             if now_set.get(name) != value:
-                found[name] = Difference(f"{name} ({value}, now {now_set.get(name)})", True)
+                found[name] = SurroundingChange(f"{name} ({value}, now {now_set.get(name)})", True)
         parts = [each for each in found if each.endswith("]")]
         return {name: found[name] for name in sorted(found) if not any(part.startswith(f"{name}[") for part in parts)}
 
@@ -111,7 +111,7 @@ def surroundings_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
         return None
 
 
-def in_words(differences: Mapping[str, Difference], by_itself: Mapping[str, Difference]) -> str:
+def in_words(differences: Mapping[str, SurroundingChange], by_itself: Mapping[str, SurroundingChange]) -> str:
     """The differences in words: those that there were `by_itself` when the run was over, and others; "" if there are none."""
     while_it_ran = [each.words for name, each in differences.items() if by_itself.get(name) == each]
     since = [each.words for name, each in differences.items() if by_itself.get(name) != each]

@@ -164,7 +164,7 @@ def explain_call(
         first_state: How the first state is made, for a `state` that is missing.
         but: Dims that are none to move along, e.g. features.
     """
-    call = Call(signature, args, kwargs, but)
+    call = WrongCall(signature, args, kwargs, but)
     if not (call.unknown or call.extra or call.missing):
         return None
     if call.unknown:
@@ -187,7 +187,7 @@ def explain_call(
     return type_error(first, rows, call.rule(), "\n".join(lines))
 
 
-class Call:
+class WrongCall:
     """Arguments, what is wrong with them, and what is meant probably."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.argument_types import alternatives, fits, in_words, kind_of
-from rfnb.core.call_errors import Call, shown
+from rfnb.core.call_errors import WrongCall, shown
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, type_error
 from rfnb.core.tensor import Tensor
@@ -33,7 +33,7 @@ def explain_types(
         hints: The type of each parameter.
         error: Of the call that has failed.
     """
-    call = Call(signature, args, kwargs, but)
+    call = WrongCall(signature, args, kwargs, but)
     wrong = [name for name, value in call.bound.items() if not fits(value, hints.get(name, Any))]
     if not wrong:
         return _without_attribute(what, code, call, error)
@@ -50,7 +50,7 @@ def explain_types(
     return made
 
 
-def _without_attribute(what: str, code: str, call: Call, error: BaseException | None) -> TypeError | None:
+def _without_attribute(what: str, code: str, call: WrongCall, error: BaseException | None) -> TypeError | None:
     """The error for an argument of any type that lacks what the call needs."""
     if not isinstance(error, AttributeError):
         return None
@@ -62,7 +62,7 @@ def _without_attribute(what: str, code: str, call: Call, error: BaseException | 
     return None
 
 
-def _cure(name: str, value: Any, hint: Any, call: Call) -> tuple[list[str], str]:
+def _cure(name: str, value: Any, hint: Any, call: WrongCall) -> tuple[list[str], str]:
     """The lines that come before the call, and the text of the argument in it."""
     kinds = list(alternatives(hint))
     plain = [typing.get_origin(kind) or kind for kind in kinds]
@@ -86,7 +86,7 @@ def _is_function(kind: Any) -> bool:
     return typing.get_origin(kind) is not None and not isinstance(typing.get_origin(kind), type)
 
 
-def _dim(name: str, value: Any, call: Call) -> str:
+def _dim(name: str, value: Any, call: WrongCall) -> str:
     """The dim of an operand that is meant, or one of those there are; a new one where there is no operand."""
     operand = call.operand()
     if operand is None or not operand[1].dims:
@@ -112,7 +112,7 @@ def _dim(name: str, value: Any, call: Call) -> str:
     return f"{label}.dims[{at}]"
 
 
-def _tensor(name: str, value: Any, call: Call) -> tuple[list[str], str]:
+def _tensor(name: str, value: Any, call: WrongCall) -> tuple[list[str], str]:
     """A Tensor of what was given, in a line before."""
     if isinstance(value, Dim):
         return [f"{name} = rf.range_over_dim({value.name if value.name.isidentifier() else name})"], name
@@ -130,7 +130,7 @@ def _tensor(name: str, value: Any, call: Call) -> tuple[list[str], str]:
     return [f"{name} = rf.convert_to_tensor({array}, dims={dims})"], name
 
 
-def _dims_of(shape: tuple[int, ...], call: Call) -> list[str]:
+def _dims_of(shape: tuple[int, ...], call: WrongCall) -> list[str]:
     """A dim for each axis of an array: one of an operand that has its size, else a new one."""
     operand = call.operand()
     known = [] if operand is None else [(f"{operand[0]}.dims[{i}]", dim) for i, dim in enumerate(operand[1].dims)]

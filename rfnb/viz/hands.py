@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rfnb.control.places import Place
+from rfnb.control.places import StepPlace
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
 from rfnb.trace.tree import Changed
@@ -29,7 +29,7 @@ class Hands:
         changes: What was changed so far.
     """
 
-    def __init__(self, place_of: Callable[[int], Place | None], changes: Sequence[Changed] = ()):
+    def __init__(self, place_of: Callable[[int], StepPlace | None], changes: Sequence[Changed] = ()):
         self._place_of, self._changes = place_of, changes
 
     def rows(self, events: Sequence[Event | None]) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rfnb as rf
 from rfnb.control import kept
-from rfnb.control.steps import Steps
+from rfnb.control.steps import StepLog
 
 TINY = 3000  # bytes: two or three steps
 
@@ -237,7 +237,7 @@ def test_what_a_run_holds_does_not_grow_with_its_steps(kind, monkeypatch):
 
 def test_ten_thousand_steps_take_120_kilobytes_to_be_known():
     """(path, step) of each: what a run holds of a step that it does not keep."""
-    steps = Steps()
+    steps = StepLog()
     for index in range(10_000):
         steps.append("decoder", index)
     assert steps._path_of.itemsize * len(steps) + steps._index_of.itemsize * len(steps) == 120_000

@@ -28,7 +28,7 @@ from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.outputs import output_modules
 from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.replaced import Place, Replaced
-from rfnb.interop.seen.said import Said
+from rfnb.interop.seen.said import UserAxisNames
 from rfnb.interop.seen.silent import begin, end
 from rfnb.interop.seen.why import Why
 from rfnb.trace.attach import AttachOptions
@@ -47,7 +47,7 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
         for prefix, model in models.items()
         for name, module in model.named_modules(remove_duplicate=False)
     }
-    labels, said = Labels(options.labels, paths), Said(options.dims, paths)
+    labels, said = Labels(options.labels, paths), UserAxisNames(options.dims, paths)
     names = Names(said, around, labels, paths, values=options.values, ops=options.ops)
     names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())

@@ -20,8 +20,8 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.hf_cache import Places, cached_dims, is_told, places_of
-from rfnb.interop.seen.kept import Kept
+from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
+from rfnb.interop.seen.kept import ValueSnapshot
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
@@ -59,7 +59,7 @@ def offer(
     causal: bool = False,
     scale: float | None = None,
     dims: Sequence[Dim] | None = None,
-    places: Places | None = None,
+    places: KeyPositions | None = None,
 ) -> None:
     """Offer the weights of queries [..., target, feature] and keys [..., source, feature], to be made when they are looked at.
 
@@ -256,12 +256,12 @@ def softmax_inside(call: Call, result: torch.Tensor) -> bool:
     unbatched = inside["query"].ndim == 2
     raw = raw[0] if unbatched else raw
     dims = _of_multi_head(call, inside, raw.shape[-3:])
-    mask, kept = _mask_of(inside, raw), Kept(raw)
+    mask, kept = _mask_of(inside, raw), ValueSnapshot(raw)
     probe_later("attention", Later(lambda: described(unchanged(kept), dims, mask), kept.num_bytes))
     return True
 
 
-def unchanged(kept: Kept) -> torch.Tensor:
+def unchanged(kept: ValueSnapshot) -> torch.Tensor:
     """The weights that a softmax has made.
 
     Raises:

@@ -17,7 +17,7 @@ from rfnb.backends.torch_random import device_state, set_device_state
 from rfnb.core.block import block
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
-from rfnb.interop.seen.kept import Kept, say_changed
+from rfnb.interop.seen.kept import ValueSnapshot, say_changed
 
 Raws = dict[str, torch.Tensor]
 
@@ -89,7 +89,7 @@ class _Unit:
         return {**out, **series, **out}
 
 
-class _Weights:
+class _UnitWeights:
     """The weights of a module, copied where they are trained."""
 
     def __init__(self, module: nn.Module):
@@ -97,7 +97,7 @@ class _Weights:
         own = {name: value for name in found if isinstance(value := getattr(module, name), torch.Tensor)}
         trained = module.training and torch.is_grad_enabled() and any(raw.requires_grad for raw in own.values())
         small = sum(raw.numel() * raw.element_size() for raw in own.values()) <= _MOST_COPIED
-        self._kept = {name: Kept(raw, copy=trained and small) for name, raw in own.items()}
+        self._kept = {name: ValueSnapshot(raw, copy=trained and small) for name, raw in own.items()}
 
     @property
     def are_same(self) -> bool:
@@ -123,9 +123,12 @@ class Layers:
         self._module, self._path, self._generator = module, path, generator
         self._size, self._training = module.proj_size or module.hidden_size, module.training
         self._packed = source[1:] if isinstance(source, PackedSequence) else None
-        self._x, self._y = Kept(source.data if self._packed else source), Kept(output.data if self._packed else output)
+        self._x, self._y = (
+            ValueSnapshot(source.data if self._packed else source),
+            ValueSnapshot(output.data if self._packed else output),
+        )
         states = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
-        self._first, self._weights = [Kept(raw) for raw in states], _Weights(module)
+        self._first, self._weights = [ValueSnapshot(raw) for raw in states], _UnitWeights(module)
         self._made: list[list[Raws]] | None = None
 
     def states(self, layer: int, direction: int) -> Raws:
@@ -187,7 +190,7 @@ class Layers:
         return {name: self._zero_behind(turned(raw)) for name, raw in raws.items()}
 
     # -- sequences -----------------------------------------------------------------------------------------------------------
-    def _sequence(self, kept: Kept) -> torch.Tensor:
+    def _sequence(self, kept: ValueSnapshot) -> torch.Tensor:
         """[time, batch, ...] or [time, ...] of what the module got or gave, in the order of the batch that the user has."""
         raw = _exact(kept.raw)
         if self._packed is not None:
@@ -242,13 +245,13 @@ class Layers:
         )
 
 
-class Step:
+class CellStep:
     """The things that a call of a cell leaves for who looks at its states."""
 
     def __init__(self, module: Any, source: torch.Tensor, state: Any, after: tuple[torch.Tensor, ...], path: str):
-        self._module, self._path, self._x, self._weights = module, path, Kept(source), _Weights(module)
+        self._module, self._path, self._x, self._weights = module, path, ValueSnapshot(source), _UnitWeights(module)
         before = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
-        self._before, self._after = [Kept(raw) for raw in before], [Kept(raw) for raw in after]
+        self._before, self._after = [ValueSnapshot(raw) for raw in before], [ValueSnapshot(raw) for raw in after]
 
     def states(self) -> Raws:
         """h, c and the gates of the step."""

@@ -20,7 +20,7 @@ from typing import Any
 from rfnb.core.block import Undone
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
-from rfnb.interop.seen.generate_config import Config
+from rfnb.interop.seen.generate_config import GenerateConfig
 from rfnb.interop.seen.generate_session import Session
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.replaced import Place, Replaced
@@ -102,7 +102,7 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
         path = trace_context.module_name(module) if listening() else None
         if path is None or _session.get() is not None:
             return original(*args, **kwargs)
-        config = Config(module, args, kwargs)
+        config = GenerateConfig(module, args, kwargs)
         if config.cannot:
             _warn(path, config.cannot)
             return original(*args, **kwargs)

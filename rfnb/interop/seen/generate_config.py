@@ -1,4 +1,4 @@
-"""Config: how a call of `generate` searches, by its arguments and the generation config of the model."""
+"""GenerateConfig: how a call of `generate` searches, by its arguments and the generation config of the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NEUTRAL = {
 }  # fmt: skip
 
 
-class Config:
+class GenerateConfig:
     """The way in which a call searches.
 
     Attributes:

@@ -37,7 +37,7 @@ class Rules(NamedTuple):
     most_steps: int | None = None
 
 
-class Given(NamedTuple):
+class Continuations(NamedTuple):
     """The continuations that a step of a running search looks at, (batch, count), in its order.
 
     Attributes:
@@ -71,7 +71,7 @@ class BeamSearch:
         scores: torch.Tensor,
         log_probs: torch.Tensor | None = None,
         *,
-        given: Given | None = None,
+        given: Continuations | None = None,
         last: bool = False,
     ) -> dict[str, np.ndarray]:
         """The fields of the next step, see docs/contracts/trace.md.

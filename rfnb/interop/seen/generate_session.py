@@ -11,11 +11,11 @@ import torch
 from rfnb.control.holder import Holder
 from rfnb.core.block import block
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.generate_config import Config
+from rfnb.interop.seen.generate_config import GenerateConfig
 from rfnb.interop.seen.generate_decisions import Decisions
 from rfnb.interop.seen.generate_processors import DECIDED, Blocked
-from rfnb.interop.seen.generate_search import BeamSearch, Given, RowSearch, Rules, with_blocked
-from rfnb.interop.seen.generate_steps import Steps, apart
+from rfnb.interop.seen.generate_search import BeamSearch, Continuations, RowSearch, Rules, with_blocked
+from rfnb.interop.seen.generate_steps import GenerateSteps, apart
 from rfnb.interop.seen.names import Names
 from rfnb.rec.hold import holding
 from rfnb.trace.probe import heard_as, probe, trace_context
@@ -38,7 +38,7 @@ class Session:
         is_aside: Whether processors or criteria run: a search or a call of the model in these is not this search.
     """
 
-    def __init__(self, model: Any, path: str, config: Config, names: Names):
+    def __init__(self, model: Any, path: str, config: GenerateConfig, names: Names):
         self.model, self.path, self.config, self.names = model, path, config, names
         self.fault, self.is_aside = "", False
         self.step: int | None = None
@@ -47,7 +47,7 @@ class Session:
         self._own: torch.Tensor | None = None
         self._scores: torch.Tensor | None = None
         self._search: BeamSearch | RowSearch | None = None
-        self._steps = Steps()
+        self._steps = GenerateSteps()
         self._decisions: Decisions | None = None
         self._blocked = Blocked()
         self._vocab: Dim | None = None
@@ -182,7 +182,7 @@ class Session:
         nth = (same.cumsum(-1) - 1 == alike[:, :, None]) & same
         if not bool(nth.any(-1).all()):
             raise ValueError("a hypothesis that goes on was not there before")
-        given = Given(nth.int().argmax(-1), looked[:, :, -1], hits.view(batch, -1))
+        given = Continuations(nth.int().argmax(-1), looked[:, :, -1], hits.view(batch, -1))
         fields = search.step(scores, own, given=given)
         self._expected = looked.gather(1, search.went[:, :, None].expand(-1, -1, ids.shape[-1])).flatten(0, 1)
         return fields

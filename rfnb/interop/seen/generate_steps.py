@@ -1,4 +1,4 @@
-"""Steps: what modules offer inside of `generate`, over prompts and slots of the beam, as a search of rfnb has it.
+"""GenerateSteps: what modules offer inside of `generate`, over prompts and slots of the beam, as a search of rfnb has it.
 
 `generate` has prompts and slots in one axis of rows. In a step only the last position is new, so that is what the step has; what the
 model has read in the first step besides (the prompt) is offered apart, at the path with ".prompt" at its end, once for each prompt.
@@ -23,7 +23,7 @@ _AS_IT_IS = ("beams", "module", "op", "unseen")
 _SPARSE = {"tokens": "vocab", "cand_tokens": "vocab", "next_tokens": "vocab", "parents": "beam", "cand_parents": "beam"}
 
 
-class Steps:
+class GenerateSteps:
     """The dims of one call of `generate`.
 
     Attributes:

@@ -28,7 +28,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.functions import opens, unheard
-from rfnb.interop.seen.hf_cache import Places, cached_dims, is_told, places_of
+from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.names import Names
@@ -144,7 +144,7 @@ def offer(
     dims: tuple[Dim, Dim, Dim, Dim],
     own: torch.Tensor | None,
     error: torch.Tensor | None = None,
-    places: Places | None = None,
+    places: KeyPositions | None = None,
 ) -> None:
     """Offer weights over these dims as an event.
 
@@ -249,7 +249,7 @@ def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: 
     )  # fmt: skip
 
 
-def _of_cache(key: torch.Tensor, places: Places) -> torch.Tensor:
+def _of_cache(key: torch.Tensor, places: KeyPositions) -> torch.Tensor:
     """The keys without the places of a cache that nothing is in yet. Of a cache that is written in place they are copied."""
     filled = places.filled(key, 2)
     return filled.clone() if filled is not key or key.is_inference() or key._version else key

@@ -44,7 +44,7 @@ _replaced = Replaced()
 _UNPLACED = "Columns are places of a cache, not positions of the text: this model keeps its keys in an order that is not known here."
 
 
-class Places(NamedTuple):
+class KeyPositions(NamedTuple):
     """The places of the keys of an attention among the positions of the model.
 
     Attributes:
@@ -113,7 +113,7 @@ def past_around(call: Call | None) -> Past | None:
     return None
 
 
-def places_of(call: Call, key: Any, columns: int, queries: int) -> Places | None:
+def places_of(call: Call, key: Any, columns: int, queries: int) -> KeyPositions | None:
     """The places of the keys of a self-attention; None if they are of its own call, or come from elsewhere.
 
     Args:
@@ -130,12 +130,12 @@ def places_of(call: Call, key: Any, columns: int, queries: int) -> Places | None
             return None
         end = past.length + queries
         # A cache of its own kind that keeps everything, or keys that another layer has cached.
-        return Places(0, columns, end if columns == end else None)
+        return KeyPositions(0, columns, end if columns == end else None)
     first, end = noted
     if noted == _UNKNOWN:
-        return Places(0, columns, None)
+        return KeyPositions(0, columns, None)
     count = min(columns, end - first)
-    return Places(first, count, end) if first + count == end else Places(0, columns, None)
+    return KeyPositions(first, count, end) if first + count == end else KeyPositions(0, columns, None)
 
 
 def _of_update(call: Call, columns: int) -> tuple[int, int] | None:
@@ -144,7 +144,7 @@ def _of_update(call: Call, columns: int) -> tuple[int, int] | None:
     return noted if noted is None or call.seen[_UPDATED][2].shape[-2] == columns else _UNKNOWN
 
 
-def _of_encoder(call: Call, key: Any, columns: int) -> Places | None:
+def _of_encoder(call: Call, key: Any, columns: int) -> KeyPositions | None:
     """The places of keys that come from elsewhere, if a cache keeps less of them than there are."""
     total = source_size(call)
     if total is None or total == columns:
@@ -153,10 +153,10 @@ def _of_encoder(call: Call, key: Any, columns: int) -> Places | None:
     layers = getattr(getattr(past.cache if past is not None else None, "cross_attention_cache", None), "layers", ())
     if isinstance(layer, int) and layer < len(layers) and getattr(layers[layer], "keys", None) is key:
         if total > columns and getattr(layers[layer], "is_sliding", False):
-            return Places(total - columns, columns, total)
+            return KeyPositions(total - columns, columns, total)
         if total < columns:
-            return Places(0, total, total)
-    return Places(0, columns, None)
+            return KeyPositions(0, total, total)
+    return KeyPositions(0, columns, None)
 
 
 def _of_module(call: Call, columns: int, queries: int) -> tuple[int, int] | None:
@@ -180,7 +180,7 @@ def is_told(call: Call, *parts: Any) -> bool:
     return False
 
 
-def cached_dims(call: Call, query: Sequence[int], places: Places) -> tuple[Dim, Dim, Dim, Dim]:
+def cached_dims(call: Call, query: Sequence[int], places: KeyPositions) -> tuple[Dim, Dim, Dim, Dim]:
     """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and of keys at these places."""
     if places.total is None:
         return *attention_dims(call, query, query)[:3], Dim(places.size, name="place")

@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_inputs import DECODER, MODEL
-from rfnb.interop.seen.kept import Kept, say_changed
+from rfnb.interop.seen.kept import ValueSnapshot, say_changed
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.streams import dims_of, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
@@ -76,7 +76,7 @@ def _held(hidden: Tensor, time: Dim) -> Tensor:
 
 def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values: Any) -> None:
     """Offer what a call has returned, which the model may still change in place."""
-    kept = Kept(raw)
+    kept = ValueSnapshot(raw)
 
     def make() -> dict[str, Any]:
         there = kept.raw

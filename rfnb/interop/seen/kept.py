@@ -1,4 +1,4 @@
-"""Kept: what an event needs when somebody looks at it, and whether it is still what it was."""
+"""ValueSnapshot: what an event needs when somebody looks at it, and whether it is still what it was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rfnb.core.errors import message, runtime_error
 from rfnb.core.place import warn_user
 
 
-class Kept:
+class ValueSnapshot:
     """A raw tensor of a call, to be read later as it was then; no copy, but where nobody could tell that it was changed.
 
     Args:

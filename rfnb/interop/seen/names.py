@@ -25,7 +25,7 @@ from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.layouts import Layouts, memory_of
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed, roles_guessed
-from rfnb.interop.seen.said import FIRST, OUTPUT, Said
+from rfnb.interop.seen.said import FIRST, OUTPUT, UserAxisNames
 from rfnb.interop.seen.why import Why
 
 Role = str | Dim | None
@@ -53,7 +53,7 @@ class Names:
 
     def __init__(
         self,
-        given: Said | None = None,
+        given: UserAxisNames | None = None,
         around: Names | None = None,
         labels: Labels | None = None,
         paths: Mapping[str, torch.nn.Module] | None = None,

@@ -17,7 +17,7 @@ from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
 from rfnb.interop.seen.hf_inputs import MODEL
-from rfnb.interop.seen.kept import Kept, say_changed
+from rfnb.interop.seen.kept import ValueSnapshot, say_changed
 from rfnb.interop.seen.readers import reads
 from rfnb.trace.probe import Later, listening, probe_later
 
@@ -102,7 +102,7 @@ def _offer(call: Call, name: str, result: torch.Tensor, axis: int, size: int, li
     names.offered.add(vocab)
     if not listening("outputs"):
         return
-    kept = Kept(result)
+    kept = ValueSnapshot(result)
 
     def make() -> dict[str, Any]:
         if not kept.is_same:

@@ -21,7 +21,7 @@ from rfnb.backends.torch_random import device_state
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.gates import Layers, Step, parts_of
+from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
 from rfnb.interop.seen.readers import enters, reads
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
@@ -170,7 +170,7 @@ def cell(call: Call, result: Any) -> None:
     step = _step_of(call, call.inputs.get("hx"), states[0])
     if not listening("states"):
         return
-    made = Step(call.module, source, call.inputs.get("hx"), states, call.path)
+    made = CellStep(call.module, source, call.inputs.get("hx"), states, call.path)
     out = names.of(states[0])
     assert out is not None
 

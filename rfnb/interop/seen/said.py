@@ -1,4 +1,4 @@
-"""Said: the names of axes that the user gave for a recording, `rf.record(model=model, dims={"encoder": "batch time feature"})`.
+"""UserAxisNames: the names of axes that the user gave for a recording, `rf.record(model=model, dims={"encoder": "batch time feature"})`.
 
     {"encoder": ["batch", "time", "feature"]}       # its first input, and what it returns, where that has as many axes
     {"encoder.src": [...], "encoder.output": [...]}     # one input; what it returns
@@ -24,7 +24,7 @@ from rfnb.trace.match import path_filter
 FIRST, OUTPUT = "", "output"
 
 
-class Said:
+class UserAxisNames:
     """The names that the user gave to axes, by module and input.
 
     Raises:

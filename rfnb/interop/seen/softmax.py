@@ -19,7 +19,7 @@ from rfnb.interop.seen import hf_softmax
 from rfnb.interop.seen.attention import described, softmax_inside, unchanged
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.kept import Kept
+from rfnb.interop.seen.kept import ValueSnapshot
 from rfnb.interop.seen.sides import around, heads_in, inputs_of, says_attention, sides, weights_dims
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
@@ -69,7 +69,7 @@ def _offer(call: Call, raw: torch.Tensor) -> None:
     elif len(front) == 2 and front[1] == 1 and front[0] in _batches(call):
         return _offer_row(call, raw[:, 0], int(front[0]))
     dims, sizes = weights_dims(call, raw.shape)
-    kept = Kept(raw)
+    kept = ValueSnapshot(raw)
     probe_later("attention", Later(lambda: described(unchanged(kept).reshape(sizes), dims, None), kept.num_bytes))
 
 
@@ -92,7 +92,7 @@ def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:
     """The weights [batch, source] of one target: a step of the module around, in which this one is called several times."""
     batch_dim, _, source = sides(call, batch, 1, raw.shape[-1])
     dims = [batch_dim, source] if batch_dim is not None else [source]
-    kept = Kept(raw)
+    kept = ValueSnapshot(raw)
     later = Later(
         lambda: {"weights": Tensor("weights", dims, raw_tensor=unchanged(kept)), "axis": source}, kept.num_bytes
     )

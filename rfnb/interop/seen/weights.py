@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from rfnb.interop.seen.kept import Kept, version_of
+from rfnb.interop.seen.kept import ValueSnapshot, version_of
 
 
 def keep(raw: Any, what: str) -> Any:
-    """A `Kept`; of a nested tensor one for each of its sequences."""
+    """A `ValueSnapshot`; of a nested tensor one for each of its sequences."""
     if raw.is_nested:
         return [keep(part, what) for part in raw.detach().unbind()]
     # A buffer that was written to will be again: a static cache of keys.
-    return Kept(raw, what, copy=True if version_of(raw) else None)
+    return ValueSnapshot(raw, what, copy=True if version_of(raw) else None)
 
 
 def bytes_of(kept: Any) -> int:
