@@ -1,6 +1,6 @@
 """The NumPy backend: the reference for what each method means, written to be read. No gradients, CPU only.
 
-Result dtypes are those of torch, see `numpy_dtypes.py`.
+Result dtypes are those of torch, see `numpy_functions.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import numpy_attention, numpy_conv, numpy_functions, numpy_index, numpy_lstm, numpy_stft
-from rfnb.backends.numpy_ctc import ctc_best_path, ctc_loss
-from rfnb.backends.numpy_dtypes import in_float32, of_floats, same_dtype
-from rfnb.backends.numpy_edit_distance import edit_distance, next_edit_distance_row
+from rfnb.backends import numpy_conv, numpy_functions, numpy_index, numpy_layers
+from rfnb.backends.numpy_functions import in_float32, of_floats, same_dtype
+from rfnb.backends.numpy_labels import ctc_best_path, ctc_loss, edit_distance, next_edit_distance_row
+from rfnb.backends.numpy_layers import gru, rnn_tanh, two_d_lstm
 from rfnb.backends.numpy_random import (
     GENERATOR,
     generator,
@@ -24,8 +24,6 @@ from rfnb.backends.numpy_random import (
     set_random_seed,
     set_random_state,
 )
-from rfnb.backends.numpy_rnn import gru, rnn_tanh
-from rfnb.backends.numpy_two_d_lstm import two_d_lstm
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 
@@ -203,7 +201,7 @@ class NumpyBackend(Backend):
     conv_raw = staticmethod(numpy_conv.conv)
     transposed_conv_raw = staticmethod(numpy_conv.transposed_conv)
     pool_raw = staticmethod(numpy_conv.pool)
-    stft_raw = staticmethod(numpy_stft.stft)
+    stft_raw = staticmethod(numpy_conv.stft)
 
     @classmethod
     def make_complex_raw(cls, real: Any, imag: Any) -> Any:
@@ -224,12 +222,12 @@ class NumpyBackend(Backend):
     edit_distance_raw = staticmethod(edit_distance)
     next_edit_distance_row_raw = staticmethod(next_edit_distance_row)
 
-    attention_raw = staticmethod(of_floats(numpy_attention.attention))
-    attention_and_weights_raw = staticmethod(of_floats(numpy_attention.attention_and_weights))
+    attention_raw = staticmethod(of_floats(numpy_layers.attention))
+    attention_and_weights_raw = staticmethod(of_floats(numpy_layers.attention_and_weights))
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
-    lstm_raw = staticmethod(of_floats(numpy_lstm.lstm))
-    lstm_step_raw = staticmethod(of_floats(numpy_lstm.lstm_step))
+    lstm_raw = staticmethod(of_floats(numpy_layers.lstm))
+    lstm_step_raw = staticmethod(of_floats(numpy_layers.lstm_step))
     gru_raw = staticmethod(of_floats(gru))
     rnn_tanh_raw = staticmethod(of_floats(rnn_tanh))
     two_d_lstm_raw = staticmethod(of_floats(two_d_lstm))

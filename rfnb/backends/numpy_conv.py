@@ -1,4 +1,4 @@
-"""Convolution and pooling in NumPy, written to be read: all windows of the padded input, then one sum over each."""
+"""What looks at frames through windows in NumPy, written to be read: convolution, pooling, the short-time Fourier transform."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from rfnb.backends.numpy_functions import as_float
 
 Pads = Sequence[tuple[int, int]]
 
@@ -62,3 +64,15 @@ def pool(
     seen = windows_of(x, size, pads, strides, dilation, neutral)
     axes = tuple(range(-len(size), 0))
     return seen.max(axes) if kind == "max" else seen.sum(axes)
+
+
+def stft(x: Any, window: Any, step: int, left: int, fft_length: int) -> Any:
+    """See `Backend.stft_raw`."""
+    x = as_float(x)
+    starts = range(0, x.shape[1] - len(window) + 1, step)
+    out = np.zeros((x.shape[0], len(starts), fft_length // 2 + 1), np.result_type(x.dtype, np.complex64))
+    for frame, start in enumerate(starts):
+        cut = np.zeros((x.shape[0], fft_length), x.dtype)
+        cut[:, left : left + len(window)] = x[:, start : start + len(window)] * window
+        out[:, frame] = np.fft.rfft(cut, axis=1)
+    return out

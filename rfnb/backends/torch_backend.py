@@ -11,19 +11,17 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from rfnb.backends import torch_conv, torch_functions, torch_index, torch_parameter, torch_stft, torch_transfer
+from rfnb.backends import torch_conv, torch_devices, torch_functions, torch_index, torch_parameter
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_ahead import JOIN, PRODUCTS, product_ahead
 from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_compiled import compile_function
-from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
-from rfnb.backends.torch_devices import refuse_device
-from rfnb.backends.torch_dtypes import DTYPES, HALF, NAMES
-from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_row
-from rfnb.backends.torch_gradient import scaled_gradient
-from rfnb.backends.torch_graph import graph_inputs, graph_order, graph_place
+from rfnb.backends.torch_devices import brought, refuse_device
+from rfnb.backends.torch_functions import DTYPES, HALF, NAMES
+from rfnb.backends.torch_gradient import graph_inputs, graph_order, graph_place, scaled_gradient
+from rfnb.backends.torch_labels import ctc_best_path, ctc_loss, edit_distance, next_edit_distance_row
 from rfnb.backends.torch_lstm import lstm, lstm_step
 from rfnb.backends.torch_modes import current_modes, settings
 from rfnb.backends.torch_random import (
@@ -35,10 +33,8 @@ from rfnb.backends.torch_random import (
     set_random_state,
 )
 from rfnb.backends.torch_read_only import read_only
-from rfnb.backends.torch_rnn import gru, rnn_tanh
+from rfnb.backends.torch_rnn import gru, rnn_tanh, two_d_lstm
 from rfnb.backends.torch_trace import note_made, signature, trace_calls, watch_draws
-from rfnb.backends.torch_transfer import brought
-from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
 _grad_enabled = torch.is_grad_enabled
 
@@ -94,7 +90,7 @@ class TorchBackend(Backend):
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
         return (raw.float() if raw.dtype == torch.bfloat16 else raw).numpy(force=True)
 
-    raws_to_numpy: Any = staticmethod(torch_transfer.on_host)
+    raws_to_numpy: Any = staticmethod(torch_devices.on_host)
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
@@ -254,7 +250,7 @@ class TorchBackend(Backend):
     conv_raw = staticmethod(torch_conv.conv)
     transposed_conv_raw = staticmethod(torch_conv.transposed_conv)
     pool_raw = staticmethod(torch_conv.pool)
-    stft_raw = staticmethod(torch_stft.stft)
+    stft_raw = staticmethod(torch_conv.stft)
     make_complex_raw: Any = staticmethod(torch.complex)
 
     @classmethod

@@ -1,16 +1,23 @@
-"""Functions of arrays compiled by torch: the programs of recorded loops."""
+"""Functions of arrays compiled by torch, or kept as CUDA graphs: the programs of recorded loops.
+
+A graph has the kernels of a call, recorded once, and a GPU starts them all by one call of the host. It reads and writes fixed memory.
+So what a call is given is copied into arrays of the graph, and what it gives is copied out of them; constants (weights) are read
+where they are as long as they are there, and copied too once they have been elsewhere.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
-from rfnb.backends.torch_captured import Captured
-from rfnb.backends.torch_modes import modes
+from rfnb.backends.torch_autocast import InFloat32
+from rfnb.backends.torch_modes import float32_precision, modes
 
 
 def compile_function(fn: Callable[..., Any], how: str, *, changes: bool) -> Callable[..., Callable[..., Any]] | None:
@@ -72,3 +79,213 @@ def _somebody_watches() -> bool:
         or torch._C._functorch.peek_interpreter_stack() is not None
         or (torch.is_grad_enabled() if _TOP_HOOKS is None else _TOP_HOOKS(True) is not None)
     )
+
+
+Capture = Callable[[Callable[[], Any]], tuple[Callable[[], None], Any]]
+_capturing = threading.Lock()
+_MOST = 8  # graphs of a function: each keeps the memory of all that it computes
+_PATIENCE, _WORTH = 32, 4  # captures of a function before it has to be seen that each is repeated so often
+
+
+class _CapturesOfThread(threading.local):
+    def __init__(self) -> None:
+        self.sides: dict[Any, Any] = {}  # a stream to capture on, for each that is current
+
+
+_kept = _CapturesOfThread()
+
+
+def capture_on_gpu(fn: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+    """The function that repeats the kernels of `fn`, and the arrays where their results are then."""
+    current = torch.cuda.current_stream()
+    # The same one again: cuBLAS keeps a workspace (32 MB on Hopper) for each stream of a thread that it was ever called on.
+    which = current.device, current.cuda_stream
+    side = _kept.sides[which] if which in _kept.sides else _kept.sides.setdefault(which, torch.cuda.Stream())
+    side.wait_stream(current)
+    try:
+        with torch.cuda.stream(side):  # libraries ask for their memory in a first call, which cannot be captured
+            for _ in range(2):
+                fn()
+    finally:  # also where it fails: the memory of its arguments goes back to who asks on the current stream
+        current.wait_stream(side)
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+    try:
+        with _capturing, torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
+            out = fn()
+    except BaseException:
+        _abandon(current, pool)
+        raise
+    return graph.replay, out
+
+
+def _abandon(current: Any, pool: Any) -> None:
+    """Undo what torch leaves where a capture was broken by what it captured, and so could not be ended.
+
+    The stream stays that of the capture (torch 2.13); up to 2.11 memory that is freed stays with the pool, and the generator waits
+    for the end of the capture: no random number can be drawn.
+    """
+    torch.cuda.set_stream(current)
+    with contextlib.suppress(RuntimeError):  # "not currently recording": it was ended
+        torch._C._cuda_endAllocateToPool(current.device_index, pool)
+    generator = torch.cuda.default_generators[current.device_index]
+    state = generator.get_state()
+    try:
+        torch.empty(1, device=current.device).uniform_(generator=generator)
+    except RuntimeError:
+        generator.graphsafe_set_state(generator.clone_state())
+    generator.set_state(state)
+
+
+def may_be_captured(arrays: Sequence[Any]) -> bool:
+    """Whether a call with these arrays is one that a graph may repeat."""
+    if not arrays or arrays[0].device.type != "cuda" or torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+        return False
+    if arrays[0].device.index != torch.cuda.current_device() or torch.cuda.is_current_stream_capturing():
+        return False
+    if any(type(mode) is not InFloat32 for mode in modes()) or torch._C._len_torch_dispatch_stack() > 0:
+        return False  # somebody wants to see each call
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return False  # arrays of vmap and the like have no memory of their own
+    if torch.is_autocast_enabled("cuda") and torch.is_autocast_cache_enabled():
+        return False  # the graph would go on reading what the cache has let go
+    # A number on the host would be a constant.
+    return all(map(_is_plain, arrays)) and len({x.device for x in arrays}) == 1
+
+
+class Captured:
+    """A function and its graphs: one for each kind of arguments.
+
+    Args:
+        fn: Calls the library only, and changes no array.
+        capture: As `capture_on_gpu`.
+        may: As `may_be_captured`.
+    """
+
+    def __init__(self, fn: Callable[..., Any], *, capture: Capture = capture_on_gpu, may: Any = may_be_captured):
+        self._fn, self._capture, self._may = fn, capture, may
+        self._graphs: dict[Any, _CapturedKernels] = {}
+        self._failed = False
+        self._captured = self._repeated = 0
+
+    def __call__(self, *constants: Any) -> Callable[..., Any]:
+        """The function with these first arguments, which stay the same in all its calls."""
+        run = object()
+        kinds = tuple(map(_kind, constants))
+
+        def call(*inputs: Any) -> Any:
+            arrays = [x for x in (*constants, *inputs) if isinstance(x, torch.Tensor)]
+            if self._failed or not self._may(arrays):
+                return self._fn(*constants, *inputs)
+            key = kinds, tuple(map(_kind, inputs)), _circumstances(arrays[0])
+            graph = self._graphs.get(key)
+            if graph is None or graph.moved(constants):
+                graph = self._new(key, graph, constants, inputs)
+            if graph is None:
+                return self._fn(*constants, *inputs)
+            self._repeated += 1
+            return graph(run, constants, inputs)
+
+        return call
+
+    def _new(self, key: Any, old: _CapturedKernels | None, constants: Any, inputs: Any) -> _CapturedKernels | None:
+        if self._captured >= _PATIENCE and self._repeated < _WORTH * self._captured:
+            self._give_up(
+                f"{self._captured} sizes were captured, and each was repeated {self._repeated / self._captured:.1f} times"
+            )
+            return None
+        self._captured += 1
+        copied = set() if old is None else old.copied | old.moved(constants)
+        self._graphs.pop(key, None)
+        for oldest in list(self._graphs)[: max(0, len(self._graphs) - _MOST + 1)]:
+            self._graphs.pop(oldest, None)
+        try:
+            graph = self._graphs[key] = _CapturedKernels(self._fn, constants, inputs, copied, self._capture)
+        except RuntimeError as error:
+            self._give_up(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
+            return None
+        return graph
+
+    def _give_up(self, reason: str) -> None:
+        self._failed = True
+        self._graphs.clear()
+        warnings.warn(
+            'compile_loops("cuda_graph"): a step cannot be captured; the loop runs without.\n'
+            f"  because  {reason}\n"
+            "The results are the same. torch.compile needs no capture:\n"
+            '    with rf.compile_loops("inductor"):',
+            stacklevel=4,
+        )
+
+
+class _CapturedKernels:
+    """The kernels of a call.
+
+    Args:
+        copied: Numbers of the constants that are copied.
+    """
+
+    def __init__(self, fn: Any, constants: Sequence[Any], inputs: Sequence[Any], copied: set[int], capture: Capture):
+        self.copied = copied
+        # Arrays of their own for what is held: `weight.data = ...` gives the weight other memory, and would free this.
+        self._constants = [
+            _buffer(x) if number in copied else x.detach() if isinstance(x, torch.Tensor) else x
+            for number, x in enumerate(constants)
+        ]
+        self._inputs = [_buffer(x) for x in inputs]
+        self._in_place = [
+            (number, x.data_ptr())
+            for number, x in enumerate(constants)
+            if isinstance(x, torch.Tensor) and number not in copied
+        ]
+        self._run: Any = None
+        self._load(constants, inputs, copy_constants=True)
+        self._replay, self._out = capture(lambda: fn(*self._constants, *self._inputs))
+
+    def moved(self, constants: Sequence[Any]) -> set[int]:
+        """The constants that are no longer where this reads them."""
+        return {number for number, address in self._in_place if constants[number].data_ptr() != address}
+
+    def __call__(self, run: object, constants: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Repeat it; `run` is the same object as long as the constants are the same."""
+        self._load(constants, inputs, copy_constants=self._run is not run)
+        self._run = run
+        self._replay()
+        own: dict[int, Any] = {}
+        return tuple([own[id(x)] if id(x) in own else own.setdefault(id(x), x.clone()) for x in self._out])
+
+    def _load(self, constants: Sequence[Any], inputs: Sequence[Any], *, copy_constants: bool) -> None:
+        pairs = list(zip(self._inputs, inputs, strict=True))
+        if copy_constants:
+            pairs += [(self._constants[number], constants[number]) for number in self.copied]
+        pairs = [(to, x) for to, x in pairs if isinstance(x, torch.Tensor)]
+        if pairs:
+            torch._foreach_copy_([to for to, _ in pairs], [x.detach() for _, x in pairs])
+
+
+def _buffer(x: Any) -> Any:
+    return torch.empty_like(x, requires_grad=False) if isinstance(x, torch.Tensor) else x
+
+
+def _is_plain(x: Any) -> bool:
+    return (
+        type(x) in (torch.Tensor, torch.nn.Parameter)
+        and x.layout is torch.strided
+        and not x.is_conj()
+        and not x.is_neg()
+    )
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, torch.Tensor):
+        return x.shape, x.stride(), x.dtype, x.device
+    return type(x), repr(x)
+
+
+def _circumstances(array: Any) -> Any:
+    """A key for what chooses kernels besides the arguments, and for who else could write into the memory of the graph meanwhile."""
+    stream = torch.cuda.current_stream(array.device).cuda_stream if array.is_cuda else None
+    return (
+        threading.get_ident(), stream, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"), len(modes()),
+        float32_precision(), torch.are_deterministic_algorithms_enabled(), torch._C._get_cudnn_enabled(),
+        torch._C._get_cudnn_deterministic(), torch._C._get_cudnn_benchmark(),
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Convolution and pooling for torch."""
+"""Convolution, pooling and the short-time Fourier transform for torch."""
 
 from __future__ import annotations
 
@@ -107,3 +107,18 @@ def pool(
         for axis, (count, stride, rate) in enumerate(zip(size, strides, dilation), 2):
             out = reduce(out.unfold(axis, (count - 1) * rate + 1, stride)[..., ::rate], -1)
     return _cut(out, short).squeeze(1)
+
+
+def stft(x: Any, window: Any, step: int, left: int, fft_length: int) -> Any:
+    """See `Backend.stft_raw`."""
+    short = window.shape[0] - x.shape[1]
+    if short > 0:
+        x = F.pad(x, (0, short))
+    frames = x.unfold(1, window.shape[0], step) * window
+    if short > 0:
+        frames = frames[:, :0]
+    if left:
+        frames = F.pad(frames, (left, 0))
+    if not frames.numel():  # the FFT of nothing is an error
+        return torch.complex(*(2 * [F.pad(frames, (0, fft_length // 2 + 1 - frames.shape[2]))]))
+    return torch.fft.rfft(frames, fft_length)

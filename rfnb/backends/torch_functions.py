@@ -1,7 +1,8 @@
-"""The functions of torch for the kinds that the protocol names (`BINARY_KINDS`, ...), and `where`."""
+"""The functions of torch for the kinds that the protocol names (`BINARY_KINDS`, ...), `where`, and the dtypes by name."""
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -133,3 +134,22 @@ def where(mask: Any, true: Any, false: Any) -> Any:
                 dtype = torch.result_type(true, false)
                 false = _constants[key] = torch.full((), false, dtype=dtype, device=true.device)
     return torch.where(mask, true, false)
+
+
+class _ByName(dict[str, torch.dtype]):
+    """dtypes of torch by name."""
+
+    def __missing__(self, name: str) -> torch.dtype:
+        known = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 complex64 complex128"
+        text = str(getattr(name, "__name__", name)).removeprefix("torch.")
+        near = {"int": "int64", "half": "float16", "double": "float64", "long": "int64"}.get(text)
+        meant = near or (difflib.get_close_matches(text, known.split(), n=1, cutoff=0.4) or ["float32"])[0]
+        rule = "A dtype is the name that NumPy and torch have for it:"
+        raise TypeError(f'No dtype {name!r}.\n  known  {known}\n{rule}\n    dtype="{meant}"')
+
+
+DTYPES = _ByName(
+    {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+)
+NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES.values()}
+HALF = (torch.float16, torch.bfloat16)

@@ -13,7 +13,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from torch.utils import dlpack
 
-from rfnb.backends import torch_transfer
+from rfnb.backends import torch_devices
 
 
 class Plain(NamedTuple):
@@ -131,7 +131,7 @@ def together(values: Sequence[Any]) -> list[Any]:
         place for place in places if not (refusal(out[place]) or without_values(out[place]) or knows_axes(out[place]))
     ]
     raws = [_of_numpy(out[place].detach()).resolve_conj().resolve_neg() for place in places]
-    for place, array in zip(places, torch_transfer.on_host(raws), strict=True):
+    for place, array in zip(places, torch_devices.on_host(raws), strict=True):
         out[place] = array
     return out
 

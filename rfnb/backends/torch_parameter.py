@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.backends.torch_devices import refuse_device
-from rfnb.backends.torch_dtypes import DTYPES
-from rfnb.backends.torch_transfer import brought, on_device
+from rfnb.backends.torch_devices import brought, on_device, refuse_device
+from rfnb.backends.torch_functions import DTYPES
 
 
 def kept(raw: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rfnb.backends.torch_transfer import on_device
+from rfnb.backends.torch_devices import on_device
 from rfnb.core.block import block
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, type_error

@@ -7,7 +7,7 @@ from simulated import NAME, watched
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.backends.torch_transfer import brought
+from rfnb.backends.torch_devices import brought
 
 BATCH, FEAT, OUT = Dim(2, name="batch"), Dim(3, name="feat"), Dim(5, name="out")
 TIME = ragged([3, 1], BATCH)
