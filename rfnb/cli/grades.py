@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from rfnb.cli.failed import Failed
@@ -35,8 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "notebook", metavar="NOTEBOOK", nargs="+", type=Path, help="a notebook that was handed in, or a folder of them"
     )
     parser.add_argument("--check", action="store_true", help="run the checks anew, each answer in a process of its own")
-    parser.add_argument("--seconds", type=float, default=30.0, help="limit of one answer (default 30)")
-    parser.add_argument("--memory", type=float, default=2.0, help="limit of one answer in GiB (default 2)")
+    parser.add_argument(
+        "--seconds", type=_above_0, default=30.0,
+        help="processor time that one answer may take, in seconds (default 30); by the clock ten times as much",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory", type=_above_0, default=2.0, help="memory that one answer may take, in GiB (default 2)"
+    )
     parser.add_argument("--csv", action="store_true", help="one line for each answer, for spreadsheets")
 
 
@@ -46,16 +52,24 @@ def run(options: argparse.Namespace) -> int:
     if lacking:
         raise Failed(f"there is no notebook {', '.join(lacking)}.")
     from rfnb.teaching.grades import read_grades
+    from rfnb.teaching.notebook import cells_of
     from rfnb.teaching.regrade import Limits, checked, notebooks_in
 
     paths = notebooks_in(options.notebook)
     limits = Limits(options.seconds, int(options.memory * 2**30))
     grades = checked(paths, limits=limits) if options.check else read_grades(paths)
     print(grades.csv() if options.csv else grades, end="" if options.csv else "\n")
-    without = [str(grade.path) for grade in grades.grades if not grade.lesson]
+    without = [grade.path for grade in grades.grades if not grade.lesson or not cells_of(grade.path)]
     for path in without:
         print(
             f"rfnb grades: {path} holds nothing of a lesson; it may not be a notebook, or was never run.",
             file=sys.stderr,
         )
     return 1 if without else 0
+
+
+def _above_0(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text} is no number above 0")

@@ -1,6 +1,6 @@
 """Answers of students that are alike: the same code but for names, comments and space. It is shown, and nothing is judged by it.
 
-Short answers are alike by themselves: only those of some length count.
+Short answers are alike by themselves: only those of some length count, and all answers of a notebook together.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _LEAST = 40  # nodes of an answer that two people hardly write alike
+_ALL = "all answers"  # also those that are short
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Students whose answers to an exercise are alike."""
+    """Students whose answers to an exercise, or all answers together, are alike."""
 
     exercise: str
     students: list[str]
@@ -31,7 +32,9 @@ def alike(answers: Sequence[tuple[str, dict[str, str]]]) -> list[Alike]:
     """
     students: dict[tuple[str, str], list[str]] = {}
     for student, given in answers:
-        for name, source in given.items():
+        written = [source for source in given.values() if source and "..." not in source]
+        whole = {_ALL: "\n".join(written)} if len(written) > 1 else {}
+        for name, source in {**given, **whole}.items():
             shape = shape_of(source)
             if shape:
                 students.setdefault((name, shape), []).append(student)

@@ -42,7 +42,7 @@ SECONDS, MEMORY = 30.0, 2 << 30  # of one answer; bytes above what a process has
 _WAITING = 10.0  # times the seconds of computing may pass on the clock: others compute on the machine, too
 # What no exercise needs: the rest of the machine, and the checks.
 _SUSPECT = {"os", "sys", "subprocess", "socket", "inspect", "gc", "ctypes", "importlib", "shutil", "pathlib", "__import__",
-            "open", "exec", "eval", "globals", "rfnb.teaching"}  # fmt: skip
+            "open", "exec", "eval", "globals", "rfnb.teaching", "rf.lesson"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -144,12 +144,17 @@ def _graded(grade: Grade, given: _Submitted | None, limits: Limits, context: Any
         return grade
     exercises = Lesson(given.lesson, given.folder).exercises
     entries = []
+    lacks = (
+        "There is no cell of Python that makes and checks it."
+        if cells_of(grade.path)
+        else "The file is no notebook that can be read."
+    )
     for name, exercise in exercises.items():
         answer = given.answers[name]
-        status, message = ("not run", "There is no cell of Python that checks it.") if not answer else (
+        status, message = ("not run", lacks) if not answer else (
             _apart(given, name, limits, context)
         )  # fmt: skip
-        reaches = _reaches(answer)
+        reaches = _reaches(answer, given.sources[name])
         if reaches:
             message = f"Look at it: it uses {', '.join(reaches)}.\n{message}".rstrip()
         points = exercise.points if status == "passed" else 0
@@ -195,7 +200,7 @@ def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, l
     exercise = of.exercises[name]
     file = f"<cell of {name}>"
     linecache.cache[file] = len(source), None, source.splitlines(True), file
-    space: dict[str, Any] = {"__name__": "__main__", "lesson": _NoLesson(of)}
+    space: dict[str, Any] = {"__name__": "__main__", "lesson": _LessonOf(of, name)}
     with tempfile.TemporaryDirectory() as place, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         os.chdir(place)
         try:
@@ -214,11 +219,16 @@ def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, l
     out.close()
 
 
-class _NoLesson:
-    """Stands for the lesson: of an answer only its files are needed."""
+class _LessonOf:
+    """Stands for the lesson: its files, and what an answer goes on with of other exercises, as in the notebook."""
 
-    def __init__(self, lesson: Lesson):
-        self.file, self.module = lesson.file, lesson.module
+    def __init__(self, lesson: Lesson, exercise: str):
+        self.file, self.module, self._lesson, self._exercise = lesson.file, lesson.module, lesson, exercise
+
+    def use(self, name: str, answer: Any) -> Any:
+        if name == self._exercise:
+            raise AttributeError(f'lesson.use("{name}"): the solution is no answer')
+        return self._lesson.use(name, answer)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"lesson.{name}: an answer stands for itself, without the lesson")
@@ -257,10 +267,11 @@ def _answer(name: str, body: list[ast.stmt] | None, bodies: list[list[ast.stmt]]
     """The statements that make an answer: of the cell that checks it, and of cells above if that one has it from there."""
     if body is None:
         return []
-    statements = _without_calls(body)
+    statements = _without_calls(body, name)
     if any(name in _names_of(node) for node in statements):
         return statements
-    above = [node for each in bodies[: bodies.index(body)] for node in _without_calls(each) if name in _names_of(node)]
+    cells = bodies[: bodies.index(body)]
+    above = [node for each in cells for node in _without_calls(each, name) if name in _names_of(node)]
     return above[-1:] + statements
 
 
@@ -270,7 +281,7 @@ def _program(name: str, own: dict[str, list[ast.stmt] | None], bodies: list[list
     if body is None:
         return ""
     statements = _answer(name, body, bodies)
-    above = [node for each in bodies[: bodies.index(body)] for node in _without_calls(each)]
+    above = [node for each in bodies[: bodies.index(body)] for node in _without_calls(each, name)]
     made = _makers(above)
     needed, left = list[ast.stmt](), [*statements]
     while left:
@@ -308,7 +319,7 @@ def _makers(above: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
             else set[str]()
         )
         for name in _names_of(node):
-            made[name] = [node]
+            made[name] = [*(made.get(name, []) if name in _globals_of(node) else []), node]
         for name in sorted(stored | filled):
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 made.setdefault(name, []).append(node)
@@ -343,9 +354,9 @@ def _names_of(node: ast.stmt) -> list[str]:
     return []
 
 
-def _without_calls(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements but those that ask the lesson for something, or only show something."""
-    return [node for node in body if not ((isinstance(node, ast.Expr) and not _fills(node)) or _is_use(node))]
+def _without_calls(body: list[ast.stmt], name: str) -> list[ast.stmt]:
+    """The statements but those that ask the lesson for something, as for the answer to this exercise, or only show something."""
+    return [node for node in body if not ((isinstance(node, ast.Expr) and not _fills(node)) or _asks(node, name))]
 
 
 def _fills(node: ast.Expr) -> bool:
@@ -354,10 +365,19 @@ def _fills(node: ast.Expr) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _FILLS
 
 
-def _is_use(node: ast.stmt) -> bool:
-    calls = [ast.unparse(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
-    asked = [one for one in calls if one.startswith("lesson.") and one not in ("lesson.file", "lesson.module")]
-    return isinstance(node, ast.Assign) and bool(asked or "rf.lesson" in calls)
+def _asks(node: ast.stmt, name: str) -> bool:
+    if not isinstance(node, ast.Assign):
+        return False
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+    names = [ast.unparse(one.func) for one in calls if not _goes_on(one, name)]
+    return "rf.lesson" in names or any(one.startswith("lesson.") for one in names)
+
+
+def _goes_on(call: ast.Call, name: str) -> bool:
+    """Whether an answer may have it of the lesson: a file, or the answer to another exercise."""
+    asked = ast.unparse(call.func)
+    other = asked == "lesson.use" and call.args and ast.unparse(call.args[0]) != repr(name)
+    return bool(other) or asked in ("lesson.file", "lesson.module")
 
 
 def _parsed(source: str) -> list[ast.stmt] | None:
@@ -393,15 +413,18 @@ def _named_in(path: Path) -> str:
     return ""
 
 
-def _reaches(source: str) -> list[str]:
-    """The names in an answer that no exercise needs."""
+def _reaches(answer: str, program: str) -> list[str]:
+    """The names in an answer, and in what it uses of other cells, that no exercise needs."""
     found = set[str]()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Name):
             found.add(node.id)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "rf.lesson":
+            found.add("rf.lesson")
         elif isinstance(node, ast.Attribute) and node.attr.startswith("__"):
             found.add("__import__") if node.attr == "__import__" else found.add("globals")
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+    for node in ast.walk(ast.parse(answer)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             found |= {"rfnb.teaching" if one.startswith("rfnb.teaching") else one.split(".")[0] for one in names}
     return sorted(found & _SUSPECT)

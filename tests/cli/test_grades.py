@@ -45,3 +45,21 @@ def test_a_file_without_a_lesson_is_said_beside_the_others(ada, capsys):
 def test_a_notebook_that_is_not_there_is_said(tmp_path, capsys):
     assert main(["grades", str(tmp_path / "gone.ipynb")]) == 1
     assert capsys.readouterr().err == f"rfnb grades: there is no notebook {tmp_path / 'gone.ipynb'}.\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\x00\xff", b'{"cells": 7}'])
+@pytest.mark.parametrize("how", [[], ["--check"]])
+def test_a_damaged_notebook_is_said_though_its_name_is_that_of_a_lesson(tmp_path, capsys, content, how):
+    path = tmp_path / "ada" / "07_search.ipynb"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    assert main(["grades", *how, str(path)]) == 1
+    assert f"{path} holds nothing of a lesson" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["--seconds", "--memory"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "many"])
+def test_a_limit_is_a_number_above_0(ada, capsys, limit, value):
+    with pytest.raises(SystemExit):
+        main(["grades", "--check", limit, value, str(ada)])
+    assert f"{value} is no number above 0" in capsys.readouterr().err

@@ -64,6 +64,13 @@ def handed_in(tmp_path_factory):
     submit(folder, "one", long.format("a", "b"), PRIME)
     submit(folder, "two", "# mine\n" + long.format("first", "second"), PRIME)
     submit(folder, "bad", "def add(a, b:", PRIME)
+    goes_on = 'add = lesson.use("add", add)'
+    submit(folder, "on", "def add(a, b):\n    return a - b\n" + ADD, goes_on, "prime = add(3, 4)\n" + PRIME[10:])
+    takes = 'whole = rf.lesson("99_small")\ndef add(a, b):\n    return lesson.use("a" + "dd", None)(a, b)\n' + ADD
+    asks = "def given():\n    return rf.lesson('99_small').use('prime', None)"
+    submit(folder, "takes", takes, asks, "prime = given()\n" + PRIME[10:])
+    for name, content in {"cut": b'{"cells": [', "odd": b"\x00\xff", "none": b""}.items():
+        submit(folder, name, PRIME).write_bytes(content)
     submit(
         folder,
         "fed",
@@ -115,13 +122,24 @@ def test_what_loops_and_calls_above_fill_is_there_and_what_the_answer_makes_itse
     assert entry(handed_in, "fed", "prime").status == "passed"
 
 
+def test_an_answer_goes_on_with_the_solution_of_another_exercise_as_in_the_notebook_and_never_with_its_own(handed_in):
+    assert (entry(handed_in, "on").status, entry(handed_in, "on", "prime").status) == ("wrong", "passed")
+    assert entry(handed_in, "takes").status == "error"
+    assert "Look at it: it uses rf.lesson." in entry(handed_in, "takes", "prime").message
+
+
+def test_a_file_that_is_no_notebook_is_told(handed_in):
+    for student in ("cut", "odd", "none"):
+        assert entry(handed_in, student).message == "The file is no notebook that can be read."
+
+
 def test_a_cell_that_is_no_python_is_told(handed_in):
     assert entry(handed_in, "bad").status == "not run"
-    assert entry(handed_in, "bad").message == "There is no cell of Python that checks it."
+    assert entry(handed_in, "bad").message == "There is no cell of Python that makes and checks it."
 
 
 def test_copies_are_shown_in_text_and_csv(handed_in):
-    assert "add: one, two" in str(handed_in)
+    assert "add: one, two" in str(handed_in) and "all answers: one, two" in str(handed_in)
     rows = list(csv.DictReader(io.StringIO(handed_in.csv())))
     assert [row["message"] for row in rows if row["student"] == "two" and row["exercise"] == "add"] == ["Alike: one"]
     assert "bob: add wrong: The result is another number" in str(handed_in)
@@ -133,6 +151,11 @@ def test_short_answers_and_other_answers_are_not_alike():
     assert shape_of(long) == shape_of(long.replace("x", "z").replace("return [z", "return [z  ").replace("f(", "g("))
     assert shape_of(long) != shape_of(long.replace("+ 1", "+ 2"))
     assert alike([("a", {"f": long}), ("b", {"f": long.replace("4", "5")})]) == []
+    short = [f"def f{number}(x):\n    return x + {number}" for number in range(9)]
+    gap = [one.replace("return", "... or") for one in short]
+    given = [("a", short), ("b", short), ("c", [*short[:8], "def f(x):\n    return 9"]), ("d", gap), ("e", gap)]
+    (found,) = alike([(student, dict(zip("ABCDEFGHI", some))) for student, some in given])
+    assert str(found) == "all answers: a, b"
 
 
 def test_the_command_checks_a_folder(folder, capsys):
