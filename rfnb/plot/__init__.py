@@ -92,7 +92,7 @@ def beams(history: Any = None, *, ax: Any = None, theme: str = "light", **option
     Returns:
         The axes, in units of the drawing.
     """
-    from rfnb.plot.pictures import put
+    from rfnb.plot.images import put
 
     return put(spec_of("beams", history, **options), ax, theme)
 
@@ -109,7 +109,7 @@ def dims(value: Any, *, ax: Any = None, theme: str = "light", **options: Any) ->
     Returns:
         The axes, in units of the drawing.
     """
-    from rfnb.plot.pictures import put
+    from rfnb.plot.images import put
 
     return put(spec_of("dims", value, **options), ax, theme)
 
@@ -130,9 +130,9 @@ def curves(series: Any, *, ax: Any = None, label: int | str | None = None, theme
     Raises:
         ValueError: If there are several labels and none is chosen, or there is none of that name.
     """
-    from rfnb.plot import lines
+    from rfnb.plot import images
 
-    return lines.curves(series, ax=ax, label=label, theme=theme, **options)
+    return images.curves(series, ax=ax, label=label, theme=theme, **options)
 
 
 def distribution(
@@ -155,6 +155,6 @@ def distribution(
     Raises:
         ValueError: If there is no sequence of that name.
     """
-    from rfnb.plot import pictures
+    from rfnb.plot import images
 
-    return pictures.distribution(scores, reference=reference, ax=ax, sequence=sequence, theme=theme, **options)
+    return images.distribution(scores, reference=reference, ax=ax, sequence=sequence, theme=theme, **options)

@@ -12,12 +12,16 @@ from rfnb.plot.axes import axes_or_current, size_in_points
 from rfnb.plot.choice import check, choice
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.panels import MapPanel, scale_of
+from rfnb.viz.curves.content import DrawnCurve, curves_of, since_nan
+from rfnb.viz.curves.drawing import look
 from rfnb.viz.drawing import labels
-from rfnb.viz.drawing.figure import color_map, hatch
+from rfnb.viz.drawing.figure import MARKERS, color_map, draw_on, hatch
 from rfnb.viz.drawing.matrix import farthest
+from rfnb.viz.drawing.theme import Theme
 from rfnb.viz.drawing.theme import theme as theme_of
-from rfnb.viz.kinds import problem_of, spec_of
+from rfnb.viz.kinds import drawing_of, problem_of, spec_of
 from rfnb.viz.pool import largest_in
+from rfnb.viz.spec import Spec
 from rfnb.viz.states.drawing import scale_of as states_scale
 
 
@@ -146,3 +150,77 @@ def _ticks(ax: Any, texts: Sequence[str], count: int, which: str) -> None:
         label.set_parse_math(False)
         if axis.turn == 45:
             label.set(ha="right", rotation_mode="anchor")
+
+
+_FEW = 40  # points that each have a mark
+
+
+def curves(series: Any, *, ax: Any, label: int | str | None, theme: str, **options: Any) -> Any:
+    """The lines of one label: see `rfnb.plot.curves`."""
+    spec = spec_of("curves", series, **options)
+    check(problem_of(spec), spec.head.get("series"), "curves", "series")
+    every = curves_of(spec)
+    names = list(dict.fromkeys(curve.label for curve in every))
+    chosen = names[choice("curves", "label", names, label)]
+    drawn = [curve for curve in every if curve.label == chosen]
+    ax, paper = axes_or_current(ax), theme_of(theme)
+    if all(curve.log for curve in drawn if len(curve.known)):
+        ax.set_yscale("log")
+    for curve in drawn:
+        _line(ax, curve, paper)
+    unit = f" ({drawn[0].unit})" if drawn[0].unit else ""
+    ax.set_xlabel(labels.short(str(spec.head["x"]), 40), parse_math=False)
+    ax.set_ylabel(labels.short(f"{chosen}{unit}", 60), parse_math=False)
+    if drawn[0].run is not None:
+        for text in ax.legend(fontsize=8, frameon=False).get_texts():
+            text.set_parse_math(False)
+    return ax
+
+
+def _line(ax: Any, curve: DrawnCurve, paper: Theme) -> None:
+    color, dash, mark = look(None if curve.run is None else curve.style)
+    tint = paper.hex(color)
+    few = len(curve.x) <= _FEW
+    style: dict[str, Any] = {"color": tint, "linewidth": 1.3, "linestyle": (0, dash) if dash else "-"}
+    if few or curve.run is not None:
+        style |= {"marker": MARKERS[mark], "markersize": 4, "markevery": 1 if few else 1 / 6}
+    y = np.where(np.isfinite(curve.y), curve.y, np.nan)
+    name = "_" if curve.run is None else labels.short(curve.run, 40)  # what begins so is not in a legend
+    ax.plot(curve.x, y, label=name, **style)
+    if curve.best is not None and len(curve.y) > 1:
+        at = [curve.x[curve.best]], [y[curve.best]]
+        ax.plot(*at, "o", markersize=6, markerfacecolor="none", markeredgecolor=tint, label="_")
+    for sign, shape, height in ((np.inf, "up", 0.97), (-np.inf, "down", 0.03)):
+        infinite = curve.x[curve.y == sign]
+        where = {"transform": ax.get_xaxis_transform(), "color": paper.hex("warn"), "label": "_"}
+        if len(infinite):
+            ax.plot(infinite, np.full(len(infinite), height), MARKERS[shape], markersize=4, **where)
+    bad = since_nan(curve)
+    if bad is not None:
+        ax.axvspan(curve.x[bad], curve.x[-1], color=paper.hex("warn"), alpha=0.12, linewidth=0)
+
+
+_POINTS = 8 / 11  # in a unit of a drawing: text of 8 points
+
+
+def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str, **options: Any) -> Any:
+    """The output in each step: see `rfnb.plot.distribution`."""
+    spec = spec_of("distribution", scores, **options)
+    check(problem_of(spec), spec.head.get("seqs"), "distribution", "steps")
+    if sequence is not None:
+        at = choice("distribution", "sequence", [str(seq["label"]) for seq in spec.head["seqs"]], sequence)
+        blocks = {name: block[at : at + 1] for name, block in spec.blocks.items()}
+        spec = Spec(spec.kind, {**spec.head, "seqs": [spec.head["seqs"][at]]}, blocks)
+    return put(spec, ax, theme)
+
+
+def put(spec: Any, ax: Any, theme: str) -> Any:
+    """Draw a spec as large as the axes let it be, its shape kept."""
+    paper, ax = theme_of(theme), axes_or_current(ax)
+    width, height = size_in_points(ax)
+    drawing = drawing_of(spec, width / _POINTS)
+    scale = min(_POINTS, width / drawing.width, height / drawing.height)
+    # Paper around what is smaller than the axes, so that a unit is as wide as it is high.
+    drawing.width, drawing.height = width / scale, height / scale
+    draw_on(ax, drawing, paper, scale)
+    return ax

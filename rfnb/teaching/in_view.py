@@ -16,9 +16,9 @@ from rfnb.core.tensor import Tensor
 from rfnb.teaching.answer import Answer
 from rfnb.teaching.judged import Judged, judged
 from rfnb.viz import display
+from rfnb.viz.question.content import board_lines
 from rfnb.viz.question.grid import grid_of
 from rfnb.viz.question.spec import TITLES, Board, answered
-from rfnb.viz.question.text import board_lines
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import Send, View
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.failures import bind as _bind_errors
 from rfnb.viz.kinds import load_folders as _load_folders
 from rfnb.viz.kinds import spec_of as _spec_of
 from rfnb.viz.page.budget import options
@@ -18,7 +17,6 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
 _bind_reprs()
-_bind_errors()
 _load_folders()
 
 __all__ = [

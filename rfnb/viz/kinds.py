@@ -107,16 +107,14 @@ def problem_of(spec: Any) -> str | None:
 def text_of(spec: Any) -> str:
     """The spec drawn for terminals, no line wider than 80 columns."""
     remark = spec.head.get("remark")
-    made = _drawn(spec, lambda: _module(spec, "text").text(spec), str)
+    made = _drawn(spec, lambda: _asked(spec, "text"), str)
     return fit(safe(made + (f"\n{remark}" if remark else "")))
 
 
 def html_of(spec: Any) -> str:
     """The spec drawn as HTML without script, style or network."""
     remark = escape(str(spec.head.get("remark") or ""))
-    made: str = _drawn(
-        spec, lambda: "\n".join(_module(spec, "content").page(spec)), lambda said: f"<p>{escape(said)}</p>"
-    )
+    made: str = _drawn(spec, lambda: "\n".join(_asked(spec, "page")), lambda said: f"<p>{escape(said)}</p>")
     return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
 
 
@@ -126,11 +124,9 @@ def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
     Args:
         width: In units of which text has 11 in height; some kinds take less or more.
     """
-    from rfnb.viz.drawing.sentence import sentence  # fonts and shapes, by the first drawing
+    from rfnb.viz.drawing.labels import sentence  # fonts and shapes, by the first drawing
 
-    made: Drawing = _drawn(
-        spec, lambda: _module(spec, "drawing").drawing(spec, width), lambda said: sentence(said, width)
-    )
+    made: Drawing = _drawn(spec, lambda: _asked(spec, "drawing", width), lambda said: sentence(said, width))
     if spec.head.get("remark"):
         made.notes.append(str(spec.head["remark"]))
     return made
@@ -151,10 +147,10 @@ def _drawn(spec: Any, draw: Callable[[], Any], sentence: Callable[[str], Any]) -
         return sentence(f"This view cannot be drawn: {type(error).__name__}: {error}")
 
 
-def _module(spec: Any, form: str) -> Any:
-    return import_module(f"rfnb.viz.{spec.kind}.{form}")
-
-
-def _asked(spec: Any, what: str) -> Any:
-    """The answer of the content of a kind; None if it has none for any spec."""
-    return getattr(_module(spec, "content"), what, lambda _: None)(spec)
+def _asked(spec: Any, what: str, *more: Any) -> Any:
+    """The answer of the content of a kind, or of a file of its own; None to a question that does not arise for any spec of the kind."""
+    folder = f"rfnb.viz.{spec.kind}"
+    made = getattr(import_module(f"{folder}.content"), what, None)
+    if made is None and what in ("text", "drawing"):
+        made = getattr(import_module(f"{folder}.{what}"), what)
+    return made and made(spec, *more)

@@ -1,4 +1,4 @@
-"""A Tensor or Dim as the last line of a notebook cell: the dims view as HTML, beside the text repr.
+"""What a notebook shows by itself: a Tensor or Dim as the last line of a cell, and what an error about dims is about.
 
 `core/` does not know of views, so they are bound here. Nothing of Jupyter is imported: a notebook asks for `_repr_html_`.
 """
@@ -10,14 +10,17 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.core.when_loaded import when_loaded
+from rfnb.viz import display
 from rfnb.viz.kinds import html_of, spec_of
 from rfnb.viz.visible import safe
 
 if TYPE_CHECKING:
     from rfnb.control.run import Run
     from rfnb.trace.training import Training
+
 
 # Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
 _STYLES = {
@@ -32,11 +35,13 @@ _STYLES = {
 
 
 def bind() -> None:
-    """Give Tensor and Dim their `_repr_html_`, a Run and a Training their view."""
+    """Give Tensor and Dim their `_repr_html_`, a Run and a Training their view, the errors about dims their picture."""
     setattr(Tensor, "_repr_html_", _safe(_of_tensor))  # noqa: B010 (mypy does not take an assignment)
     setattr(Dim, "_repr_html_", _safe(_of_dim))  # noqa: B010
     when_loaded("rfnb.control.run", lambda module: setattr(module.Run, "_ipython_display_", _display_run))
     when_loaded("rfnb.trace.training", lambda module: setattr(module.Training, "_ipython_display_", _display_training))
+    for kind in (DimError, ShapeError):
+        setattr(kind, "_render_traceback_", _render)  # noqa: B010
 
 
 def _display_run(run: Run) -> None:
@@ -74,3 +79,29 @@ def _of_tensor(tensor: Tensor) -> str:
 def _of_dim(dim: Dim) -> str:
     """One Dim as an HTML table."""
     return html_of(spec_of("dims", dim))
+
+
+def _render(error: BaseException, *_: Any) -> list[str]:
+    """The lines of the usual traceback; the picture is displayed before them."""
+    try:
+        _show(error)
+    except Exception:
+        pass
+    shell = display.shell()
+    if shell is None:
+        import traceback
+
+        return traceback.format_exception(error)
+    lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+    return lines
+
+
+def _show(error: BaseException) -> None:
+    from rfnb.viz.dims.failure import spec_of_error  # by the first error
+    from rfnb.viz.view import View
+
+    if display.shell() is None:
+        return
+    spec = spec_of_error(error)
+    if spec is not None:
+        View(spec).show()

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import rfnb as rf
 from rfnb.trace import long_attention
-from rfnb.viz.attention.text import text as text_of
+from rfnb.viz.attention.content import text as text_of
 from rfnb.viz.exact import part
 from rfnb.viz.kinds import drawing_of
 from rfnb.viz.page.budget import Room

@@ -12,8 +12,8 @@ from viz.stored_files import assert_stored
 
 import rfnb as rf
 from rfnb.core.errors import ShapeError
+from rfnb.viz.curves.content import number
 from rfnb.viz.curves.spec import spec as curves_spec
-from rfnb.viz.curves.text import number
 from rfnb.viz.drawing.shapes import Area, Lines, Marks, Text
 from rfnb.viz.kinds import drawing_of, html_of, text_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack

@@ -172,7 +172,7 @@ def test_beams_and_dims_on_axes_keep_their_shape():
         assert across / down == pytest.approx(box.width / box.height)
         assert {"a 2", "b 3"} <= {text.get_text() for text in ax.texts}
         ax.figure.canvas.draw()
-    from rfnb.plot.pictures import put
+    from rfnb.plot.images import put
 
     ax = put(search(5, 3), axes(6, 3), "dark")
     assert len(ax.texts) > 5

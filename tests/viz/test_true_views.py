@@ -15,7 +15,7 @@ import pytest
 
 import rfnb as rf
 from rfnb.viz.code import LEVELS, decode
-from rfnb.viz.curves.text import number
+from rfnb.viz.curves.content import number
 from rfnb.viz.drawing.img import lighter
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, pooled_note
 from rfnb.viz.exact import Source

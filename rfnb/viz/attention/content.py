@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rfnb.viz.attention.check import remarks, warnings
+from rfnb.viz.attention.long import glance, is_long, note
 from rfnb.viz.kinds import drawing_of, none_yet, title_of
 from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.rounding import percent, share
+from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
+from rfnb.viz.visible import visible
 
 
 def problem(spec: Any) -> str | None:
@@ -33,3 +39,149 @@ def missing(spec: Any) -> str:
 def page(spec: Any) -> list[str]:
     """The weights as HTML."""
     return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec), remarks(spec))]
+
+
+_HEIGHT, _MOST_MAPS, _BARS = 36, 24, 24
+
+
+def text(spec: Any) -> str:
+    """The first map of the first sequence as a picture in text, the others by name."""
+    if is_long(spec):
+        return "\n".join([text(glance(spec)), f"  {note(spec)}", *filter(None, [spec.head.get("remark")])])
+    head = spec.head
+    entry = next(entry for entry in head["maps"] if entry["seqs"])
+    seq = head["seqs"][entry["seqs"][0]]
+    values = real(spec, entry, 0)
+    names = f"{entry['row_dim']['name']} ↓ looks at {entry['col_dim']['name']} →"
+    label = f"{entry['label']}, " if len(head["maps"]) > 1 else ""
+    if head.get("alignment"):
+        label = f"{head['slider']['labels'][entry['step']]}, "
+    names = names.replace(" looks at ", "  ") if head.get("alignment") else names
+    lines = [f"{title_of(spec)}: {label}{seq['label']}  ({names})"]
+    if not values.size:
+        lines.append("  empty: nothing to look at")
+    elif values.shape[0] <= _HEIGHT and _numbers_fit(seq):
+        lines += _numbers(values, seq)
+    else:
+        lines += _shades(values, seq, loudness(spec, entry["seqs"][0]))
+    empty = int(np.isnan(values).all(-1).sum()) if values.size else 0
+    if empty:
+        lines.append(f"  ? {empty} of {len(values)} rows are NaN: not computed")
+    lines += [f"! {warning}" for warning in warnings(spec)] + [f"  {remark}" for remark in remarks(spec)]
+    lines += heard(head, entry["seqs"][0])
+    if len(head["maps"]) > 1 and not head.get("alignment"):
+        lines += _maps(spec)
+    if len(entry["seqs"]) > 1:
+        lines.append(f"Sequences: {len(entry['seqs'])}")
+    return "\n".join(lines)
+
+
+def loudness(spec: Any, seq: int) -> np.ndarray | None:
+    """The sound of a sequence by column of its rail, 0 to 1: the mean over bands of a spectrogram; None without one."""
+    rail = spec.head.get("rail") or {}
+    if not rail.get("block"):
+        return None
+    return np.asarray(spec.blocks[rail["block"]][seq, :, : rail["cols"][seq]].mean(0) / 255)
+
+
+def heard(head: dict[str, Any], seq: int) -> list[str]:
+    """The rail of a sequence in words: what was drawn, and the words with the columns that they take."""
+    rail = head.get("rail")
+    if not rail:
+        return []
+    cols = head["seqs"][seq]["cols"]
+    at = lambda col: visible(str(cols[min(col, len(cols) - 1)])) if cols else str(col)  # noqa: E731
+    words = [f"{visible(text)} {at(start)}–{at(end - 1)}" for start, end, text in rail["words"][seq]]
+    lines = [f"  sound: {rail['label']}"] if rail.get("label") else []
+    return lines + ([f"  words: {', '.join(words)}"] if words else [])
+
+
+def top(values: np.ndarray) -> float:
+    """The value that gets the full colour: 1 for ordinary weights, so that the scale stays while rows arrive."""
+    finite = values[np.isfinite(values)]
+    most = float(finite.max(initial=0.0))
+    return 1.0 if 0.2 < most <= 1.001 else most or 1.0
+
+
+def real(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray:
+    """The weights of one sequence of a map without its padding."""
+    seq = spec.head["seqs"][entry["seqs"][index]]
+    return spec.blocks[entry["block"]][index, : seq["row_len"], : seq["col_len"]]
+
+
+def _maps(spec: Any) -> list[str]:
+    """A line for each map: how its weight is spread over the sources in bars, and what it does in words."""
+    head = spec.head
+    shown = [entry for entry in head["maps"] if entry["seqs"]][:_MOST_MAPS]
+    left = min(28, max(width_of(str(entry["label"])) for entry in shown))
+    lines = ["", f"Weight on each source, in all {len(head['maps'])} maps:"]
+    for entry in shown:
+        values = np.nan_to_num(real(spec, entry, 0).astype(np.float64), posinf=0, neginf=0)
+        bars, most = "", "empty"
+        if values.size:
+            scores = bool((values < 0).any())  # no weights: they have no share of a sum
+            mass = values.mean(0) if scores else values.sum(0) / max(float(values.sum()), 1e-30)
+            few = pooled(mass[None].astype(np.float32), 1, _BARS)[0][0]
+            bars = "".join(bar(max(0.0, float(value / (few.max() or 1)))) for value in few)
+            at = int(mass.argmax())
+            token = head["seqs"][entry["seqs"][0]]["cols"][at]
+            much = f"{mass[at]:.3g} on average" if scores else f"{percent(float(mass[at]))}"
+            most = f"{much} on {shortened(visible(token[:60]), 14)}"
+        looks = (entry.get("looks") or [None])[0]
+        words = [most] if looks is None else [most, f"looks {head['looks'][looks]}"]
+        lines.append(f"  {clip(str(entry['label']), left)} {bars}  {', '.join(words)}")
+    if len(shown) < len(head["maps"]):
+        lines.append(f"  ... and {len(head['maps']) - len(shown)} more maps")
+    return lines
+
+
+def _sizes(seq: dict[str, Any]) -> tuple[int, int]:
+    """The width of the labels of rows, and that of a column with a number."""
+    wide = max([5, *(min(width_of(token), 9) for token in seq["cols"][:WIDTH])])
+    return max((min(width_of(token), 16) for token in seq["rows"][:_HEIGHT]), default=0), wide
+
+
+def _numbers_fit(seq: dict[str, Any]) -> bool:
+    return 6 * len(seq["cols"]) < WIDTH and _sizes(seq)[0] + 6 * len(seq["cols"]) <= WIDTH
+
+
+def _numbers(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
+    rows, cols = seq["rows"], seq["cols"]
+    left, wide = _sizes(seq)
+    wide = min(wide, (WIDTH - left) // len(cols) - 1)
+    full = top(values)
+    lines = [" " * left + " " + " ".join(clip(token, wide) for token in cols)]
+    for token, row in zip(rows, values):
+        cells = [clip(shade(value / full) + _number(float(value), wide - 1), wide) for value in row]
+        lines.append(f"{clip(token, left, right=True)} " + " ".join(cells))
+    return [line.rstrip() for line in lines]
+
+
+def _number(value: float, wide: int) -> str:
+    """A value with two decimals, or as many as there is room for."""
+    if np.isnan(value):
+        return ""  # the shade says it
+    if not np.isfinite(value):
+        return str(value)
+    ways = [share(value), share(value).replace("0.", ".", 1), f"{value:.1f}", f"{value:.0f}"]
+    return next((text for text in ways if len(text) <= wide), f"{value:.0e}")
+
+
+def _shades(values: np.ndarray, seq: dict[str, Any], sound: np.ndarray | None = None) -> list[str]:
+    every = max(1, -(-len(seq["rows"]) // _HEIGHT))
+    left = max(min(width_of(token), 16) for token in seq["rows"][::every])
+    small, down, across = pooled(values, _HEIGHT, WIDTH - left - 3)
+    full = top(values)
+    lines = []
+    if sound is not None and len(sound):
+        at = (np.arange(small.shape[1]) + 0.5) * across / len(seq["cols"]) * len(sound)
+        bars = "".join(bar(sound[min(int(place), len(sound) - 1)]) for place in at)
+        lines.append(f"{clip('♪', left, right=True)} │{bars}│")
+    for index, row in enumerate(small):
+        token = seq["rows"][index * down]
+        lines.append(f"{clip(token, left, right=True)} │{''.join(shade(value / full) for value in row)}│")
+    first, last = (shortened(visible(seq["cols"][at][:60]), 16) for at in (0, -1))
+    lines.append(f"{' ' * left}  columns: {first} … {last}, {len(seq['cols'])} in all")
+    if down > 1 or across > 1:
+        lines.append(f"{' ' * left}  each cell shows the largest of {down} x {across} weights")
+    return lines

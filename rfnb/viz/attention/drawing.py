@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rfnb.viz.attention.alt import description
+from rfnb.viz.attention.content import real
 from rfnb.viz.attention.long import glance, is_long, note
 from rfnb.viz.attention.panels import (
     HEAD,
@@ -19,12 +21,12 @@ from rfnb.viz.attention.panels import (
     scale_of,
     slider_note,
 )
-from rfnb.viz.attention.rail_drawing import draw_rail, rail_height, rail_notes
-from rfnb.viz.attention.thumbnails import thumbnails
 from rfnb.viz.drawing import fonts, labels
+from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.matrix import MatrixBox, Scale, number
-from rfnb.viz.drawing.shapes import Drawing, Text
+from rfnb.viz.drawing.shapes import Cells, Drawing, Rect, Text
 from rfnb.viz.drawing.theme import on_cell
+from rfnb.viz.pool import largest_in
 from rfnb.viz.rounding import share
 
 _CELL, _TALL, _LEAST = 34.0, 560.0, 14.0  # largest cell, highest map, lowest row of a long map
@@ -142,3 +144,157 @@ def _numbers(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale) -> 
         x, y = place.x + (col + 0.5) * place.pitch_x, place.y + (row + 0.5) * place.pitch_y
         if fonts.width(text, _NUMBER) <= place.pitch_x - 2:
             made.add(Text(x, y, text, _NUMBER, on_cell(scale.ramp, float(shares[row, col])), "middle"))
+
+
+_MOST_ROWS, _MOST_NAMES = 24, 40
+
+
+def description(spec: Any, panels: list[MapPanel]) -> str:
+    """The picture in words: for each target, where most of the weight is."""
+    entry, index, seq = panels[0].entry, panels[0].index, panels[0].seq
+    values = real(spec, entry, index)
+    where = f"{short(entry['label'], 60)}, {short(seq['label'], 60)}"
+    words = f"Attention, {where}: {seq['row_len']} target by {seq['col_len']} source positions."
+    first = values[:_MOST_ROWS]
+    rows = [row for row in range(len(first)) if values.shape[1] and np.isfinite(first[row]).any()]
+    most = [
+        f"{short(seq['rows'][row])} to {short(seq['cols'][int(np.nanargmax(values[row]))])} {share(float(np.nanmax(values[row])))}"
+        for row in rows
+    ]
+    if most:
+        words += f" Largest weights: {', '.join(most)}{', ...' if len(values) > len(first) else ''}."
+    if len(panels) > 1:
+        names = [short(label_of(spec, panel), 60) for panel in panels[:_MOST_NAMES]]
+        words += f" {len(panels)} panels: {', '.join(names)}{', ...' if len(panels) > len(names) else ''}."
+    return words
+
+
+_SOUND, _WORDS, _APART, _SIZE = 40.0, 15.0, 3.0, 10.0
+
+
+def rail_height(head: dict[str, Any]) -> float:
+    """The room that the rail of a spec takes above each map, with the gap below it; 0 without one."""
+    rail = head.get("rail")
+    if not rail:
+        return 0.0
+    return (_SOUND + _APART) * bool(rail.get("block")) + (_WORDS + _APART) * any(rail["words"])
+
+
+def draw_rail(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox) -> None:
+    """The rail of a panel's sequence; its corner is that of the place, whose columns are those of the map."""
+    rail = spec.head.get("rail")
+    if not rail:
+        return
+    seq, y = panel.entry["seqs"][panel.index], place.y
+    _, cols = panel.real()
+    if rail.get("block"):
+        values = spec.blocks[rail["block"]][seq, :, : rail["cols"][seq]]
+        if values.size and cols:
+            width = cols * place.pitch_x
+            few = largest_in(values.astype("float32"), int(_SOUND), max(1, round(width))).astype("uint8")
+            made.add(Cells(place.x, y, width, _SOUND, few, "sequential"))
+        y += _SOUND + _APART
+    for start, end, text in rail["words"][seq]:
+        x, width = place.x + start * place.pitch_x, (end - start) * place.pitch_x
+        made.add(Rect(x, y, width, _WORDS - 1, stroke="muted", line=0.75))
+        if fonts.width(text[:1], _SIZE) <= width - 2:
+            fitted = labels.fitted(text, width - 2, _SIZE)
+            made.add(Text(x + width / 2, y + _WORDS / 2, fitted, _SIZE, "ink", "middle"))
+
+
+def rail_notes(head: dict[str, Any]) -> list[str]:
+    """The sound above the maps as a sentence; none without one."""
+    label = head.get("rail", {}).get("label")
+    return [f"Above the columns: {label}"] if label else []
+
+
+_THUMB, _LEAST_THUMB, _TALL_PAGE, _GAP = 112.0, 20.0, 900.0, 6.0
+
+
+def thumbnails(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
+    """All maps, as many as there is room for."""
+    downs, acrosses, at = grid_of(spec, panels)
+    if len(at) < len(panels) or len(downs) == 1 or len(at) < 0.5 * len(downs) * len(acrosses):
+        return _wrapped(spec, panels, width)
+    left = min(140.0, max((fonts.width(labels.short(name, 20), 10) for name in downs[:64]), default=0.0)) + 8
+    size = min(_THUMB, max(_LEAST_THUMB, (width - left) / len(acrosses) - _GAP))
+    columns = max(1, min(len(acrosses), int((width - left + _GAP) // (size + _GAP))))
+    tall = _thumb_tall(panels, size)
+    rows = max(1, min(len(downs), int(_TALL_PAGE // (tall + _GAP))))
+    shown = [panels[index] for (row, column), index in at.items() if row < rows and column < columns]
+    scale = scale_of(spec, shown)
+    made = Drawing(width, HEAD + 16 + rows * (tall + _GAP))
+    right = left + columns * (size + _GAP)
+    for column, name in enumerate(_numbers_of(acrosses)[:columns]):
+        made.add(
+            labels.within(left + column * (size + _GAP) + size / 2, HEAD + 7, name, size + 4, 10, "muted", "middle")
+        )
+    for row, name in enumerate(downs[:rows]):
+        y = HEAD + 16 + row * (tall + _GAP)
+        made.add(labels.within(left - 8, y + tall / 2, name, left - 8, 10, "ink", "right"))
+        for column in range(columns):
+            if (row, column) in at:
+                _thumb(made, spec, panels[at[row, column]], (left + column * (size + _GAP), y, size, tall), scale)
+    made.width = min(width, max(right, draw_header(made, spec, shown, scale)))
+    _thumb_notes(made, spec, shown, panels)
+    return made
+
+
+def grid_of(spec: Any, panels: Sequence[MapPanel]) -> tuple[list[str], list[str], dict[tuple[int, int], int]]:
+    """The names of the layers and heads, and where each panel is: (row, column) -> its number. Without a grid none has a place."""
+    head = spec.head
+    places = [tuple(panel.entry.get("at") or ()) for panel in panels]
+    if len(set(places)) < len(panels) or any(len(place) != 2 for place in places):
+        return [], [], {}
+    names = [[str(name) for name in head.get(side) or []] for side in ("layers", "heads")]
+    sizes = [max(place[axis] for place in places) + 1 for axis in (0, 1)]
+    downs, acrosses = (own + [str(at) for at in range(len(own), size)] for own, size in zip(names, sizes))
+    return downs[: sizes[0]], acrosses[: sizes[1]], {(row, col): index for index, (row, col) in enumerate(places)}
+
+
+def _wrapped(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
+    """Thumbnails that are no grid of layers and heads, each with its label above."""
+    across = max(
+        1, min(len(panels), 12 if len(panels) > 24 else 8 if len(panels) > 12 else 6, int(width // (48 + _GAP)))
+    )
+    size = min(_THUMB + 24, (width + _GAP) / across - _GAP)
+    tall = _thumb_tall(panels, size)
+    rows = max(1, min(math.ceil(len(panels) / across), int(_TALL_PAGE // (tall + 16 + _GAP))))
+    shown = panels[: rows * across]
+    scale = scale_of(spec, shown)
+    made = Drawing(width, HEAD + math.ceil(len(shown) / across) * (tall + 16 + _GAP))
+    for number_, panel in enumerate(shown):
+        x, y = number_ % across * (size + _GAP), HEAD + number_ // across * (tall + 16 + _GAP)
+        made.add(labels.within(x, y + 7, str(panel.entry["label"]), size, 10, "muted"))
+        _thumb(made, spec, panel, (x, y + 16, size, tall), scale)
+    draw_header(made, spec, shown, scale)
+    _thumb_notes(made, spec, shown, panels)
+    return made
+
+
+def _thumb_tall(panels: list[MapPanel], size: float) -> float:
+    rows, cols = (max(panel.shape[axis] for panel in panels) for axis in (0, 1))
+    return max(min(size, size * rows / max(cols, 1)), min(size, 12.0))
+
+
+def _thumb(made: Drawing, spec: Any, panel: MapPanel, box: tuple[float, float, float, float], scale: Scale) -> None:
+    x, y, width, height = box
+    rows, cols = panel.shape
+    if rows and cols:
+        draw_panel(made, spec, panel, MatrixBox(x, y, width / cols, height / rows), scale)
+    wrong = bool((panel.entry.get("notes") or {}).get(str(panel.index)))
+    if not rows or not cols or wrong:
+        made.add(Rect(x, y, width, height, None, "warn" if wrong else "line", 1.5 if wrong else 1.0))
+
+
+def _thumb_notes(made: Drawing, spec: Any, shown: Sequence[MapPanel], panels: Sequence[MapPanel]) -> None:
+    made.shows(len(shown), len(panels), "maps")
+    made.notes += first_seq_note(spec.head, panels)
+
+
+def _numbers_of(names: list[str]) -> list[str]:
+    """The names with what they share at the front said once: "heads 0", "1", "2"."""
+    words = [name.rsplit(" ", 1) for name in names]
+    if len({word[0] for word in words}) == 1 and all(len(word) == 2 for word in words):
+        return [names[0], *(word[1] for word in words[1:])]
+    return names

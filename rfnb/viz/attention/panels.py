@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.attention.content import real
 from rfnb.viz.attention.masks import hidden_of
-from rfnb.viz.attention.text import real
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale
 from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Text

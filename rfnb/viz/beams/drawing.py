@@ -17,9 +17,8 @@ from rfnb.viz.beams.beside import BETWEEN, Beside, draw_arms, joins
 from rfnb.viz.beams.text import EMPTY, apart, of_smaller, prefix
 from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grown
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.paths import paths_of
-from rfnb.viz.drawing.sentence import sentence
-from rfnb.viz.drawing.shapes import Cells, Drawing, Lines, Marks, Point, Rect, Text, curve
+from rfnb.viz.drawing.labels import sentence
+from rfnb.viz.drawing.shapes import Cells, Drawing, Lines, Marks, Point, Rect, Text, curve, paths_of
 from rfnb.viz.visible import line
 
 MOST_SEQS = 4

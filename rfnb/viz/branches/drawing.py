@@ -10,7 +10,7 @@ from rfnb.viz.branches.parts import Views, chosen, views_of
 from rfnb.viz.branches.sides import SAME
 from rfnb.viz.branches.text import of_result, rest_of
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.sentence import sentence
+from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.group.spec import pictured
 from rfnb.viz.kinds import drawing_of, title_of

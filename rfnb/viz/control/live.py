@@ -14,9 +14,9 @@ from rfnb.control.commands import obey
 from rfnb.control.run import Run
 from rfnb.control.tree import runs_of
 from rfnb.viz import display, of_trace
+from rfnb.viz.control.content import text
 from rfnb.viz.control.host import note
 from rfnb.viz.control.spec import OVER, spec
-from rfnb.viz.control.text import text
 from rfnb.viz.group.spec import join, parts_of
 from rfnb.viz.hands import Hands
 from rfnb.viz.pump import Pump, pump

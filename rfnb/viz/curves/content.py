@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from rfnb.viz.kinds import drawing_of, none_yet, title_of
 from rfnb.viz.markup import picture, title
+from rfnb.viz.rounding import significant
+from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 
 
 def problem(spec: Any) -> str | None:
@@ -33,3 +39,182 @@ def missing(spec: Any) -> str:
 def page(spec: Any) -> list[str]:
     """The curves as HTML."""
     return [title(title_of(spec)), *picture(drawing_of(spec))]
+
+
+_MOST_BARS, _LEAST_BARS, _MOST_LABEL, _MOST_SERIES = 40, 16, 24, 24
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnCurve:
+    """One series: x and y as float64, and its index of the best point (None if there is none). `style`: which of the runs."""
+
+    label: str
+    unit: str
+    x: np.ndarray
+    y: np.ndarray
+    best: int | None
+    log: bool
+    run: str | None = None
+    style: int = 0
+
+    @property
+    def name(self) -> str:
+        """The run, the label and the unit."""
+        label = self.label if self.run is None else f"{self.run} {self.label}"
+        return f"{label} ({self.unit})" if self.unit else label
+
+    @property
+    def known(self) -> np.ndarray:
+        """The indices of the points that have a number."""
+        return np.flatnonzero(np.isfinite(self.y))
+
+
+def text(spec: Any) -> str:
+    """The series below each other, over the same axis of steps."""
+    head = spec.head
+    curves = curves_of(spec)
+    steps = np.unique(np.concatenate([curve.x for curve in curves]))
+    first, last = between(steps[0], steps[-1])
+    lines = [f"{title_of(spec)}: {head['x']} {first} to {last}{', running' if spec.live else ''}"]
+    shown = curves[:_MOST_SERIES]
+    left = min(_MOST_LABEL, max(width_of(curve.name) for curve in shown))
+    for span in (False, True):  # what is said is shorter where a bar is a point
+        words = [values_text(curve, shortened(head["x"], 20), span=span) for curve in shown]
+        room = WIDTH - left - 6 - max(width_of(text) for text in words)
+        edges = np.linspace(steps[0], steps[-1], min(max(_LEAST_BARS, min(_MOST_BARS, room)), len(steps)) + 1)
+        if len(steps) < len(edges):
+            break
+    shared = max(int(np.bincount(column_of(curve, edges), minlength=1).max()) for curve in shown)
+    if shared > 1:
+        lines[0] += f"; a bar is the mean of up to {shared} points"
+    for curve, values in zip(shown, words):
+        others = [other for other in shown if curve.run is not None and other.label == curve.label] or [curve]
+        lines.append(f"  {clip(curve.name, left)}  {_bars(curve, edges, others)}  {values}")
+    if len(shown) < len(curves):
+        lines.append(f"  ... and {len(curves) - len(shown)} more series")
+    return "\n".join(lines)
+
+
+def curves_of(spec: Any) -> list[DrawnCurve]:
+    """The series of a spec without fault."""
+    runs = [str(run) for run in spec.head.get("runs") or []]
+    return [_curve(entry, spec.blocks, runs) for entry in spec.head["series"]]
+
+
+def values_text(curve: DrawnCurve, x_name: str, *, span: bool = False) -> str:
+    """The first, last and best value in words.
+
+    Args:
+        span: Whether the least and the largest are said as well, where they are none of these.
+    """
+    if not len(curve.y):
+        return "no points"
+    if not len(curve.known):
+        return ", ".join([f"no finite value in {len(curve.y)} points", *odd(curve, x_name)])
+    said = list(_values(curve, x_name))
+    if span:
+        low, high = (number(float(end)) for end in (curve.y[curve.known].min(), curve.y[curve.known].max()))
+        if not {low, high} <= {part.split(" ")[1] for part in said}:
+            said.append(f"from {low} to {high}")
+    return ", ".join([*said, *odd(curve, x_name)])
+
+
+def odd(curve: DrawnCurve, x_name: str) -> list[str]:
+    """The values that are no numbers: "NaN since step 390", "2 infinite, first at step 7"."""
+    return odd_in(curve.x, curve.y, x_name)
+
+
+def odd_in(x: np.ndarray, y: np.ndarray, x_name: str) -> list[str]:
+    """The same of arrays of x and y."""
+    said = []
+    for words, where in (("NaN", np.isnan(y)), ("infinite", np.isinf(y))):
+        at = np.flatnonzero(where)
+        if len(at):
+            place = f"{x_name} {number(float(x[at[0]]))}"
+            to_the_end = len(at) > 1 and len(at) == len(y) - at[0]
+            said.append(f"{words} since {place}" if to_the_end else f"{len(at)} {words}, first at {place}")
+    return said
+
+
+def since_nan(curve: DrawnCurve) -> int | None:
+    """The index since which nothing is a number any more, if that is more than the last point."""
+    bad = np.flatnonzero(np.isnan(curve.y))
+    return int(bad[0]) if len(bad) > 1 and len(bad) == len(curve.y) - bad[0] else None
+
+
+def between(low: float, high: float) -> tuple[str, str]:
+    """Both ends of a range with four significant digits, with more where they would be the same."""
+    for digits in range(4, 17):
+        low_, high_ = number(low, digits), number(high, digits)
+        if low == high or low_ != high_:
+            break
+    return low_, high_
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Four significant digits; whole numbers in full."""
+    if np.isnan(value):
+        return "NaN"
+    return (
+        str(int(value))
+        if np.isfinite(value) and value == round(value) and abs(value) < 1e9
+        else significant(value, digits)
+    )
+
+
+def _values(curve: DrawnCurve, x_name: str) -> Iterator[str]:
+    yield f"first {number(curve.y[0])}"
+    if len(curve.y) > 1:
+        yield f"last {number(curve.y[-1])}"
+    if curve.best is not None and len(curve.y) > 1:
+        yield f"best {number(curve.y[curve.best])} at {x_name} {number(curve.x[curve.best])}"
+
+
+def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]) -> DrawnCurve:
+    x, y = (blocks[entry[name]].astype(np.float64) for name in ("x", "y"))
+    best = None
+    finite = np.isfinite(y)
+    if entry.get("best") in ("min", "max") and finite.any():
+        sign = -1 if entry["best"] == "max" else 1
+        best = int(np.argmin(np.where(finite, sign * y, np.inf)))
+    log = bool(entry.get("log")) and bool(finite.any()) and bool((y[finite] > 0).all())
+    run = None if entry.get("run") is None else str(entry["run"])
+    style = runs.index(run) if run in runs else 0
+    return DrawnCurve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style)
+
+
+def column_of(curve: DrawnCurve, edges: np.ndarray) -> np.ndarray:
+    """The column of bars that each point is in."""
+    return np.clip(np.searchsorted(edges, curve.x, side="right") - 1, 0, len(edges) - 2)
+
+
+def _bars(curve: DrawnCurve, edges: np.ndarray, others: list[DrawnCurve]) -> str:
+    """One bar per column: the mean of the points in it, between two points what a straight line has; blank in gaps.
+
+    Args:
+        others: What has the same scale, the curve itself among them: its runs.
+    """
+    known = curve.known
+    if not len(known):
+        return " " * (len(edges) - 1)
+    log = curve.log and all(other.log for other in others)
+    y = np.full(len(curve.y), np.nan)
+    y[known] = np.log(curve.y[known]) if log else curve.y[known]
+    column = column_of(curve, edges)
+    ends = [end(other.y[other.known]) for other in others if len(other.known) for end in (np.min, np.max)]
+    low, high = (float(np.log(end) if log else end) for end in (min(ends), max(ends)))
+    out = ""
+    for index, middle in enumerate((edges[:-1] + edges[1:]) / 2):
+        here = y[column == index]
+        finite = here[np.isfinite(here)]
+        value = float(finite.mean()) if len(finite) else np.nan if len(here) else _between(curve.x, y, middle)
+        out += " " if np.isnan(value) else bar((value - low) / (high - low) * 0.999 if high > low else 0.5)
+    return out
+
+
+def _between(x: np.ndarray, y: np.ndarray, at: float) -> float:
+    after = int(np.searchsorted(x, at))
+    if not 0 < after < len(x):
+        return float("nan")
+    share = (at - x[after - 1]) / (x[after] - x[after - 1])
+    return float(y[after - 1] + share * (y[after] - y[after - 1]))

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.curves.text import DrawnCurve, curves_of, number, odd, since_nan, values_text
+from rfnb.viz.curves.content import DrawnCurve, curves_of, number, odd, since_nan, values_text
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.paths import paths_of
-from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Marks, Point, Text
+from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Marks, Point, Text, paths_of
 from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
 from rfnb.viz.kinds import title_of
 

@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.viz.dims import table
 from rfnb.viz.dims.folds import folded
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.sentence import sentence
+from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Rect, Text
 
 _ROW, _CHIP, _GAP = 22.0, 18.0, 14.0

@@ -12,7 +12,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import parts_of
 from rfnb.core.tensor import Tensor
-from rfnb.viz.dims.origin import origin_of
+from rfnb.viz.dims.entries import origin_of
 from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.spec import Spec
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from rfnb.viz.distribution.words import warnings
+import numpy as np
+
+from rfnb.viz.distribution.scores import KINDS
 from rfnb.viz.kinds import drawing_of, none_yet, title_of
 from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.rounding import share as rounded
+from rfnb.viz.terminal import bar, clip, columns_of, width_of
 
 _BLOCKS = {"top": 3, "top_log_probs": 3, "rest": 2, "entropy": 2}
 _OF_REFERENCE = {"reference": 2, "log_prob": 2, "rank": 2}
@@ -36,3 +40,153 @@ def missing(spec: Any) -> str:
 def page(spec: Any) -> list[str]:
     """The outputs as HTML."""
     return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec))]
+
+
+_WIDE, _MOST_STEPS, _MOST_SEQS = 80, 30, 4
+_NAME, _NAME_OF_SEQ = 8, 26  # the columns of the name of a step; where each is a sequence
+
+
+def text(spec: Any) -> str:
+    """The sequences below each other, their steps as lines."""
+    head = spec.head
+    lines = [f"{title_of(spec)}: {head['vocab_dim']['name']}={head['vocab_dim']['size']}, {of_scores(head)}"]
+    for seq in range(min(_MOST_SEQS, len(head["seqs"]))):
+        lines += _sequence(spec, seq)
+    if len(head["seqs"]) > _MOST_SEQS:
+        lines.append(f"Sequences: {len(head['seqs'])}, the first {_MOST_SEQS} are here")
+    return "\n".join([*lines, *(f"! {warning}" for warning in warnings(spec))])
+
+
+def _sequence(spec: Any, seq: int) -> list[str]:
+    entry = spec.head["seqs"][seq]
+    at = shown_steps(spec, seq, _MOST_STEPS)
+    batch = (spec.head.get("step_dim") or {}).get("kind") == "batch"  # a classifier: one output per sequence
+    rows, row, most = ("sequences", "sequence", _NAME_OF_SEQ) if batch else ("steps", "step", _NAME)
+    said = ", ".join(filter(None, [f"{entry['len']} {rows}", of_seq(spec.head, seq)]))
+    lines = [f"{clip(entry['label'], min(40, width_of(entry['label'])))}: {said}"]
+    if not at:
+        return lines
+    steps = [step_of(spec, seq, step, 20) for step in at]
+    names = max(len(row), *(min(most, width_of(step.name)) for step in steps))
+    given = bool(spec.head.get("reference"))
+    right = max(9, *(min(10, width_of(step.reference or "")) for step in steps)) if given else 0
+    start = clip(row, names) + (f"  {clip('reference', right)}           prob   loss  rank" if given else "")
+    lines.append(f"  {start}  best labels".rstrip())
+    lines += [_line(step, names, right) for step in steps]
+    if len(at) < entry["len"]:
+        lines.append(f"  {len(at)} of {entry['len']} {rows}{', those with a wrong label among them' if given else ''}")
+    return lines
+
+
+def _line(step: StepWords, names: int, right: int) -> str:
+    out = f"  {clip(step.name, names)}"
+    if right:
+        numbers = f"{_share(step.prob)}  {_loss(step.loss)}  {step.rank:>4}" if step.rank else " " * 18
+        out += f"  {clip(step.reference if step.reference is not None else '-', right)} {step.verdict:<8} {numbers}"
+    out += "  "
+    if step.best is None:
+        return out + "? no numbers"
+    room = _WIDE - columns_of(out) - len("rest 1.00")
+    done = 0.0
+    for label, share in step.best:
+        word = clip(label, min(8, width_of(label)))
+        piece = f"{word} {bar(share)}{rounded(share)} "
+        if columns_of(piece) > room or (done and share < 0.005):
+            break
+        out, room, done = out + piece, room - columns_of(piece), done + share
+    rest = max(0.0, step.rest + sum(share for _, share in step.best) - done)
+    return (out + (f"rest {rounded(rest)}" if rest >= 5e-7 else "")).rstrip()
+
+
+def _share(value: float) -> str:
+    return rounded(value, 3).rjust(5) if np.isfinite(value) else "    ?"
+
+
+def _loss(value: float) -> str:
+    return "  inf" if value == np.inf else f"{value:5.2f}" if value < 100 else f"{value:5.0f}"
+
+
+RIGHT, WRONG = "✓ right", "✗ wrong"
+
+
+class StepWords(NamedTuple):
+    """One step, ready to draw.
+
+    Attributes:
+        best: Labels with their probabilities, the best first; None in a step without numbers.
+        reference: The right label; None if there is none.
+        prob, loss, rank: Of the reference; loss in nats.
+    """
+
+    name: str
+    best: list[tuple[str, float]] | None
+    rest: float
+    entropy: float
+    reference: str | None
+    prob: float
+    loss: float
+    rank: int
+
+    @property
+    def verdict(self) -> str:
+        """The words "✓ right" or "✗ wrong"; "" without a reference."""
+        return "" if not self.rank else RIGHT if self.rank == 1 else WRONG
+
+
+def label_of(head: dict[str, Any], index: int) -> str | None:
+    """The label of an index; None for no index."""
+    return None if index < 0 else str(head["tokens"].get(str(index), index))
+
+
+def step_of(spec: Any, seq: int, step: int, most: int) -> StepWords:
+    """One step, with at most so many of the best labels."""
+    head, blocks = spec.head, spec.blocks
+    top, logs = blocks["top"][seq, step][:most].tolist(), blocks["top_log_probs"][seq, step].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        probs = np.exp(logs).tolist()
+    best = None if not top or top[0] < 0 else [(label_of(head, i) or "", p) for i, p in zip(top, probs) if i >= 0]
+    rest = float(blocks["rest"][seq, step]) + float(sum(probs[most:]))
+    words = head["seqs"][seq].get("steps") or []
+    name = words[step] if step < len(words) else str(step)
+    reference, log_prob, rank = None, np.nan, 0
+    if head.get("reference"):
+        reference = label_of(head, int(blocks["reference"][seq, step]))
+        log_prob, rank = float(blocks["log_prob"][seq, step]), int(blocks["rank"][seq, step])
+    entropy = float(blocks["entropy"][seq, step])
+    return StepWords(str(name), best, rest, entropy, reference, float(np.exp(log_prob)), 0.0 - log_prob, rank)
+
+
+def of_seq(head: dict[str, Any], seq: int) -> str:
+    """The sum of a sequence: "4 of 5 right, 0.31 nats per label, perplexity 1.36"."""
+    entry = head["seqs"][seq]
+    if not head.get("reference"):
+        return ""
+    if not entry.get("known"):
+        return "no reference"
+    loss = entry.get("loss")
+    mean = "infinite loss" if loss is None else f"{loss:.3g} nats per label, perplexity {np.exp(min(loss, 700.0)):.3g}"
+    return f"{entry['right']} of {entry['known']} right, {mean}"
+
+
+def of_scores(head: dict[str, Any]) -> str:
+    """The kind of the scores, and whether that was said or found: "made of logits (as found)"."""
+    kind = KINDS.get(str(head.get("estimated_type")), "scores")
+    return f"made of {kind}{' (as their sums tell)' if head.get('found') else ''}"
+
+
+def warnings(spec: Any, most: int = 4) -> list[str]:
+    """The faults of each sequence, as sentences; the first ones, and how many more."""
+    out = [f"{seq['label']}: {seq['note']}." for seq in spec.head["seqs"] if seq.get("note")]
+    return out if len(out) <= most + 1 else [*out[:most], f"The same in {len(out) - most} more sequences."]
+
+
+def shown_steps(spec: Any, seq: int, most: int) -> list[int]:
+    """The first steps, and where there are more of them those with a wrong label."""
+    length = min(int(spec.head["seqs"][seq]["len"]), spec.blocks["top"].shape[1])
+    if length <= most:
+        return list(range(length))
+    first = list(range(most // 2))
+    wrong = np.flatnonzero(spec.blocks["rank"][seq, :length] > 1).tolist() if spec.head.get("reference") else []
+    more = [step for step in wrong if step >= len(first)][: most - len(first)]
+    fill = [step for step in range(len(first), length) if step not in set(more)][: most - len(first) - len(more)]
+    return sorted([*first, *more, *fill])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.distribution.words import WRONG, StepWords, of_scores, of_seq, shown_steps, step_of
+from rfnb.viz.distribution.content import WRONG, StepWords, of_scores, of_seq, shown_steps, step_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Rect, Text
 from rfnb.viz.drawing.theme import cell, on_cell

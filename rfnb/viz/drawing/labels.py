@@ -120,3 +120,10 @@ def draw_columns(
             drawing.add(Text(x, bottom - axis.size / 2 - 1, text, axis.size, color, "middle"))
         else:
             drawing.add(Text(x, bottom - axis.size * 0.35, text, axis.size, color, "left", turn=axis.turn))
+
+
+def sentence(text: str, width: float) -> Drawing:
+    """The sentence on one line."""
+    made = Drawing(width, 26, text)
+    made.add(within(4, 13, text, width - 8))
+    return made

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.viz.dims.table import lengths_text, names_of, size_text
+from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.img import img
+from rfnb.viz.drawing.labels import sentence
+from rfnb.viz.drawing.shapes import Drawing, Lines, Text
 from rfnb.viz.drawing.theme import HUES
-from rfnb.viz.flow.text import legend, rows_of
+from rfnb.viz.graph.drawing import RAGGED, of_graph
 from rfnb.viz.kinds import drawing_of
 from rfnb.viz.markup import code, fold, sentences, table, title
+from rfnb.viz.terminal import aligned, clip
 
 MOST_ROWS = 200
 
@@ -58,3 +63,130 @@ def page(spec: Any) -> list[str]:
     made = table(shown, ["station", "dims", "what it does", "reads"], named=True)
     tables = fold("The stations as a table", [*code("\n".join(legend(head))), made, *more])
     return [title(str(head["title"])), img(drawing_of(spec)), tables]
+
+
+MOST_LINES = 120
+MOST_DIMS = 60
+_MOST_MARKS = 8
+_LABEL, _NAME, _MOST_INDENT, _MOST_COLUMN = 24, 32, 5, 30
+
+
+def text(spec: Any) -> str:
+    """The flow as text for a terminal."""
+    head = spec.head
+    lines = [str(head["title"]), *legend(head)]
+    rows = rows_of(head)
+    if not rows:
+        lines.append("No calls were recorded.")
+    else:
+        shown = rows[:MOST_LINES]
+        lines += ["", *aligned([[row[0], row[1], ", ".join(filter(None, row[2:]))] for row in shown], _MOST_COLUMN)]
+        lines += [f"... {len(rows) - MOST_LINES:,} more lines"] if len(rows) > MOST_LINES else []
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def legend(head: dict[str, Any]) -> list[str]:
+    """A line for each dim: its mark, its name and size, its lengths."""
+    names = names_of(head["dims"])
+    rows = []
+    for entry in head["dims"]:
+        lengths = entry.get("lengths")
+        about = ", ".join(
+            filter(
+                None, [entry.get("kind"), entry.get("origin"), f"lengths {lengths_text(lengths)}" if lengths else ""]
+            )
+        )
+        rows.append([f"  {entry['mark']}", clip(size_text(entry, names[entry["id"]]), _NAME).rstrip(), about])
+    more = [["", f"... {len(rows) - MOST_DIMS:,} more dims", ""]] if len(rows) > MOST_DIMS else []
+    return aligned(rows[:MOST_DIMS] + more) if rows else []
+
+
+def rows_of(head: dict[str, Any], level: int = 0, indent: int = 0) -> list[list[str]]:
+    """A row for each station: its label, the marks of the dims that come and go, what it does with them, and what it reads."""
+    marks = {entry["id"]: entry["mark"] for entry in head["dims"]}
+    rows: list[list[str]] = []
+    if not head["levels"]:
+        return rows
+    stations = head["levels"][level]["stations"]
+    labels = {station["id"]: str(station["label"]) for station in stations}
+    before = ""
+    for station in stations:
+        label = clip(str(station["label"]), _LABEL).rstrip() + (
+            f" × {station['count']}" if station["count"] > 1 else ""
+        )
+        label = "  " * min(indent, _MOST_INDENT) + label
+        takes, gives = (_marks([marks[dim] for dim in station[side]]) for side in ("takes", "gives"))
+        if station["shape"] != "op":
+            way = gives
+        elif station["raised"]:
+            way = f"{takes} → !"
+        else:
+            way = f"{takes} → {gives}" if station["makes"] or station["ends"] else gives
+        names = list(dict.fromkeys(clip(labels[id_], 16).rstrip() for id_ in station["reads"]))
+        reads = "" if names == [before] or not names else f"from {', '.join(names)}"
+        said = f"raised {station['raised']}" if station["raised"] else station["change"]
+        rows.append([label, way, said, reads])
+        before = clip(str(station["label"]), 16).rstrip()
+        if station["opens"] is not None:
+            rows += rows_of(head, station["opens"], indent + 1)
+    return rows
+
+
+def _marks(marks: list[str]) -> str:
+    more = [f"+{len(marks) - _MOST_MARKS:,}"] if len(marks) > _MOST_MARKS else []
+    return f"[{' '.join(marks[:_MOST_MARKS] + more)}]"
+
+
+_GAP, _LINE = 18.0, 18.0
+_MOST_HEIGHT = 1600.0
+
+
+def drawing(spec: Any, width: float) -> Drawing:
+    """The flow as a drawing, wider than `width` where a picture of its stations is."""
+    head = spec.head
+    levels = [level for level in head["levels"] if level["graph"]["nodes"]]
+    if not levels:
+        return sentence(f"{head['title']}: no calls were recorded.", width)
+    room = max(width, levels[0]["graph"]["width"])
+    made = Drawing(room, 0.0)
+    shown = {glyph for level in levels[:1] for edge in level["graph"]["edges"] for glyph in edge["glyphs"]}
+    used, y = _legend(made, [item for item in head["legend"] if item["glyph"] in shown], room)
+    left, row, drawn = 0.0, 0.0, 0
+    for level in levels:
+        part = of_graph(level["graph"])
+        title = "" if level["up"] is None else f"in {level['label']}"
+        wide = max(part.width, fonts.width(title, 12, bold=True))
+        if drawn and (left + wide > room or drawn == 1):
+            y, left, row = y + row + _GAP, 0.0, 0.0
+        if drawn and (y + part.height > _MOST_HEIGHT or wide > room):
+            break
+        top = y
+        if title:
+            made.add(Text(left, y + 8, labels.fitted(title, wide, 12), 12, "muted", bold=True))
+            top += _LINE
+        made.put(part, left, top)
+        used = max(used, left + wide)
+        row, left, drawn = max(row, top + part.height - y), left + wide + 2 * _GAP, drawn + 1
+    made.width, made.height = used, y + row
+    stations = sum(station["shape"] == "op" for station in levels[0]["stations"])
+    made.alt = f"{labels.short(head['title'], 200)}: {stations} stations, {len(head['dims'])} dims. The table below has all of them."
+    if drawn < len(levels):
+        made.notes.append(f"What is in {len(levels) - drawn} stations is not in the picture.")
+    return made
+
+
+def _legend(made: Drawing, legend: list[dict[str, Any]], room: float) -> tuple[float, float]:
+    """The dims with their marks, colours and lines, as many in a row as fit; the width of it, and where the picture begins below."""
+    x, y, widest = 0.0, 8.0, 0.0
+    for item in legend:
+        text = labels.fitted(item["text"], room - 40)
+        mark = 22 + fonts.width(item["glyph"], 11, bold=True)
+        wide = mark + fonts.width(text, 11)
+        if x and x + wide > room:
+            x, y = 0.0, y + _LINE
+        hue = f"hue{item['hue']}"
+        made.add(Lines(hue, 2.2, [[(x, y), (x + 14, y)]], RAGGED if item["ragged"] else None))
+        made.add(Text(x + 18, y, item["glyph"], 11, hue, bold=True), Text(x + mark, y, text))
+        x += wide + 14
+        widest = max(widest, x - 14)
+    return widest, y + _LINE

@@ -9,9 +9,8 @@ from rfnb.core.errors import file_not_found_error
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.theme import HUES
-from rfnb.viz.graph.dot import placed_by_dot
 from rfnb.viz.graph.drawing import STRAND
-from rfnb.viz.graph.layers import GAP, PAD, Box, order, positions, with_points
+from rfnb.viz.graph.layout import GAP, PAD, Box, order, placed_by_dot, positions, with_points
 
 _LAYER = 30.0  # between the boxes of two layers
 _ARROW = 6.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.curves.text import odd_in
+from rfnb.viz.curves.content import odd_in
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.finest import finest
 from rfnb.viz.page.heads import lessened

@@ -28,7 +28,7 @@ from rfnb.viz.page.points import thin_curves
 from rfnb.viz.page.steps import thin_beams
 from rfnb.viz.pool import extreme, largest
 from rfnb.viz.spec import Spec, pack
-from rfnb.viz.states.lines import changes, line_of
+from rfnb.viz.states.tracks import changes, line_of
 
 _GLANCE = 16  # cells in a row of a small map: with fewer, one does not see what it is
 _ROUGH = 5  # values that one cell may stand for in each direction where there is room for more

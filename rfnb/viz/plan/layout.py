@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.graph.layers import PAD, Box, order, positions, with_points
-from rfnb.viz.plan.text import before_of, names_of
+from rfnb.viz.graph.layout import PAD, Box, order, positions, with_points
 
 LAYER, HEAD = 62, 26  # from layer to layer, above the first layer of a band (pixels)
 MOST_OPS = 150  # more are a table only
@@ -138,3 +137,19 @@ def _home(head: dict[str, Any], result: dict[str, Any]) -> str:
 def _box(id_: str, shape: str, lines: list[str], layer: int) -> Box:
     widest = max(len(line) * (7.2 if index == 0 else 6.2) for index, line in enumerate(lines))
     return Box(id_, shape, lines, widest + 22, layer)
+
+
+def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:
+    """The names of the values that are read, as the body calls them, or the numbers of the ops that make them."""
+    return [head["values"].get(id_) or number(id_) for id_ in ids]
+
+
+def before_of(head: dict[str, Any], edge: dict[str, str]) -> str:
+    """The part of a result of the step before that a state is: "next cell.h of the step before" for "state.cell.h"."""
+    part = str(head["values"][edge["value"]]).removeprefix(f"state.{edge['result'].removeprefix('next ')}")
+    return f"{edge['result']}{part} of the step before"
+
+
+def number(id_: str) -> str:
+    """ "#3" for "op3"."""
+    return f"#{id_.removeprefix('op')}"

@@ -5,11 +5,10 @@ After the end a state keeps its last value, is zero, or NaN where there is nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from rfnb.viz.states.flags import moving_after
 
 
 def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
@@ -48,3 +47,90 @@ def warnings(spec: Any, most: int = 4) -> list[str]:
         for seq, note in (track.get("notes") or {}).items()
     ]
     return out if len(out) <= most + 1 else [*out[:most], f"The same in {len(out) - most} more tracks or sequences."]
+
+
+NAN, INFINITY, SATURATED, DEAD, UNCHANGED, AFTER_END = 1, 2, 4, 8, 16, 32
+
+WORDS = {NAN: "NaN", INFINITY: "infinity", DEAD: "dead", UNCHANGED: "unchanged", SATURATED: "saturated"}
+
+_NEAR = 1e-6  # of the span: rounding
+_EDGE = 0.05
+_MOSTLY = 0.9
+
+
+def flags_of(
+    values: np.ndarray, lengths: Sequence[int], *, span: float, gate: bool, live: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bits of each unit [seq, unit] and of each step [seq, step], uint8.
+
+    Args:
+        values: [seq, step, unit]
+        lengths: Steps of each sequence.
+        span: The largest magnitude of the track.
+        gate: Whether these are openings from 0 to 1.
+        live: Whether steps of nothing but NaN are still to come.
+    """
+    units = np.zeros((values.shape[0], values.shape[2]), np.uint8)
+    steps = np.zeros(values.shape[:2], np.uint8)
+    bounded = gate or span <= 1
+    for seq, length in enumerate(lengths):
+        real = values[seq, :length]
+        if live:
+            real = real[: _known(real)]
+        if real.size:
+            units[seq], steps[seq, : len(real)] = _flags(real, _NEAR * span, gate=gate, bounded=bounded)
+        steps[seq, moving_after(values[seq], length)] |= AFTER_END
+    return units, steps
+
+
+def _known(real: np.ndarray) -> int:
+    there = np.flatnonzero(~np.isnan(real).all(-1))
+    return int(there[-1]) + 1 if len(there) else 0
+
+
+def _flags(real: np.ndarray, near: float, *, gate: bool, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
+    units, steps = np.zeros(real.shape[1], np.uint8), np.zeros(len(real), np.uint8)
+    for bit, where in ((NAN, np.isnan(real)), (INFINITY, np.isinf(real))):
+        if where.any():
+            units[where.any(0)] |= bit
+            steps[where.any(1)] |= bit
+    if bounded:
+        full = (real <= _EDGE) | (real >= 1 - _EDGE) if gate else np.abs(real) >= 1 - _EDGE
+        steps[2 * full.sum(1) >= real.shape[1]] |= SATURATED
+        if len(real) > 1:
+            units[full.sum(0) >= _MOSTLY * len(real)] |= SATURATED
+    if len(real) > 1:
+        with np.errstate(invalid="ignore", over="ignore"):
+            dead = np.abs(real).max(0) <= near
+            units[dead] |= DEAD
+            units[(np.ptp(real, axis=0) <= near) & ~dead] |= UNCHANGED
+            still = (np.abs(np.diff(real, axis=0)) <= near).all(1)
+        steps[1:][still] |= UNCHANGED
+    return units, steps
+
+
+def moving_after(values: np.ndarray, length: int) -> np.ndarray:
+    """The steps [step] after the end in which the values of a sequence [step, unit] are neither the last ones, nor 0, nor missing."""
+    real, after = values[:length], values[length:]
+    there = np.flatnonzero(~np.isnan(after).all(-1))
+    if not len(there) or not values.shape[1]:
+        return np.zeros(0, np.int64)
+    after = after[there].astype(np.float64)
+    held = real[-1] if length else after[0]
+    span = float(np.abs(real[np.isfinite(real)]).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        same = (after == held) | (np.abs(after - held) <= 1e-5 * span) | (np.isnan(after) & np.isnan(held))
+    return np.asarray(length + there[~same.all(-1) & (after != 0).any(-1)])
+
+
+def summary(units: np.ndarray, steps: np.ndarray) -> str:
+    """The flags of one sequence in words: "2 units dead, 1 saturated; 3 steps unchanged"; "" if there are none."""
+    said = []
+    for name, bits in (("unit", units), ("step", steps)):
+        counts = [(int((bits & bit > 0).sum()), word) for bit, word in WORDS.items()]
+        words = [f"{count} {word}" for count, word in counts if count]
+        if words:
+            count = next(count for count, _ in counts if count)
+            words[0] = words[0].replace(" ", f" {name}{'s' * (count > 1)} ", 1)
+            said.append(", ".join(words))
+    return "; ".join(said)

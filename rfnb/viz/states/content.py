@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from rfnb.viz.kinds import drawing_of, none_yet, title_of
 from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.pool import extreme, merged
+from rfnb.viz.rounding import brief, share
 from rfnb.viz.states.check import warnings
+from rfnb.viz.states.tracks import changes, line_of, name_of, span_of
+from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
+from rfnb.viz.visible import visible
 
 
 def problem(spec: Any) -> str | None:
@@ -31,3 +39,118 @@ def missing(spec: Any) -> str:
 def page(spec: Any) -> list[str]:
     """The states as HTML."""
     return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec))]
+
+
+_MOST_UNITS, _MOST_STEPS, _MOST_TRACKS = 8, 40, 12
+_STRONG = 0.8  # a correlation worth saying
+
+
+def text(spec: Any) -> str:
+    """The tracks of the first sequence: per step the norm, and the units that vary most as bars."""
+    head = spec.head
+    seq = head["seqs"][0]
+    lines = [f"{title_of(spec)}: {seq['label']}, {seq['len']} steps"]
+    tracks = head["tracks"][:_MOST_TRACKS]
+    names = [f"{shortened(track['unit_dim']['name'], 18)} {spec.blocks[track['block']].shape[2]}" for track in tracks]
+    left = max(13, *(min(width_of(name), 24) + 1 for name in names))
+    every = max(1, -(-seq["len"] // _MOST_STEPS))
+    shown = list(range(0, seq["len"], every))
+    if not shown:
+        return "\n".join([*lines, "  empty: no steps"])
+    room = (WIDTH - left - 2) // len(shown) - 1  # for a number and the label above it
+    wide = min(room, max(5, min(7, max(width_of(seq["steps"][step]) for step in shown)))) if room >= 5 else 1
+    gap = " " if wide > 1 else ""
+    if wide > 1:
+        lines.append(" " * (left + 2) + gap.join(clip(seq["steps"][step], wide) for step in shown).rstrip())
+    else:
+        more = f"; each column is that farthest from 0 of {every} steps" if every > 1 else ""
+        first, last = (shortened(visible(seq["steps"][at][:40]), 16) for at in (0, -1))
+        lines.append(f"{' ' * left}  steps {first} … {last}{more}")
+    for track in tracks:
+        values = spec.blocks[track["block"]][0, : seq["len"]]
+        lines += _track(track, values, np.array(shown), left, wide, gap)
+        if said := (track.get("says") or {}).get("0"):
+            lines.append(f"  {said}.")
+    if len(tracks) < len(head["tracks"]):
+        lines.append(f"... and {len(head['tracks']) - len(tracks)} more tracks")
+    lines += [f"* {words}" for words in _finds(spec)]
+    lines += [f"! {warning}" for warning in warnings(spec)]
+    if len(head["seqs"]) > 1:
+        lines.append(f"Sequences: {len(head['seqs'])}")
+    return "\n".join(lines)
+
+
+def _finds(spec: Any) -> list[str]:
+    """The units that follow a feature of the steps, the strongest of each order."""
+    said = []
+    for order in spec.head.get("orders") or []:
+        if not order["number"].startswith("correlation with the ") and order["name"] != "end":
+            continue
+        strong = []
+        for track in spec.head["tracks"]:
+            block = spec.blocks.get(f"{track['block']}/order/{order['name']}")
+            for unit, number in block[0].T if block is not None and block.size else ():
+                if abs(number) >= _STRONG:
+                    strong.append(
+                        (float(number), f"{track['label']} {track['unit_dim']['name']} {int(unit)} ({number:+.2f})")
+                    )
+        strong.sort(key=lambda one: -abs(one[0]))
+        if strong and order["name"] != "cluster":
+            more = f", and {len(strong) - 3} more" if len(strong) > 3 else ""
+            said.append(
+                f"{order['number'][0].upper()}{order['number'][1:]}: {', '.join(name for _, name in strong[:3])}{more}."
+            )
+    return said
+
+
+def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: int, wide: int, gap: str) -> list[str]:
+    """The lines of a track.
+
+    Args:
+        shown: The first step of each column, which is of all steps up to the next one: no spike and no NaN is passed over.
+    """
+    unit = track["unit_dim"]
+    size = values.shape[1]
+    gate = bool(track.get("gate"))
+    line_, change = line_of(values, gate=gate), changes(values, gate=gate)
+    low, high = track["range"] if "range" in track else span_of([values])
+    top = float(line_[np.isfinite(line_)].max(initial=0.0)) or 1.0
+    name = name_of(gate=gate)
+    span = "0 to 1" if gate else f"largest magnitude {max(abs(low), abs(high)):.3g}"
+    lines = [f"{track['label']}: {unit['name']}={size}, {span}, {name} up to {top:.3g}"]
+
+    def line(label: str, shares: Iterable[float], texts: Iterable[str]) -> str:
+        cells = [
+            clip((bar(share) if text_ else " ") + (text_ if wide > 1 else ""), wide)
+            for share, text_ in zip(shares, texts)
+        ]
+        return f"  {clip(label, left)}{gap.join(cells)}".rstrip()
+
+    for label, numbers, most in ((name, line_, 1.0 if gate else top), ("change", change, 1.0 if gate else top)):
+        few = merged(np.r_[0.0, numbers[1:]] if numbers is change else numbers, shown, 0, extreme)
+        texts = [_number(f"{value:.2g}", value, wide) for value in few]
+        if numbers is change and len(shown) == len(values):
+            texts[0] = ""
+        lines.append(line(label, few / most, texts))
+    with np.errstate(invalid="ignore"):
+        spread = np.ptp(values.astype(np.float64), axis=0) if len(values) else np.zeros(size)
+    spread = np.where(np.isnan(spread), np.inf, spread)  # what is no number is looked at first
+    chosen = sorted(np.argsort(-spread, kind="stable")[:_MOST_UNITS].tolist())
+    for index in chosen:
+        column = merged(values[:, index].astype(np.float64), shown, 0, extreme)
+        shares = (column - low) / ((high - low) or 1.0)
+        lines.append(
+            line(
+                f"{unit['name']} {index}",
+                shares,
+                [_number(share(value) if gate else f"{value:+.1f}", value, wide) for value in column],
+            )
+        )
+    if size > len(chosen):
+        lines.append(f"  (the {len(chosen)} that vary most)")
+    return lines
+
+
+def _number(text: str, value: float, wide: int) -> str:
+    """A number as it is written by default; shorter or with more digits where that is cut, or is 0 and the value is not."""
+    return text if len(text) < wide and (value == 0 or text.strip("+-0.")) else brief(value, wide - 1)

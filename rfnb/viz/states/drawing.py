@@ -8,10 +8,8 @@ import numpy as np
 
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, number
-from rfnb.viz.drawing.paths import paths_of
-from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text
-from rfnb.viz.states.lines import changes, line_of, name_of
-from rfnb.viz.states.tracks import span_of
+from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text, paths_of
+from rfnb.viz.states.tracks import changes, line_of, name_of, span_of
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
 _STRIP, _STRIP_LEAST, _UNIT, _STRIPS = 150.0, 28.0, 14.0, 900.0  # _STRIPS: of all strips together

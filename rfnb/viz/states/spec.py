@@ -19,8 +19,7 @@ from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, tokens_of
 from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output, plain
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host, single
-from rfnb.viz.states.check import judge
-from rfnb.viz.states.flags import AFTER_END, flags_of, summary
+from rfnb.viz.states.check import AFTER_END, flags_of, judge, summary
 from rfnb.viz.states.orders import is_easy, order_of, orders_of
 from rfnb.viz.states.tracks import is_gate, is_held, rank_of, span_of
 

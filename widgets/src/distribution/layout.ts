@@ -57,7 +57,7 @@ const KINDS: Record<string, string> = {
   logits: "logits",
 };
 
-/** What is wrong with a frame, as a sentence; null if it can be drawn. The same as in rfnb/viz/distribution/words.py. */
+/** What is wrong with a frame, as a sentence; null if it can be drawn. The same as in rfnb/viz/distribution/content.py. */
 export function problem({ head, blocks }: Frame<Head>): string | null {
   const { seqs, tokens }: Partial<Head> = head;
   if (!Array.isArray(seqs) || !tokens || typeof tokens !== "object")
