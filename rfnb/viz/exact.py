@@ -67,8 +67,8 @@ class Source:
 
 def _inside(spec: Spec, asked: Any) -> Spec | None:
     """The spec, or the part of it and the range that a page asks for; None if there is none."""
+    from rfnb.viz.curves.content import points_between
     from rfnb.viz.group.spec import parts_of  # by the first page that asks
-    from rfnb.viz.page.points import between
 
     prefix, ends = str(asked.get("part") or ""), asked.get("range")
     for index in prefix.split("/")[:-1]:
@@ -79,7 +79,7 @@ def _inside(spec: Spec, asked: Any) -> Spec | None:
     if ends is None:
         return spec
     numbers = isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, (int, float)) for end in ends)
-    return between(spec, *ends) if numbers and spec.kind == "curves" else None
+    return points_between(spec, *ends) if numbers and spec.kind == "curves" else None
 
 
 def part(spec: Spec, asked: Any) -> np.ndarray | None:

@@ -100,21 +100,21 @@ def none_yet(spec: Any, what: str) -> str:
 
 def problem_of(spec: Any) -> str | None:
     """The fault of a spec, as a sentence; None if it can be drawn."""
-    fault: str | None = _asked(spec, "problem")
+    fault: str | None = asked(spec, "problem")
     return fault
 
 
 def text_of(spec: Any) -> str:
     """The spec drawn for terminals, no line wider than 80 columns."""
     remark = spec.head.get("remark")
-    made = _drawn(spec, lambda: _asked(spec, "text"), str)
+    made = _drawn(spec, lambda: asked(spec, "text"), str)
     return fit(safe(made + (f"\n{remark}" if remark else "")))
 
 
 def html_of(spec: Any) -> str:
     """The spec drawn as HTML without script, style or network."""
     remark = escape(str(spec.head.get("remark") or ""))
-    made: str = _drawn(spec, lambda: "\n".join(_asked(spec, "page")), lambda said: f"<p>{escape(said)}</p>")
+    made: str = _drawn(spec, lambda: "\n".join(asked(spec, "page")), lambda said: f"<p>{escape(said)}</p>")
     return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
 
 
@@ -126,7 +126,7 @@ def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
     """
     from rfnb.viz.drawing.labels import sentence  # fonts and shapes, by the first drawing
 
-    made: Drawing = _drawn(spec, lambda: _asked(spec, "drawing", width), lambda said: sentence(said, width))
+    made: Drawing = _drawn(spec, lambda: asked(spec, "drawing", width), lambda said: sentence(said, width))
     if spec.head.get("remark"):
         made.notes.append(str(spec.head["remark"]))
     return made
@@ -140,14 +140,14 @@ def _drawn(spec: Any, draw: Callable[[], Any], sentence: Callable[[str], Any]) -
     check_kind(spec.kind)
     try:
         said = problem_of(spec)
-        if not said and (missing := _asked(spec, "missing")):
+        if not said and (missing := asked(spec, "missing")):
             said = f"{title_of(spec)}: {missing}"
         return sentence(said) if said else draw()
     except Exception as error:
         return sentence(f"This view cannot be drawn: {type(error).__name__}: {error}")
 
 
-def _asked(spec: Any, what: str, *more: Any) -> Any:
+def asked(spec: Any, what: str, *more: Any) -> Any:
     """The answer of the content of a kind, or of a file of its own; None to a question that does not arise for any spec of the kind."""
     folder = f"rfnb.viz.{spec.kind}"
     made = getattr(import_module(f"{folder}.content"), what, None)

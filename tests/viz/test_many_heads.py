@@ -8,8 +8,8 @@ import pytest
 from rfnb.viz import attention
 from rfnb.viz.page.budget import USUAL
 from rfnb.viz.page.coded import fit
-from rfnb.viz.page.finest import finest
 from rfnb.viz.page.output import MARK
+from rfnb.viz.page.thin import finest
 from rfnb.viz.pool import largest
 from rfnb.viz.spec import Spec, pack
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,12 @@ from rfnb.viz.attention.check import remarks, warnings
 from rfnb.viz.attention.long import glance, is_long, note
 from rfnb.viz.kinds import drawing_of, none_yet, title_of
 from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.page.budget import Room
+from rfnb.viz.page.coded import Coded, Grid, finer, fit_in, square, with_codes, words_of
+from rfnb.viz.page.thin import size_of
+from rfnb.viz.pool import extreme, largest
 from rfnb.viz.rounding import percent, share
+from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
 from rfnb.viz.visible import visible
 
@@ -41,6 +47,8 @@ def page(spec: Any) -> list[str]:
     return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec), remarks(spec))]
 
 
+_GLANCE = 16  # cells in a row of a small map: with fewer, one does not see what it is
+_SCREEN = 320  # of one that has the screen for itself
 _HEIGHT, _MOST_MAPS, _BARS = 36, 24, 24
 
 
@@ -185,3 +193,37 @@ def _shades(values: np.ndarray, seq: dict[str, Any], sound: np.ndarray | None = 
     if down > 1 or across > 1:
         lines.append(f"{' ' * left}  each cell shows the largest of {down} x {across} weights")
     return lines
+
+
+def thin(spec: Spec, room: Room) -> Spec:
+    """Each map pooled to its largest weights, the one that is on the screen at first less than the others."""
+    head, grids = spec.head, []
+    overviews = glance(spec)
+    few = overviews.head
+    for entry in head["maps"]:
+        values = overviews.blocks[entry["block"]]
+        lengths = [(few["seqs"][seq]["row_len"], few["seqs"][seq]["col_len"]) for seq in entry["seqs"]]
+        factors = square(*values.shape[1:])
+        if head.get("signed"):
+            grids.append(Grid(entry["block"], values, lengths, "linear", extreme, factors))
+        else:
+            grids.append(Grid(entry["block"], values, lengths, "sqrt", largest, factors))
+    shown = {grid.name for grid in grids}  # the others, badges and masks, stay as they are
+    room = room.minus(size_of(Spec("attention", {}, {name: b for name, b in spec.blocks.items() if name not in shown})))
+    rung, made = fit_in(grids, room, _GLANCE if len(grids) > 1 else _SCREEN)
+    focus = next((grid for grid in grids[head.get("focus", 0) :]), None)
+    if focus is not None and len(grids) > 1 and rung.cells > 1:
+        made[focus.name] = finer(focus, rung, made, room)
+    made = {name: _of_overview(spec.blocks[name], one) for name, one in made.items()}
+    which = "the weight farthest from 0" if head.get("signed") else "the largest"
+    words = words_of(made, which, "weights", ("rows", "columns"))
+    return with_codes(spec, made, {}, words)
+
+
+def _of_overview(block: Any, made: Coded) -> Coded:
+    """Say of a coded overview that it is of the map itself."""
+    if not getattr(block, "by_rows", False):
+        return made
+    factor, code = block.factor, made.code
+    pool = (1, *(factor * each for each in code.pool[1:]))
+    return replace(made, code=replace(code, shape=tuple(block.shape), pool=pool))

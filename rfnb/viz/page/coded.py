@@ -13,12 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from rfnb.viz.code import BlockCode, Kind, encode, span_of
+from rfnb.viz.page.budget import Room
+from rfnb.viz.page.thin import lessened
 from rfnb.viz.pool import Pooling, pooled
+from rfnb.viz.spec import Spec
 
 _SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
 _LEAST = 0.01  # bytes per cell, deflated: nothing is smaller, so no sample is needed to know that it is too large
 _SAMPLE = 1 << 17  # cells
 _FEW = 64  # grids
+_ROUGH = 5  # values that one cell may stand for in each direction where there is room for more
+_FOCUS = 0.3  # of the room: for the map that is on the screen at first
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,48 @@ def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, Coded]]:
         if sum(one.size for one in made.values()) <= room:
             return rung, made
     return rung, made or {grid.name: coded(grid, rung) for grid in grids}
+
+
+def fit_in(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, Coded]]:
+    """The finest that fits into the easy room if that can be seen at one glance, else into all of it."""
+    several = 1 - _FOCUS if len(grids) > 1 else 1.0
+    if room.easy < glance * glance * len(grids) // 8:  # not even one bit for each cell that should be seen
+        return fit(grids, int(several * room.most))
+    rung, made = fit(grids, int(several * room.easy))
+    sides = [(grid.values.shape[2], one.levels.shape[2]) for grid, one in zip(grids, made.values())]
+    seen = all(shown >= min(cols, max(glance, cols // _ROUGH)) for cols, shown in sides)
+    if room.most == room.easy or (seen and sum(one.size for one in made.values()) <= room.easy):
+        return rung, made
+    return fit(grids, int(several * room.most))
+
+
+def finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
+    """A grid in what the others leave: on the finest rung that fits."""
+    used = sum(one.size for one in made.values())
+    left = (room.easy if used <= room.easy else room.most) - used + made[grid.name].size
+    for rung in ladder():
+        if rung.cells >= than.cells:
+            break
+        if grid.values.size // rung.cells * 0.01 <= left and (one := coded(grid, rung)).size <= left:
+            return one
+    return made[grid.name]
+
+
+def with_codes(spec: Spec, made: dict[str, Coded], more: dict[str, np.ndarray], words: str) -> Spec:
+    blocks = {name: made[name].levels if name in made else block for name, block in spec.blocks.items()}
+    codes = {name: one.code for name, one in made.items()}
+    return lessened(spec, {}, {**blocks, **more}, codes, words)
+
+
+def words_of(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str]) -> str:
+    """A sentence on what the page has instead of each number."""
+    pools = sorted({one.code.pool[1:] for one in made.values()})
+    down, across = pools[-1] if pools else (1, 1)
+    if (down, across) == (1, 1):
+        return f"The page has these {nouns} rounded to one byte each."
+    block = f"{down} {axes[0]} × {across} {axes[1]}"
+    finer = " or fewer" if len(pools) > 1 else ""
+    return f"The page has {what} of each {block}{finer}, rounded to one byte."
 
 
 def coded(grid: Grid, rung: Rung) -> Coded:

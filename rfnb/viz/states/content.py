@@ -9,8 +9,12 @@ import numpy as np
 
 from rfnb.viz.kinds import drawing_of, none_yet, title_of
 from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.page.budget import Room
+from rfnb.viz.page.coded import Grid, cols_first, fit_in, with_codes, words_of
+from rfnb.viz.page.thin import is_small, size_of
 from rfnb.viz.pool import extreme, merged
 from rfnb.viz.rounding import brief, share
+from rfnb.viz.spec import Spec
 from rfnb.viz.states.check import warnings
 from rfnb.viz.states.tracks import changes, line_of, name_of, span_of
 from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
@@ -154,3 +158,46 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: i
 def _number(text: str, value: float, wide: int) -> str:
     """A number as it is written by default; shorter or with more digits where that is cut, or is 0 and the value is not."""
     return text if len(text) < wide and (value == 0 or text.strip("+-0.")) else brief(value, wide - 1)
+
+
+def thin(spec: Spec, room: Room) -> Spec:
+    """Each track pooled to the values farthest from 0; the numbers of the steps, which are drawn as lines, and the flags stay exact."""
+    head, grids, lines = spec.head, [], {}
+    own = {name: block for name, block in spec.blocks.items() if "/order/" not in name}
+    orders = {name: block for name, block in spec.blocks.items() if "/order/" in name}
+    bare = Spec("states", head, own)
+    if is_small(bare, room.small):
+        return _with_orders(bare, orders, room.small)
+    tracks = head["tracks"]
+    for entry in tracks:
+        name, gate = entry["block"], bool(entry.get("gate"))
+        values = spec.blocks[name]
+        lengths = [(seq["len"], values.shape[2]) for seq in head["seqs"]]
+        grids.append(Grid(name, values, lengths, "linear", extreme, cols_first(values.shape[2], 64)))
+        lines[f"{name}/line"] = line_of(values, gate=gate).astype(np.float32)
+        lines[f"{name}/change"] = changes(values, gate=gate).astype(np.float32)
+    for end in ("/change", "/line"):
+        if size_of(Spec("states", {}, lines)) > room.most // 4:
+            lines = {name: line for name, line in lines.items() if not name.endswith(end)}
+    flags = {name: own[name] for entry in tracks for name in _flags(entry["block"]) if name in own}
+    fixed = {**lines, **flags}
+    _, made = fit_in(
+        grids, Room(room.most, room.most).minus(size_of(Spec("states", {}, fixed))), 0
+    )  # no glance sees all
+    words = words_of(made, "the value farthest from 0", "values", ("steps", "units"))
+    return _with_orders(with_codes(bare, made, lines, words), orders, room.most)
+
+
+def _flags(track: str) -> tuple[str, str]:
+    return f"{track}/units", f"{track}/steps"
+
+
+def _with_orders(spec: Spec, orders: dict[str, np.ndarray], room: int) -> Spec:
+    """The spec with the orders that fit: each for all tracks or for none; a page asks for the others."""
+    for name in dict.fromkeys(block.partition("/order/")[2] for block in orders):
+        more = {block: value for block, value in orders.items() if block.partition("/order/")[2] == name}
+        larger = Spec(spec.kind, spec.head, {**spec.blocks, **more}, spec.codes)
+        if size_of(larger) > room:
+            break
+        spec = larger
+    return spec
