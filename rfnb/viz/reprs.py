@@ -1,4 +1,4 @@
-"""What a notebook shows by itself: a Tensor or Dim as the last line of a cell, and what an error about dims is about.
+"""The display of a Tensor, a Dim, a Run or a Training that is the last line of a notebook cell, and of errors about dims.
 
 `core/` does not know of views, so they are bound here. Nothing of Jupyter is imported: a notebook asks for `_repr_html_`.
 """

@@ -136,6 +136,7 @@ def finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
 
 
 def with_codes(spec: Spec, made: dict[str, Coded], more: dict[str, np.ndarray], words: str) -> Spec:
+    """The spec with coded arrays in the place of those of these names, and more."""
     blocks = {name: made[name].levels if name in made else block for name, block in spec.blocks.items()}
     codes = {name: one.code for name, one in made.items()}
     return lessened(spec, {}, {**blocks, **more}, codes, words)
