@@ -282,7 +282,7 @@ def _waste(batches: list[list[int]], lengths: list[int]) -> float:
     "The share of padding",
     hints=[
         "Count two things: the letters, and the cells of all rectangles.",
-        "A batch has len(batch) * max(lengths[number] for number in batch) cells.",
+        "A batch has as many rows as words, and each row is as long as the longest of them.",
         "Both are sums over all batches. The share is of all cells, not the mean of the shares.",
     ],
 )

@@ -17,7 +17,7 @@ _LENGTHS = torch.tensor([3, 6, 2])
     hints=[
         "At step 0 there is no word before: that is what the begin label is for.",
         "At step 1 the decoder is given word 0. So everything moves by one step, and the last word is given to no step.",
-        "torch.cat([a column of begin labels, words[:, :-1]], dim=1); torch.full_like(words[:, :1], begin) is the column.",
+        "torch.cat([one, other], dim=1) puts them side by side, and torch.full_like makes a column of one label out of another column.",
     ],
 )
 def decoder_inputs(answer):

@@ -50,8 +50,8 @@ def _need_torch(got):
     "Scores: dot products, scaled",
     hints=[
         "Of each sequence: every row of the queries times every row of the keys, a product of matrices, one of them turned.",
-        "query @ keys.transpose(1, 2) is (batch, target, source).",
-        "Divide by keys.shape[-1] ** 0.5.",
+        "keys.transpose(1, 2) is (batch, key, source), and @ multiplies the last two axes.",
+        "Divide by the square root of the size of a key, which is the last axis of keys.",
     ],
 )
 def scaled_scores(answer):
@@ -157,7 +157,7 @@ def dot_attention(answer):
     "Additive attention",
     hints=[
         "query is (batch, target, key) and keys are (batch, source, key): for all pairs you need (batch, target, source, key).",
-        "query[:, :, None] + keys[:, None] has all pairs.",
+        "None as an index makes an axis of size 1, which is broadcast: query[:, :, None] is (batch, target, 1, key). And the keys?",
         "torch.tanh(...) @ v sums over the key: (batch, target, source). From there it is as before.",
     ],
     points=2,

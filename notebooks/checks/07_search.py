@@ -87,7 +87,7 @@ _STEP_MISTAKES = [
 @exercise(
     "One step of beam search",
     hints=[
-        "Add to each row of log_probs the score of its hypothesis: scores[:, None] + log_probs.",
+        "Add to each row of log_probs the score of its hypothesis: scores[:, None] is a column of them.",
         "Take the best of all of them at once: .flatten().topk(beam_size).",
         "Place i of the flat array is in row i // vocab, column i % vocab.",
     ],
@@ -316,7 +316,7 @@ _NUCLEUS_MISTAKES = [
 @exercise(
     "Nucleus sampling",
     hints=[
-        "Sort from the most probable on, and add up: probs.sort(descending=True), cumsum(0).",
+        "Sort from the most probable on, and add up: sort(descending=True) gives values and indices, cumsum(0) the sums so far.",
         "A label is in the nucleus if what stands before it has less than p: total - probability < p.",
         "Put back what you have kept by the indices of the sort, and divide by the sum.",
     ],

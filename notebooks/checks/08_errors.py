@@ -272,8 +272,8 @@ def _rounded(search):
 @exercise(
     "A check for searches",
     hints=[
-        "The score of a search is a promise: score(model, [word], [found.phonemes])[0] asks the model itself.",
-        "assert abs(found.score - own) < 1e-3",
+        "The score of a search is a promise, and score(...) asks the model itself: lists of words and of phonemes go in, a list comes out.",
+        "Floats are the same up to rounding: 1e-3 is enough. What stands behind the comma of an assert is said where it fails.",
         "Try it with more than one word: on easy ones the states hardly matter. Is parachute among them?",
     ],
     points=2,

@@ -88,12 +88,13 @@ def copy(folder: Path, *, teacher: bool = False) -> Copied:
 
 
 def _is_for_teachers(path: Path) -> bool:
-    return path.parts[:2] == ("docs", "teaching") or path == Path("docs/teaching.md")
+    """Whether it is a page for teachers, or made data of a lesson and says how."""
+    return path.parts[:2] == ("docs", "teaching") or path == Path("docs/teaching.md") or path.name.startswith("make_")
 
 
 def _has_answers(path: Path) -> bool:
     """Whether a file of the course is Python that a lesson runs, and nobody is to read before: checks, solutions, patients."""
-    return path.parts[0] == "notebooks" and path.suffix == ".py" and not path.name.startswith("make_")
+    return path.parts[0] == "notebooks" and path.suffix == ".py"
 
 
 def _files(source: Path, pattern: str) -> list[Path]:

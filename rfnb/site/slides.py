@@ -249,7 +249,8 @@ def _renderer(path: Path) -> Callable[[Any], tuple[str, str]]:
     def render(cell: Any) -> tuple[str, str]:
         if cell.cell_type != "code":
             return "", part(cell)
-        code = part(cell, result=True) if cell.source.strip() else ""
+        folded = cell.metadata.get("jupyter", {}).get("source_hidden")  # it has an answer in it
+        code = part(cell, result=True) if cell.source.strip() and not folded else ""
         return code, part(cell, code=True) if cell.get("outputs") else ""
 
     return render
