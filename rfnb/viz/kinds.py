@@ -51,6 +51,7 @@ KINDS = {
     "control": Kind("Run"),
     "group": Kind("Views", double=True),
 }
+_places: dict[str, str] = {}  # class, with its module: "module:function" of what makes a spec
 WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
 
 
@@ -67,8 +68,35 @@ def check_kind(kind: str) -> None:
 
 def kind_showing(value: Any) -> str | None:
     """The kind of the view of a value, by its type; None where that alone does not say it."""
-    names = {f"{each.__module__}.{each.__qualname__}" for each in type(value).__mro__}
+    names = {*_names_of(value)}
     return next((name for name, kind in KINDS.items() if names & {*kind.shows.split()}), None)
+
+
+def _names_of(value: Any) -> list[str]:
+    """The full names of its class and of those that this inherits from."""
+    return [f"{each.__module__}.{each.__qualname__}" for each in type(value).__mro__]
+
+
+def show_by(kind: str, place: str) -> None:
+    """Let `rf.show` make views of a class of another library, which is not imported, and of those that inherit from it.
+
+    show_by("some.module.Output", "rfnb.interop.some_output:spec")     # by what knows the library, above this layer
+
+    Args:
+        kind: The module and the name of the class, with dots.
+        place: "module:function": of the value and the options of the view to its Spec.
+    """
+    _places[kind] = place
+
+
+def maker_of(value: Any) -> Callable[..., Spec] | None:
+    """The function that makes the spec of a value; None if there is none for its class."""
+    place = next((_places[kind] for kind in _names_of(value) if kind in _places), None)
+    if place is None:
+        return None
+    module, _, function = place.partition(":")
+    made: Callable[..., Spec] = getattr(import_module(module), function)
+    return made
 
 
 def load_folders() -> None:

@@ -25,12 +25,12 @@ from rfnb.core.door import called_with
 from rfnb.core.errors import DimError, ShapeError, type_error, value_error
 from rfnb.core.foreign import is_array, knows_axes
 from rfnb.viz.dims.of_transformers import is_encoding
-from rfnb.viz.foreign_views import maker_of
-from rfnb.viz.kinds import kind_showing, spec_of
+from rfnb.viz.kinds import kind_showing, maker_of, spec_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
 if TYPE_CHECKING:
+    from rfnb.trace.trace import Trace
     from rfnb.trace.training import Training
 
 
@@ -67,16 +67,8 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return value
     if isinstance(value, Spec):
         return View(value)
-    if isinstance(value, Trace):
-        from rfnb.viz import of_trace  # with all that it shows, by the first that is shown
-
-        follow = not value.closed if live is None else live and not value.closed
-        view = View(
-            called_with(cast(FunctionType, of_trace.spec), "show", "rf.show", (value,), {"live": follow, **options})
-        )
-        return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
-    if isinstance(value, Training):
-        return _of_training(value, live, options)
+    if isinstance(value, (Trace, Training)):
+        return _followed(value, live, options)
     if isinstance(value, Run):
         from rfnb.viz.control.live import RunView
 
@@ -125,13 +117,16 @@ def _of_error(error: DimError | ShapeError) -> Spec:
     return spec
 
 
-def _of_training(training: Training, live: bool | None, options: dict[str, Any]) -> View:
-    from rfnb.viz import of_training
-    from rfnb.viz.of_epochs import Epochs
+def _followed(value: Trace | Training, live: bool | None, options: dict[str, Any]) -> View:
+    """The view of what goes on, as long as it does."""
+    from rfnb.viz import of_trace, of_training  # with all that they show, by the first that is shown
 
-    epochs = Epochs()
-    follow = not training.closed if live is None else live and not training.closed
-    view = View(of_training.spec(training, live=follow, epochs=epochs, **options))
-    if not follow:
-        return view
-    return view.follow(training, lambda more: of_training.spec(training, live=more, epochs=epochs, **options))
+    epochs = {} if isinstance(value, Trace) else {"epochs": of_training.Epochs()}
+    of = cast(FunctionType, (of_training if epochs else of_trace).spec)
+    more = not value.closed if live is None else live and not value.closed
+
+    def make(live: bool) -> Spec:
+        made: Spec = called_with(of, "show", "rf.show", (value,), {"live": live, **epochs, **options})
+        return made
+
+    return View(make(more)).follow(value, make) if more else View(make(more))

@@ -333,7 +333,7 @@ def spec_of_made(value, *, title="made"):
 
 
 def test_what_knows_another_library_can_make_views_of_its_values(monkeypatch):
-    views = import_module("rfnb.viz.foreign_views")
+    views = import_module("rfnb.viz.kinds")
     monkeypatch.setattr(views, "_places", dict(views._places))
     with pytest.raises(TypeError, match="show: there is no view of Made"):
         rf.show(Made())

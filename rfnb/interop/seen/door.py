@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rfnb.trace.attach import attach_by
-from rfnb.viz.foreign_views import show_by
+from rfnb.viz.kinds import show_by
 
 attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")
 for _kind in ("Generate", "GenerateBeam"):

@@ -15,17 +15,35 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.on_host import on_host
-from rfnb.trace.stack import stack
+from rfnb.trace.stack import runs_of, stack
 from rfnb.viz.axes import RowsOver
 from rfnb.viz.distribution.spec import spec as distribution_spec
-from rfnb.viz.of_search import Followed, SearchEvents
+from rfnb.viz.of_search import Followed, SearchEvents, search_of
+from rfnb.viz.of_tokens import RunLabels
 from rfnb.viz.spec import Spec
 
-KIND = "outputs"
 _TYPES = {"logits": "logits", "log_probs": "log-probs", "probs": "probs"}
 
 
-def outputs(
+def runs(events: Sequence[Any]) -> list[list[Any]]:
+    """The runs of a path: see `one_after_the_other`."""
+    found = runs_of(events)
+    try:
+        return one_after_the_other(found)
+    except Exception:  # of values that cannot be made any more: their part says so
+        return found
+
+
+def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
+    """The view of a run; None if it has no scores."""
+    search = search_of(run.events, page.searches)
+    made = _outputs(page.trace, run.path, run.events, own.along, page.live, search, own.names())
+    if made is not None and made.head.get("step_dim") is not None:
+        page.on(made, "step_dim", run, _dim_named(run, made.head["step_dim"]["name"]), search)
+    return made
+
+
+def _outputs(
     trace: Any,
     path: str,
     run: list[Any],
@@ -160,3 +178,9 @@ def _put_labels(made: Spec, words: Any) -> None:
     if len(rows) == len(seqs) and all(len(row) >= seq["len"] for row, seq in zip(rows, seqs)):
         for row, seq in zip(rows, seqs):
             seq["steps"] = [str(token) for token in row[: seq["len"]]]
+
+
+def _dim_named(run: Any, name: str) -> Dim | None:
+    dims = {dim for value in run.events[0].values.values() if isinstance(value, Tensor) for dim in value.dims}
+    found = [dim for dim in dims if dim.name == name]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,25 @@
+"""The searches of a recording as views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.trace.beam_labels import Combined
+from rfnb.trace.stack import loop_dim_of
+from rfnb.viz.beams.spec import spec as beams_spec
+from rfnb.viz.hands import vocabulary
+from rfnb.viz.of_tokens import RunLabels
+from rfnb.viz.spec import Spec
+
+
+def part(page: Any, run: Any, own: RunLabels) -> Spec:
+    """The view of a search."""
+    history, hands = page.trace.beams[run.path, run.number], page.hands
+    held = hands and hands.of_search(run.events, isinstance(history.labels, Combined))
+    title = f"Beam search: {run.path or 'search'}" + (f", {history.about}" if history.about else "")
+    made = beams_spec(history, title=title, live=page.live, ids=bool(held) and "cannot" not in (held or {}))
+    made.head["axis"] = page.axis(loop_dim_of(run.events[0]))
+    if hands and held:
+        labels = [] if "cannot" in held else vocabulary(history.labels)
+        made.head.update(held=held, hands=hands.marks(run.events), **({"vocab": labels} if labels else {}))
+    return made

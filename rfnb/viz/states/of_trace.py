@@ -1,0 +1,144 @@
+"""The states of a recording as views: of one run, under a search of the best hypothesis; of the same steps in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.trace.on_host import all_on_host
+from rfnb.viz.axes import NamedArray
+from rfnb.viz.hands import best_slots, sizes
+from rfnb.viz.hypotheses import with_slots
+from rfnb.viz.of_search import Followed, SearchEvents, search_of
+from rfnb.viz.of_tokens import RunLabels
+from rfnb.viz.spec import Spec
+from rfnb.viz.states.spec import axes_of as states_axes_of
+from rfnb.viz.states.spec import spec as states_spec
+from rfnb.viz.states.tracks import joined
+
+_STATES = "States: "
+_SHARED = (
+    "seqs",
+    "axis",
+    "batch",
+    "best",
+    "remark",
+    "slots_of_best",
+)  # what views have in common whose tracks are put together
+
+
+def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
+    """The view of a run; None if it has no state of its loop."""
+    tracks = page.trace.states[run.path, run.number]
+    step = page.trace.states.step_dim(run.path, run.number)
+    if not tracks or step is None:
+        return None
+    search, title = search_of(run.events, page.searches), f"{_STATES}{run.path or 'loop'}"
+    if search is not None:
+        made = _along(page, search, run, step, title)
+        if made is not None:
+            return made
+    shown = {
+        name: value
+        for name, value in tracks.items()
+        if isinstance(value, Tensor) and _has(value, step) and _is_float(value)
+    }
+    shown = all_on_host(shown)
+    # One track may lack the batch (a counter): it holds for all, and says nothing about one.
+    most = max((len(NamedArray.of(value).seq_axes([])) for value in shown.values()), default=0)
+    shown = {name: value for name, value in shown.items() if len(NamedArray.of(value).seq_axes([])) == most}
+    if not shown:
+        return None
+    made = states_spec(shown, step_dim=step.name, steps=own.along(step), title=title, live=page.live)
+    page.on(made, "step_dim", run, step, search)
+    for entry in made.head["tracks"]:
+        name = entry["label"]
+        seqs, units = map(sizes, states_axes_of(name, shown[name], step.name))
+        _held_track(page, made, entry, run.events, seqs, units)
+    return page.of_slots(made, *shown.values())
+
+
+def _held_track(
+    page: Any, made: Spec, entry: dict[str, Any], events: Sequence[Any], seqs: Any, units: Any, slot: str | None = None
+) -> None:
+    """Say of a track which steps and entries its rows are, if it is a state of the loop."""
+    if page.hands is None:
+        return
+    made.head["hands"] = page.hands.marks(events)
+    one = next(event for event in events if event is not None)
+    last = {event.entry: event for event in page.trace.by_path("states")[one.path]}
+    # The loop tells its own at the end of a step.
+    if all(event is None or last[event.entry] is event for event in events):
+        held = page.hands.of_state(events, entry["label"], seqs, units, slot)
+        if held:
+            entry["held"] = held
+
+
+def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> Spec | None:
+    """The states of the best hypothesis of each sequence, [seq, step, unit]; None if they are in no slots."""
+    shown: dict[str, np.ndarray] = {}
+    found: dict[str, Followed] = {}
+    for name, value in run.events[0].values.items():
+        if not isinstance(value, Tensor) or not _is_float(value) or any(name not in each.values for each in run.events):
+            continue
+        followed = Followed.of(search, run.events, name)
+        array = followed.array() if followed is not None and len(followed.inner) == 1 else None
+        if followed is not None and array is not None:
+            shown[name], found[name] = array, followed
+    if not shown:
+        return None
+    best = next(iter(found.values())).best
+    made = states_spec(
+        shown, dims=["batch", "step", "unit"], step_dim="step", steps=[labels for labels, _, _ in best],
+        lengths=[len(labels) for labels, _, _ in best], title=f"{title}, best hypothesis", live=page.live,
+    )  # fmt: skip
+    page.on(made, "step_dim", run, step, search)
+    made.head["best"] = True
+    given = {} if page.live and not page.hands else {name: found[name].in_slots(live=page.live) for name in shown}
+    slots = {name: array for name, array in given.items() if array is not None}
+    if len(slots) == len(shown):
+        for entry in made.head["tracks"]:
+            name = entry["label"]
+            with_slots([entry], made.blocks, [slots[name]], before=found[name].before)
+    for entry in made.head["tracks"]:
+        own = found[entry["label"]]
+        if page.hands and own.is_whole:
+            made.head["slots_of_best"] = best_slots(own)
+            if not own.before:
+                units = [(dim.name, dim.extent) for dim in own.inner]
+                _held_track(page, made, entry, own.events(run.events), own.seqs, units, own.slot)
+    return made
+
+
+def put_into(_: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
+    """Put the tracks of states into the part before, if that runs over the same steps of the same sequences (layers of an encoder)."""
+    last = parts[-1] if parts else None
+    if run.count > 1 or last is None or new.kind != "states" or last.kind != "states" or not new.head["tracks"]:
+        return False
+    if any(last.head.get(name) != new.head.get(name) for name in _SHARED):
+        return False
+    ends = [", best hypothesis" if spec.head.get("best") else "" for spec in (last, new)]
+    paths = [str(spec.head["title"]).removeprefix(_STATES).removesuffix(end) for spec, end in zip((last, new), ends)]
+    common = _common(*paths)
+    named = [(path[len(common) :].strip("."), spec) for path, spec in zip(paths, (last, new))]
+    both = " and ".join(paths)
+    parts[-1] = joined(named, f"{_STATES}{common or (both if len(both) < 60 else 'several')}{ends[0]}")
+    return True
+
+
+def _common(one: str, other: str) -> str:
+    """The path that both begin with."""
+    same = [a for a, b in zip(one.split("."), other.split(".")) if a == b]
+    return ".".join(same if one.split(".")[: len(same)] == same else [])
+
+
+def _has(value: Tensor, dim: Dim) -> bool:
+    return sum(other.name == dim.name for other in value.dims) == 1
+
+
+def _is_float(value: Tensor) -> bool:
+    return value.dtype.startswith(("float", "bfloat"))
