@@ -16,10 +16,10 @@ from rfnb.viz.curves.content import DrawnCurve, curves_of, since_nan
 from rfnb.viz.curves.drawing import look
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import MARKERS, color_map, draw_on, hatch
-from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.theme import Theme
 from rfnb.viz.drawing.theme import theme as theme_of
 from rfnb.viz.kinds import drawing_of, problem_of, spec_of
+from rfnb.viz.parts.matrix import farthest
 from rfnb.viz.pool import largest_in
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.drawing import scale_of as states_scale

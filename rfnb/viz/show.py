@@ -68,7 +68,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
     if isinstance(value, Spec):
         return View(value)
     if isinstance(value, (Trace, Training)):
-        return _followed(value, live, options)
+        return _followed(value, live, options, is_training=isinstance(value, Training))
     if isinstance(value, Run):
         from rfnb.viz.control.live import RunView
 
@@ -117,12 +117,12 @@ def _of_error(error: DimError | ShapeError) -> Spec:
     return spec
 
 
-def _followed(value: Trace | Training, live: bool | None, options: dict[str, Any]) -> View:
+def _followed(value: Trace | Training, live: bool | None, options: dict[str, Any], *, is_training: bool) -> View:
     """The view of what goes on, as long as it does."""
     from rfnb.viz import of_trace, of_training  # with all that they show, by the first that is shown
 
-    epochs = {} if isinstance(value, Trace) else {"epochs": of_training.Epochs()}
-    of = cast(FunctionType, (of_training if epochs else of_trace).spec)
+    epochs = {"epochs": of_training.Epochs()} if is_training else {}
+    of = cast(FunctionType, (of_training if is_training else of_trace).spec)
     more = not value.closed if live is None else live and not value.closed
 
     def make(live: bool) -> Spec:

@@ -15,13 +15,13 @@ from viz.odd_views import HOSTILE, all_kinds, broken, cases, search, weights
 import rfnb as rf
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.img import CELLS, lighter
-from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.png import png
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Rect, Text
 from rfnb.viz.drawing.svg import svg
 from rfnb.viz.drawing.theme import HUES, THEMES, theme
 from rfnb.viz.drawing.ticks import x_ticks, y_ticks
 from rfnb.viz.kinds import drawing_of, html_of
+from rfnb.viz.parts.matrix import farthest
 from rfnb.viz.pool import largest_in
 
 CASES = dict(cases())

@@ -14,8 +14,8 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.viz.drawing.svg import svg
 from rfnb.viz.drawing.theme import theme
-from rfnb.viz.graph.layout import GAP
 from rfnb.viz.kinds import drawing_of, html_of, text_of
+from rfnb.viz.parts.graph import GAP
 from rfnb.viz.plan.layout import layout
 from rfnb.viz.plan.spec import spec as plan_spec
 from rfnb.viz.spec import Spec, pack, to_json, unpack

@@ -23,9 +23,9 @@ from rfnb.viz.attention.panels import (
 )
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import short
-from rfnb.viz.drawing.matrix import MatrixBox, Scale, number
 from rfnb.viz.drawing.shapes import Cells, Drawing, Rect, Text
 from rfnb.viz.drawing.theme import on_cell
+from rfnb.viz.parts.matrix import MatrixBox, Scale, number
 from rfnb.viz.pool import largest_in
 from rfnb.viz.rounding import share
 

@@ -11,8 +11,18 @@ import numpy as np
 from rfnb.viz.attention.content import real
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale
-from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Text
+from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Text
+from rfnb.viz.parts.matrix import (
+    MatrixBox,
+    Scale,
+    bounds,
+    draw_end,
+    draw_key,
+    draw_matrix,
+    draw_odd,
+    draw_padding,
+    draw_scale,
+)
 from rfnb.viz.pool import largest_in
 
 HEAD = 24.0  # the line with the names of the dims and the scale
@@ -107,31 +117,23 @@ def label_of(spec: Any, panel: MapPanel) -> str:
 
 def draw_panel(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox, scale: Scale) -> None:
     """The cells of a panel, with hatches for what holds no weight."""
-    (rows, cols), (_, col_len) = panel.shape, panel.real()
-    values, hidden = panel.values, hidden_of(spec, panel.entry, panel.index)
-    if cols > col_len or hidden is not None:
+    _, col_len = panel.real()
+    hidden = hidden_of(spec, panel.entry, panel.index)
+    values, width = draw_padding(made, panel.values, place, col_len), col_len * place.pitch_x
+    if hidden is not None:
         values = values.copy()
-        values[:, col_len:][values[:, col_len:] == 0] = np.nan  # padding is seen where something lies on it
-        if hidden is not None:
-            values[:, :col_len][hidden] = np.nan
-    right, bottom = place.x + cols * place.pitch_x, place.y + rows * place.pitch_y
-    edge_x = place.x + col_len * place.pitch_x
-    if cols > col_len:
-        made.add(Hatch(edge_x, place.y, right - edge_x, bottom - place.y))
-    if hidden is not None and hidden.any():
-        made.add(Hatch(place.x, place.y, edge_x - place.x, bottom - place.y, "mask"))
-        _cover(made, hidden, place)
+        values[:, :col_len][hidden] = np.nan
+        if hidden.any():
+            made.add(Hatch(place.x, place.y, width, len(values) * place.pitch_y, "mask"))
+            _cover(made, hidden, place)
     for start, end in _runs(_nothing(panel, hidden)):
-        made.add(
-            Hatch(place.x, place.y + start * place.pitch_y, edge_x - place.x, (end - start) * place.pitch_y, "missing")
-        )
-    draw_matrix(made, values, place, scale, signed=scale.ramp == "diverging")
+        made.add(Hatch(place.x, place.y + start * place.pitch_y, width, (end - start) * place.pitch_y, "missing"))
+    draw_matrix(made, values, place, scale)
     part = panel.values[:, :col_len]
     draw_odd(
         made, part if hidden is None else np.where(hidden, 0, part), place
     )  # what is masked is no number on purpose
-    if cols > col_len:
-        made.add(Lines("warn", 1.5, [[(edge_x, place.y), (edge_x, bottom)]]))
+    draw_end(made, values, place, col_len)
 
 
 def _cover(made: Drawing, hidden: np.ndarray, place: MatrixBox) -> None:

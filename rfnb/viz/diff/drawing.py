@@ -9,8 +9,8 @@ import numpy as np
 from rfnb.viz.diff.content import share
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
-from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_matrix, number
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text, paths_of
+from rfnb.viz.parts.matrix import MatrixBox, Scale, bounds, draw_matrix, number
 
 _MOST_ROWS, _ROW, _CELL, _MOST_LABEL = 40, 16.0, 30.0, 180.0
 _GROWTH, _STRIP, _MAP = 70.0, 26.0, 150.0
@@ -151,5 +151,5 @@ def _pair(made: Drawing, spec: Any, pair: Any) -> None:
         x, y = (index * (wide + 12), made.height) if beside else (0.0, made.height + index * (tall + 22))
         made.add(labels.within(x, y + 6, f"{name}   −{number(limit)} to {number(limit)}", wide, 10, "muted"))
         place = MatrixBox(x, y + 16, pitch, tall / rows)
-        draw_matrix(made, values, place, Scale(-limit, limit, "diverging"), signed=True)
+        draw_matrix(made, values, place, Scale(-limit, limit, "diverging"))
     made.height += 16 + tall + 4 if beside else 3 * (tall + 22)

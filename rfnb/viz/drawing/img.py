@@ -15,10 +15,10 @@ from html import escape
 
 import numpy as np
 
-from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.png import png
 from rfnb.viz.drawing.shapes import Cells, Drawing, padded, pooled_note
 from rfnb.viz.drawing.theme import theme
+from rfnb.viz.parts.matrix import farthest
 from rfnb.viz.pool import largest_in
 
 _RIM = 4.0  # of paper around it

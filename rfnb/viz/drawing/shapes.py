@@ -190,14 +190,14 @@ def curve(start: Point, end: Point, parts: int = 10) -> list[Point]:
     # The Bezier curve whose handles are level and reach the middle.
     return [
         (
-            _bezier(t, x0, (x0 + x1) / 2, (x0 + x1) / 2, x1),
-            _bezier(t, y0, y0, y1, y1),
+            bezier(t, x0, (x0 + x1) / 2, (x0 + x1) / 2, x1),
+            bezier(t, y0, y0, y1, y1),
         )
         for t in ts
     ]
 
 
-def _bezier(t: float, a: float, b: float, c: float, d: float) -> float:
+def bezier(t: float, a: float, b: float, c: float, d: float) -> float:
     s = 1 - t
     return s * s * s * a + 3 * s * s * t * b + 3 * s * t * t * c + t * t * t * d
 

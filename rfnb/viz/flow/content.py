@@ -10,9 +10,9 @@ from rfnb.viz.drawing.img import img
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Text
 from rfnb.viz.drawing.theme import HUES
-from rfnb.viz.graph.drawing import RAGGED, of_graph
 from rfnb.viz.kinds import drawing_of
 from rfnb.viz.markup import code, fold, sentences, table, title
+from rfnb.viz.parts.graph import RAGGED, of_graph
 from rfnb.viz.terminal import aligned, clip
 
 MOST_ROWS = 200

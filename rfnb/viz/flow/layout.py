@@ -9,11 +9,9 @@ from rfnb.core.errors import file_not_found_error
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.theme import HUES
-from rfnb.viz.graph.drawing import STRAND
-from rfnb.viz.graph.layout import GAP, PAD, Box, order, placed_by_dot, positions, with_points
+from rfnb.viz.parts.graph import GAP, PAD, STRAND, Box, edge_of, in_layers, node_of, path_of, placed_by_dot
 
 _LAYER = 30.0  # between the boxes of two layers
-_ARROW = 6.0
 _MOST_LETTERS = 34
 _WIDEST = 1400.0  # of a layer that has more than one box
 _MOST_DIMS = 12  # lines side by side
@@ -22,7 +20,7 @@ _MOST_DIMS = 12  # lines side by side
 def layouts(
     levels: list[dict[str, Any]], entries: list[dict[str, Any]], marks: dict[int, str], *, dot: bool | None = None
 ) -> list[dict[str, Any]]:
-    """The graph of each level, as `viz/graph/` draws it."""
+    """The graph of each level, as `viz/parts/graph.py` draws it."""
     boxes = [[_box(station) for station in level["stations"]] for level in levels]
     _widen(levels, boxes)
     placed = None
@@ -90,33 +88,21 @@ def _placed(boxes: list[Box], edges: list[dict[str, Any]]) -> dict[str, Any]:
     for box in boxes:  # what comes from outside stands right above the first that reads it
         if box.shape == "value" and readers.get(box.id):
             box.layer = min(low.layer for low in readers[box.id]) - 1
-    lines, everything = with_points(boxes, joins)
-    layers: list[list[Box]] = [[] for _ in range(1 + max((box.layer for box in boxes), default=-1))]
-    for box in everything:
-        layers[box.layer].append(box)
-    order(layers)
-    width = positions(layers, 2 * PAD)
+    placed = in_layers(boxes, joins, 2 * PAD)
     y, tops = float(PAD), []
-    for row in layers:
+    for row in placed.rows:
         height = max((box.height for box in row), default=0.0)
         tops.append(y + height / 2)
         y += height + _LAYER
-    paths = [_path(line, tops) for line in lines]
+    paths = [path_of(line, tops) for line in placed.lines]
     _spread_ends(paths, edges, by_id)
     return {
-        "width": width,
+        "width": placed.width,
         "height": max(y - _LAYER + PAD, 2 * PAD),
         "places": {box.id: (box.x, tops[box.layer]) for box in boxes},
         "paths": paths,
         "form": "steps",
     }
-
-
-def _path(line: list[Box], tops: list[float]) -> list[list[float]]:
-    ys = [tops[box.layer] for box in line]
-    ys[0] += line[0].height / 2
-    ys[-1] -= line[-1].height / 2 + _ARROW
-    return [[box.x, y] for box, y in zip(line, ys)]
 
 
 def _spread_ends(paths: list[list[list[float]]], edges: list[dict[str, Any]], boxes: dict[str, Box]) -> None:
@@ -143,8 +129,7 @@ def _graph(
     nodes = []
     for box, station in zip(boxes, level["stations"]):
         x, y = placed["places"][box.id]
-        node = {"id": box.id, "shape": box.shape, "lines": box.lines, "words": station["words"]}
-        node |= {"x": round(x, 1), "y": round(y, 1), "width": box.width, "height": box.height}
+        node = node_of(box, x, y, station["words"])
         node |= {"opens": station["opens"]} if station["opens"] is not None else {}
         nodes.append(node | ({"wrong": True} if station["raised"] else {}))
     edges = []
@@ -153,16 +138,15 @@ def _graph(
         glyphs = [marks[dim] for dim in dims]
         glyphs[-1:] = [f"+{more + 1:,}"] if more > 0 else glyphs[-1:]
         edges.append(
-            {
-                "from": edge["from"],
-                "to": edge["to"],
-                "path": [[round(x, 1), round(y, 1)] for x, y in path],
-                "form": placed["form"],
-                "label": "",
-                "hues": [dim % len(HUES) for dim in dims],
-                "glyphs": glyphs,
-                "ragged": [bool(entries[dim]["lengths"]) for dim in dims],
-            }
+            edge_of(
+                edge["from"],
+                edge["to"],
+                path,
+                placed["form"],
+                hues=[dim % len(HUES) for dim in dims],
+                glyphs=glyphs,
+                ragged=[bool(entries[dim]["lengths"]) for dim in dims],
+            )  # fmt: skip
         )
     right = max((_right_of(edge) for edge in edges), default=0.0)
     size = {"width": round(max(placed["width"], right), 1), "height": round(placed["height"], 1)}

@@ -12,7 +12,7 @@ The spec: `head = {title, live, dims: [dim entry + mark], legend, levels: [{labe
 whole, each other one is what is in a station of the level `up`. A station is `{id, shape, label, module, path, count, takes, gives, makes,
 ends, reads, opens, raised, chained, change, words}`: dims by id, `reads` has what its lines come from, `opens` is the level that shows what
 is in it. `graph` is where all is in the picture
-(`viz/graph/`), laid out by `dot` of Graphviz where that is installed. There are no blocks.
+(`viz/parts/graph.py`), laid out by `dot` of Graphviz where that is installed. There are no blocks.
 """
 
 from __future__ import annotations

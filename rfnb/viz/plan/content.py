@@ -9,9 +9,9 @@ from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.img import img
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing
-from rfnb.viz.graph.drawing import of_graph
 from rfnb.viz.kinds import drawing_of
 from rfnb.viz.markup import fold, sentences, table
+from rfnb.viz.parts.graph import of_graph
 from rfnb.viz.plan.layout import MOST_OPS, before_of, layout, names_of, number
 from rfnb.viz.terminal import aligned
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.graph.layout import PAD, Box, order, positions, with_points
+from rfnb.viz.parts.graph import ARROW, PAD, Box, edge_of, in_layers, node_of, path_of
 
 LAYER, HEAD = 62, 26  # from layer to layer, above the first layer of a band (pixels)
 MOST_OPS = 150  # more are a table only
 BEFORE = "state of the step before"
 _HEIGHT = {"op": 40.0, "value": 28.0, "result": 28.0, "point": 0.0}
-_ARROW = 6.0  # room for the tip of a line
 
 
 def layout(head: dict[str, Any]) -> dict[str, Any]:
-    """The graph of a plan (checked by `problem` before), as `viz/graph/` draws it."""
+    """The graph of a plan (checked by `problem` before), as `viz/parts/graph.py` draws it."""
     boxes: dict[str, Box] = {}
     edges: list[tuple[Box, Box]] = []
     bands: list[dict[str, Any]] = []
@@ -31,20 +30,16 @@ def layout(head: dict[str, Any]) -> dict[str, Any]:
         label = f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else " (nothing)")
         bands.append({"label": label, "y": top, "height": bottom - top})
         layer, top = last, bottom + 8
-    lines, everything = with_points(list(boxes.values()), edges)
-    layers: list[list[Box]] = [[] for _ in y]
-    for box in everything:
-        layers[box.layer].append(box)
-    order(layers)
-    width = positions(layers, min_width=max((len(band["label"]) for band in bands), default=0) * 7 + 2 * PAD)
-    back, width = _back(head, boxes, y, width)
+    longest = max((len(band["label"]) for band in bands), default=0)
+    placed = in_layers(list(boxes.values()), edges, longest * 7 + 2 * PAD)
+    back, width = _back(head, boxes, y, placed.width)
     nodes = [_node(head, box, y[box.layer]) for box in boxes.values()]
     return {
         "width": round(width, 1),
         "height": round(top - 8, 1),
         "bands": bands,
         "nodes": nodes,
-        "edges": [_edge(line, y) for line in lines] + back,
+        "edges": [edge_of(line[0].id, line[-1].id, path_of(line, y), "steps") for line in placed.lines] + back,
     }
 
 
@@ -57,17 +52,7 @@ def _node(head: dict[str, Any], box: Box, y: float) -> dict[str, Any]:
     for edge in head.get("back") or []:
         if edge["value"] == box.id:
             words += f", {before_of(head, edge)}"
-    place = {"x": round(box.x, 1), "y": y, "width": round(box.width, 1), "height": _HEIGHT[box.shape]}
-    return {"id": box.id, "shape": box.shape, "lines": box.lines, "words": words, **place}
-
-
-def _edge(line: list[Box], y: list[float]) -> dict[str, Any]:
-    """A line from box to box, through its points, with room for the tip at its end."""
-    ys = [y[box.layer] for box in line]
-    ys[0] += _HEIGHT[line[0].shape] / 2
-    ys[-1] -= _HEIGHT[line[-1].shape] / 2 + _ARROW
-    path = [[round(box.x, 1), at] for box, at in zip(line, ys)]
-    return {"from": line[0].id, "to": line[-1].id, "path": path, "form": "steps", "label": ""}
+    return node_of(box, box.x, y, words)
 
 
 def _back(
@@ -81,11 +66,10 @@ def _back(
             continue
         lane = width + 8 + 20 * number
         bottom = y[low.layer] + _HEIGHT["result"] / 2 + 6 + 2 * (number % 3)
-        top = y[high.layer] - _HEIGHT["value"] / 2 - _ARROW - 6 - 2 * (number % 3)
-        start, end = y[low.layer] + _HEIGHT["result"] / 2, y[high.layer] - _HEIGHT["value"] / 2 - _ARROW
+        top = y[high.layer] - _HEIGHT["value"] / 2 - ARROW - 6 - 2 * (number % 3)
+        start, end = y[low.layer] + _HEIGHT["result"] / 2, y[high.layer] - _HEIGHT["value"] / 2 - ARROW
         path = [[low.x, start], [low.x, bottom], [lane, bottom], [lane, top], [high.x, top], [high.x, end]]
-        path = [[round(x, 1), at] for x, at in path]
-        made.append({"from": low.id, "to": high.id, "path": path, "form": "lines", "label": BEFORE})
+        made.append(edge_of(low.id, high.id, path, "lines", label=BEFORE))
     return made, width + (12 + 20 * len(made) if made else 0)
 
 
@@ -103,7 +87,7 @@ def _place(
     for op in place["ops"]:
         above = [boxes[id_] for id_ in op["reads"]]
         depth = max([start, *(box.layer + 1 for box in above)])
-        lines = [f"#{op['id'].removeprefix('op')} {op['name']}", op["dims"]]
+        lines = [f"{number(op['id'])} {op['name']}", op["dims"]]
         boxes[op["id"]] = _box(op["id"], "op", [line for line in lines if line], depth)
         edges += [(box, boxes[op["id"]]) for box in above]
     for result in results:
@@ -136,7 +120,7 @@ def _home(head: dict[str, Any], result: dict[str, Any]) -> str:
 
 def _box(id_: str, shape: str, lines: list[str], layer: int) -> Box:
     widest = max(len(line) * (7.2 if index == 0 else 6.2) for index, line in enumerate(lines))
-    return Box(id_, shape, lines, widest + 22, layer)
+    return Box(id_, shape, lines, widest + 22, layer, _HEIGHT[shape])
 
 
 def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:

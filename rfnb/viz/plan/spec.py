@@ -5,7 +5,7 @@
 
 The spec: `head = {title, live, axis, places: [{name, meaning, ops: [...]}], values: {id: label}, results: [{label, reads}], back}`; an op
 is `{id, name, dims, reads: [id of an op or value], code}`, `back` the recurrence: `[{result, value}]`, the state that a step reads and the
-result of the step before that it is. `graph` is where all of that is in the picture (`viz/graph/`). There are no blocks.
+result of the step before that it is. `graph` is where all of that is in the picture (`viz/parts/graph.py`). There are no blocks.
 """
 
 from __future__ import annotations

@@ -7,8 +7,19 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import MatrixBox, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, number
-from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text, paths_of
+from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Text, paths_of
+from rfnb.viz.parts.matrix import (
+    MatrixBox,
+    Scale,
+    bounds,
+    draw_end,
+    draw_key,
+    draw_matrix,
+    draw_odd,
+    draw_padding,
+    draw_scale,
+    number,
+)
 from rfnb.viz.states.tracks import changes, line_of, name_of, span_of
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
@@ -108,17 +119,11 @@ def _track(
     if len(values) > length and at + 100 < made.width:
         at = draw_key(made, at + 14, top + 8, "padding", "after the end")
     if units:
-        edge = _LEFT + min(length, len(values)) * pitch
-        if len(values) > length:
-            made.add(Hatch(edge, strip, _LEFT + len(values) * pitch - edge, tall))
-        seen = values.T.astype(np.float32, copy=len(values) > length)
-        if len(values) > length:
-            seen[:, length:][seen[:, length:] == 0] = np.nan
         place = MatrixBox(_LEFT, strip, pitch, tall / units)
-        draw_matrix(made, seen, place, scale, signed=scale.ramp == "diverging")
+        seen = draw_padding(made, values.T.astype(np.float32, copy=False), place, length)
+        draw_matrix(made, seen, place, scale)
         draw_odd(made, values[:length].T, place)
-        if len(values) > length:  # something moves after the end
-            made.add(Lines("warn", 1.5, [[(edge, strip), (edge, strip + tall)]]))
+        draw_end(made, seen, place, length)  # something moves after the end
         made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), "0", 10, "muted", "right"))
         if units > 1:
             made.add(Text(_LEFT - 6, strip + tall - 5.5, str(units - 1), 10, "muted", "right"))

@@ -1,4 +1,4 @@
-// A graph whose places Python has found (rfnb/viz/graph/): the paths of its lines, which node is next to which, and where keys lead.
+// A graph whose places Python has found (rfnb/viz/parts/graph.py): the paths of its lines, which node is next to which, and where keys lead.
 
 import type { AnyHead } from "../frame";
 

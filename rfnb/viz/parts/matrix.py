@@ -73,12 +73,13 @@ class MatrixBox:
     pitch_y: float
 
 
-def draw_matrix(drawing: Drawing, values: np.ndarray, place: MatrixBox, scale: Scale, *, signed: bool = False) -> None:
+def draw_matrix(drawing: Drawing, values: np.ndarray, place: MatrixBox, scale: Scale) -> None:
     """The cells of a matrix, at most one per unit of the drawing, with a thin line of paper between large ones; NaN is not drawn."""
     rows, cols = values.shape
     width, height = cols * place.pitch_x, rows * place.pitch_y
     if not rows or not cols:
         return
+    signed = scale.ramp == "diverging"
     small = (farthest if signed else largest_in)(values, max(1, round(height)), max(1, round(width)))
     drawing.add(Cells(place.x, place.y, width, height, scale.bytes(small), scale.ramp, (rows, cols)))
     if min(place.pitch_x, place.pitch_y) >= 7:
@@ -87,6 +88,26 @@ def draw_matrix(drawing: Drawing, values: np.ndarray, place: MatrixBox, scale: S
         ys = [place.y + index * place.pitch_y for index in range(1, rows)]
         lines = [[(x, place.y), (x, bottom)] for x in xs] + [[(place.x, y), (right, y)] for y in ys]
         drawing.add(Lines("paper", 1.0 if signed else 0.75, lines))
+
+
+def draw_padding(drawing: Drawing, values: np.ndarray, place: MatrixBox, length: int) -> np.ndarray:
+    """Hatch what lies after so many columns; returns the values, without zeros there: padding is seen where something lies on it."""
+    rows, cols = values.shape
+    if cols <= length:
+        return values
+    values = values.copy()
+    values[:, length:][values[:, length:] == 0] = np.nan
+    x, width = place.x + length * place.pitch_x, (cols - length) * place.pitch_x
+    drawing.add(Hatch(x, place.y, width, rows * place.pitch_y))
+    return values
+
+
+def draw_end(drawing: Drawing, values: np.ndarray, place: MatrixBox, length: int) -> None:
+    """A line between the columns that are real and something that lies after them."""
+    rows, cols = values.shape
+    if cols > length:
+        x = place.x + length * place.pitch_x
+        drawing.add(Lines("warn", 1.5, [[(x, place.y), (x, place.y + rows * place.pitch_y)]]))
 
 
 def draw_odd(drawing: Drawing, values: np.ndarray, place: MatrixBox) -> None:
