@@ -64,7 +64,7 @@ def spec(
         hands: Of a run that is held: its views then say which steps and entries commands name.
     """
     running = not trace.closed if live is None else live
-    page = Page(trace, Tokens(trace, labels), searches_of(trace), running, hands)
+    page = RecordingPage(trace, Tokens(trace, labels), searches_of(trace), running, hands)
 
     def wanted(kind: str) -> bool:
         return kinds is None or kind_filter(kinds)(kind)
@@ -129,6 +129,7 @@ class PathRun:
 
     @property
     def text(self) -> str:
+        """Which of how many, in words."""
         return f", run {self.number + 1} of {self.count}" if self.count > 1 else ""
 
 
@@ -155,7 +156,7 @@ def _about_attention(kinds: Any) -> bool:
     return kinds is None or any(map(kind_filter(kinds), ("attention", "unseen")))
 
 
-class Page:
+class RecordingPage:
     """Makes the parts of one recording."""
 
     def __init__(

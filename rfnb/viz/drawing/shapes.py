@@ -198,6 +198,7 @@ def curve(start: Point, end: Point, parts: int = 10) -> list[Point]:
 
 
 def bezier(t: float, a: float, b: float, c: float, d: float) -> float:
+    """The place on a cubic Bezier curve, along one axis."""
     s = 1 - t
     return s * s * s * a + 3 * s * s * t * b + 3 * s * t * t * c + t * t * t * d
 
