@@ -118,7 +118,7 @@ def _block(spec: Spec, name: str) -> np.ndarray | None:
         source = source_of(spec)
         return None if source is None else asked(source, name)
     if spec.kind == "states":
-        from rfnb.viz.states.derived import derived
+        from rfnb.viz.states.orders import derived
 
         return derived(spec, name)
     return None

@@ -11,8 +11,8 @@ from asserting import ragged, randn
 import rfnb as rf
 from rfnb import Dim
 from rfnb.viz.dims.entries import name_of, origin_of
-from rfnb.viz.dims.folds import folded
 from rfnb.viz.dims.spec import spec as dims_spec
+from rfnb.viz.dims.table import folded
 
 
 class Block(rf.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import rfnb as rf
-from rfnb.viz.dims.folds import folded
+from rfnb.viz.dims.table import folded
 
 
 @pytest.fixture(autouse=True)

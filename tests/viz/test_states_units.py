@@ -13,8 +13,7 @@ from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import page_spec
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.check import AFTER_END, DEAD, INFINITY, NAN, SATURATED, UNCHANGED
-from rfnb.viz.states.derived import Brush, counts, derived, elsewhere
-from rfnb.viz.states.orders import clustered, ends_of_words, order_of
+from rfnb.viz.states.orders import Brush, clustered, counts, derived, elsewhere, ends_of_words, order_of
 
 WORDS = ["the cat sat", "a dog"]
 

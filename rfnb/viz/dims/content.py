@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.dims import small, table
-from rfnb.viz.dims.folds import folded
+from rfnb.viz.dims.table import folded
 from rfnb.viz.kinds import title_of
 from rfnb.viz.markup import code, sentences, title
 from rfnb.viz.markup import table as html_table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.viz.dims import table
-from rfnb.viz.dims.folds import folded
+from rfnb.viz.dims.table import folded
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Rect, Text

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import math
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.drawing import fonts
-from rfnb.viz.drawing.png_file import png_file
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Point, Rect, Shape, Text
 from rfnb.viz.drawing.theme import Rgb, Theme
 from rfnb.viz.visible import line
@@ -330,3 +331,31 @@ def _few_colors(image: Any, drawing: Drawing, theme: Theme) -> Any:
 def _mixed(one: Rgb, other: Rgb, share: float) -> Rgb:
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other))
     return red, green, blue
+
+
+_NONE, _UP = 0, 2  # a row as it is, or its difference to the one above
+
+
+def png_file(image: Any) -> bytes:
+    """The bytes of a PNG file of an image of Pillow, mode "P", opaque."""
+    pixels = np.asarray(image)
+    height, width = pixels.shape
+    same = np.zeros(height, bool)
+    same[1:] = (pixels[1:] == pixels[:-1]).all(1)
+    rows = np.zeros((height, width + 1), np.uint8)
+    rows[:, 0] = np.where(same, _UP, _NONE)
+    rows[:, 1:] = np.where(same[:, None], 0, pixels)
+    palette = bytes(image.getpalette("RGB"))[:768]
+    return b"".join(
+        [
+            b"\x89PNG\r\n\x1a\n",
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
+            _chunk(b"PLTE", palette),
+            _chunk(b"IDAT", zlib.compress(rows.tobytes(), 7)),
+            _chunk(b"IEND", b""),
+        ]
+    )
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

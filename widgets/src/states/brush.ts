@@ -1,4 +1,4 @@
-// A range of steps and a threshold: which units are on in all of it, and where else they are. The mirror image of rfnb/viz/states/derived.py.
+// A range of steps and a threshold: which units are on in all of it, and where else they are. The mirror image of rfnb/viz/states/orders.py.
 
 import { times } from "../list";
 import type { Block } from "../block";
