@@ -1,8 +1,8 @@
 """The modules that draw each kind of view.
 
-Each kind is a folder: `spec.py` makes the plain data, `text.py` and `drawing.py` draw it; `content.py` says what is wrong with it
-(`problem`), what it has none of (`missing`), and what is on its page (`page`). The widget's part is the folder of the same name in
-`widgets/src/`.
+Each kind is a folder: `spec.py` makes the plain data; `content.py` says what is wrong with it (`problem`), what it has none of
+(`missing`), its `text`, its `drawing`, what is on its `page`, and what may be lost of it in one (`thin`). A text or drawing that is long is
+a file of its own. The widget's part is the folder of the same name in `widgets/src/`.
 """
 
 from __future__ import annotations
