@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.errors import value_error
 from rfnb.core.place import warn_user
-from rfnb.plot.axes import axes_or_current, size_in_points
-from rfnb.plot.choice import check, choice
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.panels import MapPanel, scale_of
 from rfnb.viz.curves.content import DrawnCurve, curves_of, since_nan
@@ -224,3 +223,47 @@ def put(spec: Any, ax: Any, theme: str) -> Any:
     drawing.width, drawing.height = width / scale, height / scale
     draw_on(ax, drawing, paper, scale)
     return ax
+
+
+def axes_or_current(ax: Any) -> Any:
+    """The given axes; without any the current ones of pyplot, which is loaded for that alone."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.gca()
+
+
+def size_in_points(ax: Any) -> tuple[float, float]:
+    """Width and height, in 1/72 inch, as they are now."""
+    box = ax.get_window_extent()
+    return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
+
+
+def check(fault: str | None, entries: Sequence[Any] | None, where: str, what: str) -> None:
+    """Refuse a spec that cannot be drawn, or has nothing in it."""
+    if fault or not entries:
+        raise value_error(
+            f"plot.{where}: there is nothing to draw.",
+            [("given", fault or f"no {what}")],
+            "A plot shows one array.",
+            f"rf.viz.{where}(...)",
+        )
+
+
+def choice(where: str, option: str, names: list[str], chosen: int | str | None) -> int:
+    """The number of what was chosen."""
+    if chosen is None and len(names) == 1:
+        return 0
+    if isinstance(chosen, str) and chosen in names:
+        return names.index(chosen)
+    if isinstance(chosen, int) and not isinstance(chosen, bool) and -len(names) <= chosen < len(names):
+        return chosen % len(names)
+    few = ", ".join(names[:6]) + (f", ... ({len(names)} in all)" if len(names) > 6 else "")
+    said = f"there are {len(names)} of them" if chosen is None else f"there is no {chosen!r}"
+    raise value_error(
+        f"plot.{where}: which {option}? {said[0].upper()}{said[1:]}.",
+        [(f"{option}s", few or "none"), ("chosen", "none" if chosen is None else repr(chosen))],
+        f"Axes show one {option}: its number or its label.",
+        f"rf.plot.{where}(..., {option}={names[0]!r}, ax=ax)" if names else None,
+    )

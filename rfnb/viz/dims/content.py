@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.dims import small, table
+from rfnb.viz.dims import table, values
 from rfnb.viz.dims.table import folded
 from rfnb.viz.kinds import title_of
 from rfnb.viz.markup import code, sentences, title
@@ -39,7 +39,7 @@ def page(spec: Any) -> list[str]:
         parts.append(_tensors({**head, "rows": folded(head)}))
     if table.has_legend(head):
         parts.append(_legend(head["dims"]))
-    for name, (top, *rows) in small.tables(spec):
+    for name, (top, *rows) in values.tables(spec):
         parts += [*sentences([name] if name else []), html_table(rows, top, named=True)]
     return [*parts, *code(str(head.get("mend") or ""))]
 
@@ -106,7 +106,7 @@ def text(spec: Any) -> str:
     lines += _legend_lines(head["dims"])
     if head["rows"]:
         lines += [""] + _rows({**head, "rows": folded(head)})
-    lines += small.lines(spec)
+    lines += values.lines(spec)
     lines += ["", str(head["mend"])] if head.get("mend") else []
     return "\n".join(line.rstrip() for line in lines)
 

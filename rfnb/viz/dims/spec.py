@@ -25,10 +25,9 @@ from rfnb.core.named import named
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import of_transformers, torch_modules
 from rfnb.viz.dims.entries import Entries
-from rfnb.viz.dims.small import MOST, values_table
 from rfnb.viz.dims.table import folds_of
 from rfnb.viz.dims.torch_modules import is_torch_module, values_looked_at
-from rfnb.viz.dims.values import MOST_CELLS, array_stats, bytes_of, stats_of
+from rfnb.viz.dims.values import MOST, MOST_CELLS, array_stats, bytes_of, stats_of, values_table
 from rfnb.viz.spec import Spec
 
 
