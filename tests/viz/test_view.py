@@ -345,7 +345,7 @@ rf.show(rf.ones([rf.Dim(2, name="x")])), rf.ones(())._repr_html_()
 from rfnb.viz.kinds import KINDS, html_of, text_of
 from importlib import import_module
 for kind in KINDS:
-    [import_module(f"rfnb.viz.{kind}.{part}") for part in ("spec", "text", "content")]
+    [import_module(f"rfnb.viz.{kind}.{part}") for part in ("spec", "content")]
 print([kind for kind in KINDS if kind in rf.viz.__all__ and type(getattr(rf.viz, kind)) is not FunctionType])
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
