@@ -12,6 +12,7 @@ import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
+from rfnb.core.errors import value_error
 from rfnb.core.foreign import host_array
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_labels import combine_sources
@@ -121,6 +122,72 @@ def host_fields(steps: Sequence[Mapping[str, Any]], dims: BeamDims) -> list[dict
     for (step, name), value in zip(names, values, strict=True):
         out[step][name] = dims.host(value)
     return [_completed(arrays, fields) for arrays, fields in zip(out, steps, strict=True)]
+
+
+_SIDES = {
+    **dict.fromkeys((*FIELDS, "log_probs", "base", "merged", "left", "end_scores", "part:", "end_part:"), "tokens"),
+    **dict.fromkeys((*CANDIDATES, "cand_verdict", "cand_by", "cand_log_probs", "cand_part:"), "cand_tokens"),
+    **dict.fromkeys(NEXT, "next_tokens"),
+}  # fmt: skip
+_KINDS = {
+    **dict.fromkeys(("tokens", "parents", "cand_tokens", "cand_parents", "cand_verdict", "cand_by", "next_tokens"), "iu"),
+    **dict.fromkeys(("ended", "merged", "left", "cand_kept"), "biu"),
+}  # fmt: skip
+
+
+def check_steps(steps: Sequence[Mapping[str, np.ndarray]], num_blockers: int) -> None:
+    """Check that the fields of each step are of one shape, and of the steps that one search has; all else trusts that.
+
+    Raises:
+        ValueError: They are not.
+    """
+    before = 0
+    for index, fields in enumerate(steps):
+        for names in (CANDIDATES, NEXT):
+            lacking = [name for name in names if name not in fields]
+            if 0 < len(lacking) < len(names):
+                raise _not_a_step(
+                    index, fields, f"{lacking[0]} is missing", f"A step has all of {', '.join(names)}, or none"
+                )
+        for name, array in fields.items():
+            start = name[: name.find(":") + 1] or name
+            like, kinds = fields[_SIDES[start]], _KINDS.get(start, "f")
+            size = len(steps[0]["tokens"])
+            if array.shape != like.shape or array.ndim != 2 + (start in NEXT) or len(array) != size:
+                rule = "A field has an entry for each sequence, and each hypothesis after the step (candidate, hypothesis before it)"
+                raise _not_a_step(index, fields, f"{name} has another shape", rule)
+            if array.dtype.kind not in kinds:
+                raise _not_a_step(
+                    index, fields, f"{name} are {array.dtype}", "Labels and slots are whole numbers, scores are floats"
+                )
+            if start == "end_part:" and name.removeprefix("end_") not in fields:
+                raise _not_a_step(
+                    index, fields, f"{name} is of no part", "What the end adds to a part has the name of that"
+                )
+        for name, scores, most in (
+            ("parents", "scores", before), ("cand_parents", "cand_scores", before), ("cand_verdict", "cand_scores", len(CandidateFate)),
+            ("cand_by", "cand_scores", num_blockers + 1),
+        ):  # fmt: skip
+            if name in fields and (index or not name.endswith("parents")):
+                there = fields[name][fields[scores] > -np.inf]
+                if there.size and not 0 <= there.min() <= there.max() < most:
+                    raise _not_a_step(
+                        index, fields, f"{name} are none of {most}", f"They are counted from 0: {name} are below {most}"
+                    )
+        rows, alive = fields["next_tokens"].shape[1] if "next_tokens" in fields else 1, fields["scores"] > -np.inf
+        if index and rows != 1:
+            parents, seqs = fields["parents"][alive], np.nonzero(alive)[0]
+            going = parents[np.asarray(steps[index - 1]["ended"])[seqs, parents] == 0]
+            if going.size and going.max() >= rows:
+                raise _not_a_step(
+                    index, fields, "next_tokens has too few rows", "It has one for each hypothesis that goes on"
+                )
+        before = fields["tokens"].shape[1]
+
+
+def _not_a_step(index: int, fields: Mapping[str, np.ndarray], what: str, rule: str) -> ValueError:
+    rows = [(name, f"{array.shape} {array.dtype}") for name, array in fields.items()]
+    return value_error(f"beams, step {index}: {what}.", rows, f"{rule}.", 'trace.select(kind="beams")')
 
 
 def _names_in(fields: Mapping[str, Any]) -> list[str]:

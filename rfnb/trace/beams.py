@@ -22,13 +22,12 @@ from rfnb.core.whole_number import is_place, whole
 from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
 from rfnb.trace.beam_analysis import Fate, Verdict
 from rfnb.trace.beam_diagnosis import Diagnosis
-from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields
+from rfnb.trace.beam_fields import FIELDS, BeamDims, check_steps, host_fields
 from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
 from rfnb.trace.beam_smaller import SmallerBeam
+from rfnb.trace.event_fields import MOST_EXPONENT
 from rfnb.trace.on_host import on_host
 from rfnb.trace.probe import Later
-
-_MOST_EXPONENT = 50  # of a length: a number still, whatever the length
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class BeamHistory:
             steps: The same as arrays, from a history of them, if they are known.
 
         Raises:
-            ValueError: If a field is missing.
+            ValueError: If a field is missing, or is none of such a step.
         """
         values = [fields.made() if isinstance(fields, Later) else fields for fields in values]
         for index, fields in enumerate(values):
@@ -150,8 +149,11 @@ class BeamHistory:
         sparse = {fields["tokens"].sparse_dim for fields in values}
         each = [labels_of(fields) for fields in values] if len(sparse) > 1 else None
         last = values[-1] if values else {}
+        if steps is None:
+            steps = host_fields(values, dims)
+            check_steps(steps, len(last.get("blockers", ())))
         return cls(
-            host_fields(values, dims) if steps is None else steps,
+            steps,
             labels_of(values[0]) if values else None,
             dims=dims,
             step_labels=each,
@@ -529,11 +531,11 @@ class BeamHistory:
 def _check_exponent(exponent: Any) -> None:
     """Whether a length may be raised to it; None: nobody has asked."""
     number = isinstance(exponent, (int, float, np.number)) and not isinstance(exponent, bool)
-    if exponent is not None and not (number and -_MOST_EXPONENT <= exponent <= _MOST_EXPONENT):
+    if exponent is not None and not (number and -MOST_EXPONENT <= exponent <= MOST_EXPONENT):
         raise value_error(
             "BeamHistory: no exponent of a length.",
             [("length_exponent", repr(exponent))],
-            f"Hypotheses are ranked by score / length ** exponent, a number up to {_MOST_EXPONENT}; 0: by score.",
+            f"Hypotheses are ranked by score / length ** exponent, a number up to {MOST_EXPONENT}; 0: by score.",
             "history.nbest(0, length_exponent=1.0)",
         )
 

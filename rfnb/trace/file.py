@@ -11,15 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from rfnb.core.dim import Dim
 from rfnb.core.errors import file_not_found_error, os_error, parts_of, value_error
 from rfnb.core.formats import RECORDING, RELEASE
 from rfnb.core.strict_json import read_json
-from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import whole_file
 from rfnb.trace import training_file, tree_file
+from rfnb.trace.event_fields import check_calls, misfit
 from rfnb.trace.file_values import Reader, Writer, of_type
 from rfnb.trace.probe import Place
 from rfnb.trace.trace import Trace, Truncated
@@ -168,46 +165,21 @@ def _trace(head: dict[str, Any], reader: Reader) -> Trace:
     return trace
 
 
-_NUMBERS = Tensor, np.ndarray, type(None)
-_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
-    "attention": {
-        **dict.fromkeys(("weights", "queries", "keys", "mask"), _NUMBERS),
-        **dict.fromkeys(("axis", "target"), (Dim, type(None))), "remark": (str, type(None)),
-    },
-    "states": {"axis": (Dim, type(None))},
-    "tokens": {"ids": _NUMBERS},
-    "outputs": {**dict.fromkeys(("logits", "log_probs", "probs", "reference"), _NUMBERS), "axis": (Dim, type(None))},
-    **dict.fromkeys(("module", "op"), {
-        **dict.fromkeys(("op", "module", "raised"), (str,)), **dict.fromkeys(("inputs", "outputs", "reads", "writes"), (list, tuple)),
-    }),
-}  # fmt: skip
-"""What a field of an event holds, if it is there, by the event's kind: what looks at it trusts that."""
-
-
 def _check(trace: Trace) -> None:
-    """Check the types of what is looked at by its kind: it would fail where somebody looks.
+    """Check what is looked at by its kind: it would fail where somebody looks.
 
     Raises:
-        TypeError, ValueError: It is not.
+        TypeError, ValueError: It is something else.
     """
     searches = set()
     for event in trace.events:
-        values = event.values
-        for name, types in _FIELDS.get(event.kind, {}).items():
-            if name in values:
-                of_type(values[name], *types)
+        wrong = misfit(event.kind, event.values)
+        if wrong is not None:
+            raise TypeError(f"{wrong[0]} of {event.kind} at {event.path or 'no path'} is not {wrong[1].words}")
         if event.kind == "beams":
-            if len({name in values for name in ("cand_tokens", "cand_parents", "cand_scores")}) > 1:
-                raise ValueError(f"the search at {event.path or 'no path'} has some of the fields of candidates")
             searches.add(event.path)
         elif event.kind in ("module", "op"):
-            for side, numbers in (("inputs", "reads"), ("outputs", "writes")):
-                for name, tensor in values.get(side, ()):
-                    of_type(name, str), of_type(tensor, Tensor)
-                for number in values.get(numbers, ()):
-                    of_type(number, int)
-                if len(values.get(numbers, ())) not in (0, len(values.get(side, ()))):
-                    raise ValueError(f"{event.path or 'a call'} has {side} without {numbers}")
+            check_calls(event.values)
     for path in searches:
         try:
             for history in trace.beams.runs(path):

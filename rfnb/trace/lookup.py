@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rfnb.core.dim import Dim
@@ -144,6 +144,27 @@ class Lookup(Mapping[str, Value], Generic[Value]):
             f'{self.name}["{path}", -1]    # the latest',
         )
 
+    def _tensors(self, run: Sequence[Event], name: str) -> list[Tensor]:
+        """A value of each step of a run.
+
+        Raises:
+            ValueError: If one of them has none.
+        """
+        found: list[Tensor] = []
+        for event in run:
+            value = event.values.get(name)
+            if not isinstance(value, Tensor) or value._raw is None:
+                got = value if isinstance(value, Tensor) else "nothing" if value is None else type(value).__name__
+                where = "this event" if event.step is None else f"step {event.step}"
+                raise value_error(
+                    f'{self.name}["{event.path}"]: {where} has no numbers "{name}".',
+                    [(name, got), ("all values", ", ".join(event.values) or "none")],
+                    "What was offered at a path is put together by the names of its values, in every step the same. One by one it is here:",
+                    f'trace.select(kind="{self.kind}", path="{event.path}")',
+                )
+            found.append(value)
+        return found
+
     def _value(self, run: list[Event]) -> Value:
         raise NotImplementedError
 
@@ -159,7 +180,7 @@ class AttentionLookup(Lookup[Tensor]):
         events = self.events(path, run)
         for event in events:
             self._refuse_large(event)
-        return [event.values["weights"] for event in events]
+        return self._tensors(events, "weights")
 
     def long(self, path: str, run: int = -1) -> LongAttention:
         """The weights by rows, of an attention of which queries and keys were recorded since there are too many of them.
@@ -173,7 +194,7 @@ class AttentionLookup(Lookup[Tensor]):
         if found is None:
             raise value_error(
                 f'trace.attention.long("{path}"): these weights are all there.',
-                [("weights", event.values["weights"])],
+                [("weights", self._tensors([event], "weights")[0])],
                 "Only of attentions with very many weights queries and keys are kept instead.",
                 f'trace.attention["{path}"]',
             )
@@ -199,7 +220,7 @@ class AttentionLookup(Lookup[Tensor]):
     def _value(self, run: list[Event]) -> Tensor:
         for event in run:
             self._refuse_large(event)
-        weights = [event.values["weights"] for event in run]
+        weights = self._tensors(run, "weights")
         if run[0].step is None:
             return _with_roles(weights[0].copy(), run[-1])
         value = stack(weights, self._trace.step_dim(run), [event.values.get("axis") for event in run])
@@ -213,7 +234,7 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
 
     def steps(self, path: str, name: str, run: int = -1) -> list[Tensor]:
         """One state in each step of one run, as it was recorded."""
-        return [event.values[name] for event in self.events(path, run)]
+        return self._tensors(self.events(path, run), name)
 
     def step_dim(self, path: str, run: int = -1) -> Dim | None:
         """The dim over the steps; of states that were computed for a whole sequence at once, the dim of that."""
@@ -227,7 +248,7 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
             axis = run[0].values.get("axis")
             return {name: _with_roles(run[0].values[name].copy(), None, axis) for name in names}
         dim = self._trace.step_dim(run)
-        stacked = {name: stack([event.values[name] for event in run], dim) for name in names}
+        stacked = {name: stack(self._tensors(run, name), dim) for name in names}
         return {name: _with_roles(value, None, value.dims[0]) for name, value in stacked.items()}
 
 

@@ -1,4 +1,7 @@
-"""Files of each kind with one thing changed in what they say: each is refused when it is read, by our error, or does what it did."""
+"""Files of each kind with one thing changed in what they say: each is refused when it is read, by our error, or does what it did.
+
+RFNB_MUTATIONS=3000 RFNB_SEED=7 changes more of them, and in other ways.
+"""
 
 import hashlib
 import io
@@ -12,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from interop.mutations import ODD, damaged, header_of, mutated_often, with_header
+from seed import SEED
 from yesterday.opened import trainer_of_state, unpacked
 
 import rfnb as rf
@@ -23,7 +27,6 @@ from rfnb.viz.spec import from_json, unpack
 
 FOLDER = Path(__file__).parents[1] / "yesterday" / "0.1.0"
 MANY = int(os.environ.get("RFNB_MUTATIONS", "40"))  # of each kind; by hand: thousands
-PART = int(os.environ.get("GITHUB_RUN_NUMBER", "0"))
 
 
 def looks(trace, path):
@@ -187,7 +190,7 @@ KINDS = {
 @pytest.mark.filterwarnings("ignore")
 def test_a_file_that_says_something_else_is_refused_when_it_is_read_or_does_what_it_did(name, tmp_path):
     change, read, use, what = KINDS[name]
-    data, rng = unpacked(FOLDER, name).read_bytes(), random.Random(PART)
+    data, rng = unpacked(FOLDER, name).read_bytes(), random.Random(SEED)
     if name == "frames.json":
         data = bytes.fromhex(json.loads(data)["states"])
     refused = 0
