@@ -122,7 +122,7 @@ from rfnb.nn.module.types import GetModelFunc, ItemKeyType, RawTensorTypes, Step
 from rfnb.nn.init import Glorot, He, HeNormal, HeUniform, Normal, ParamInit, ParamInitType, VarianceScaling
 
 # -- Loops, states, branches -------------------------------------------------------------------------------------------
-from rfnb.rec.cond import cond
+from rfnb.rec.while_loop import cond
 from rfnb.rec.loop import Loop
 from rfnb.rec.nested import gather_nested, mask_nested, where_nested
 from rfnb.rec.scan import scan
@@ -240,7 +240,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.search.transducer_align import transducer_forced_align
 
     # -- Held while they run -----------------------------------------------------------------------------------------------
-    from rfnb.control.own_loop import gate
+    from rfnb.control.own_steps import gate
     from rfnb.control.run import Run, RunStopped
     from rfnb.control.start import run
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rfnb.control.attention_edits import fewer_steps
-from rfnb.control.lengths import change_length
+from rfnb.control.length_edits import change_length
 from rfnb.control.made import Ended
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.rec import running
-from rfnb.rec.decisions import Decided
 from rfnb.rec.loop_step import Step, StepAround
+from rfnb.rec.selections import Decided
 from rfnb.rec.while_loop import check_state
 from rfnb.search.forced import check, resolved
 from rfnb.search.labels import hypothesis_index

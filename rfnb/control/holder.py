@@ -11,11 +11,10 @@ from rfnb.control.breakpoints import Breakpoints
 from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import Decide, HeldEnd, HeldState, HeldStep, HeldValues, Length
-from rfnb.control.kept import StateHistory
 from rfnb.control.made import Heard, Made
-from rfnb.control.places import StepPlaces, numbers
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
-from rfnb.control.steps import StepLog
+from rfnb.control.run_steps import StepLog, StepPlaces, numbers
+from rfnb.control.state_history import StateHistory
 from rfnb.core.errors import index_error
 from rfnb.core.whole_number import whole
 from rfnb.rec import running

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from rfnb.control.attention_edits import Known
-from rfnb.control.attention_rows import RowEdit
+from rfnb.control.attention_rows import PositionAttention, RowEdit
 from rfnb.control.of_run import OfPosition, OfRun
-from rfnb.control.position_attention import PositionAttention
 from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import missing_key_error, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import leaves, map_nested
-from rfnb.rec.decisions import Decided
+from rfnb.rec.selections import Decided
 from rfnb.trace.match import is_end_of
 
 

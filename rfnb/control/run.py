@@ -22,24 +22,20 @@ from os import PathLike
 from types import TracebackType
 from typing import Any
 
-from rfnb.control.again import once_more, states_at
 from rfnb.control.arguments import limit_of, no_call
-from rfnb.control.begun import note_begun
+from rfnb.control.attention_edits import seen_paths
+from rfnb.control.branch_tree import free_name, runs_of, tree_of
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
-from rfnb.control.counted import Counted
 from rfnb.control.gate import Gate, Stopped
-from rfnb.control.generators import Generators
 from rfnb.control.holder import Holder, Trunk
-from rfnb.control.kept import KeptSpan, StateHistory
-from rfnb.control.look import looked_at
-from rfnb.control.of_run import OfRun
-from rfnb.control.places import StepPlace
+from rfnb.control.of_run import OfRun, note_begun
 from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
-from rfnb.control.seen_attention import seen_paths
+from rfnb.control.rerun import looked_at, once_more, states_at
+from rfnb.control.run_steps import Counted, StepPlace
+from rfnb.control.state_history import KeptSpan, StateHistory
 from rfnb.control.surroundings import SurroundingChange, Surroundings, surroundings_of
-from rfnb.control.tree import free_name, runs_of, tree_of
-from rfnb.control.turns import Turn, Turns
+from rfnb.control.turns import Generators, Turn, Turns
 from rfnb.control.unheld import nothing_held
 from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
 from rfnb.core.place import warn_user

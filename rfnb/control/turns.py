@@ -1,17 +1,23 @@
 """Turns: of a run and its branches one at a time makes steps, each with its own random numbers.
 
-The generators of random numbers are one for all threads. A run that waits, or lets another one make steps, takes its numbers with it.
+The generators of rfnb and its backend, of NumPy and of Python are one for all threads. So a run takes its own numbers with it where it
+waits, or lets another one make steps: who draws meanwhile, another run or a cell, changes nothing of it.
 """
 
 from __future__ import annotations
 
+import pickle
+import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from rfnb.control.generators import Generators, generators_now, set_generators
+import numpy as np
+
 from rfnb.control.of_run import OfRun
 from rfnb.core.block import block
+from rfnb.ops.random_state import get_random_state, put_back
 
 _SECONDS = 0.05  # after which who waits looks again whether it is to stop
 
@@ -118,3 +124,32 @@ class Turn(OfRun):
         with turns.changed:
             turns.owner = turns.queue.popleft() if turns.queue else None
             turns.changed.notify_all()
+
+
+# Not the functions of the modules, which tell whoever records a loop that somebody draws.
+_numpy: Any = np.random.mtrand._rand
+_python: Any = random._inst
+
+
+class Generators(NamedTuple):
+    """The places where they stand."""
+
+    own: dict[str, bytes]
+    numpy: bytes
+    python: Any
+
+
+def generators_now() -> Generators:
+    """The places where they stand now."""
+    return Generators(get_random_state(), pickle.dumps(_numpy.get_state(legacy=False)), _python.getstate())
+
+
+def set_generators(to: Generators) -> None:
+    """Let them stand where they stood."""
+    now = generators_now()
+    if now.own != to.own:
+        put_back(to.own)
+    if now.numpy != to.numpy:
+        _numpy.set_state(pickle.loads(to.numpy))
+    if now.python != to.python:
+        _python.setstate(to.python)

@@ -91,7 +91,7 @@ LATER = {
     "rfnb.search.own_loop": "backtrack beam_search_step gather_beams",
     "rfnb.search.transducer": "transducer_beam_search transducer_greedy_decode",
     "rfnb.search.transducer_align": "transducer_forced_align",
-    "rfnb.control.own_loop": "gate",
+    "rfnb.control.own_steps": "gate",
     "rfnb.control.run": "Run RunStopped",
     "rfnb.control.start": "run",
     "rfnb.lm.ngram": "NGramLM",

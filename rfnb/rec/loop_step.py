@@ -27,9 +27,9 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested
 from rfnb.ops.frames import Frames, frames, no_frame
 from rfnb.ops.operands import as_tensor
-from rfnb.rec.decisions import Decided
 from rfnb.rec.ends import Ends
 from rfnb.rec.outputs import Outputs
+from rfnb.rec.selections import Decided
 from rfnb.rec.states import States
 
 _MISSING = object()

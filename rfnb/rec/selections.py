@@ -1,9 +1,12 @@
-"""The selections of the choices of a loop, step by step: the loop, its states, a search and the way back all look here."""
+"""The selections of the choices of a loop, step by step: the loop, its states, a search and the way back all look here.
+
+Who holds a run decides a choice from outside: labels that hypotheses have to take, or may not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,3 +71,23 @@ def bring(selections: Selections, value: Any) -> Any:
     """A nested value of this step for the hypotheses that were chosen so far: an op of its own, since each step chooses others."""
     now = selections.now
     return value if now is None else map_nested(now.bring, value)
+
+
+class Decided(NamedTuple):
+    """A label that a hypothesis takes, or does not.
+
+    Attributes:
+        kind: "force": it is kept, whatever its rank; "ban": it is not kept.
+        label: Index, or text.
+        hypothesis: Place in the beam before the choice, or its labels so far, as text or one by one; None, of a ban: any.
+        seq: The sequence.
+        only: Nothing else of the sequence goes on.
+        then: Labels that the hypothesis takes in the steps after, one in each.
+    """
+
+    kind: str
+    label: Any
+    hypothesis: Any
+    seq: int
+    only: bool = False
+    then: tuple[Any, ...] = ()

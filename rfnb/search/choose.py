@@ -12,8 +12,8 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.where import where
-from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
+from rfnb.rec.selections import Decided
 from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference

@@ -1,12 +1,15 @@
 """The usual choice, log probabilities added and the best of all kept: as `choose` with no other option, in fewer calls.
 
 In a search of one sentence a step of the model takes a few hundred microseconds, so each call of Python is felt. What no step changes
-is prepared once.
+is prepared once. The ranking is lines of a program over raw arrays: `for` loops run them, and recorded ones as a part of their step,
+where `loop.plan.program` shows them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,14 +18,14 @@ from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
-from rfnb.rec.program import Listing, Program
+from rfnb.rec.lowering import LoweredCall
+from rfnb.rec.program import Listing, Program, ProgramCode
 from rfnb.rec.selection import align_host
 from rfnb.rec.wanted import Value
 from rfnb.search import rank
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.decision import Decision
 from rfnb.search.options import ChoiceOptions
-from rfnb.search.plain_ranking import ranking
 from rfnb.search.report import num_candidates
 from rfnb.search.score import only_end_label, stay_row
 from rfnb.search.search_state import Link, Search, on_backend, place_of
@@ -194,3 +197,84 @@ def _prepared(
     if in_dim not in scores.dims or base != (*rest, last.out_dim):
         return None
     return PlainChoices(loop, link, scores, axis, in_dim, base, count)
+
+
+RESULTS = "best", "parents", "labels", "total"
+
+
+def ranking(
+    backend: Any,
+    *,
+    order: Callable[[Any], Any] | None,
+    before: Sequence[int] | None,
+    stay: Any,
+    shape: Sequence[int],
+    count: int,
+    num_labels: int,
+    reads: bool,
+) -> Program:
+    """A function (scores, scores before, mask of what has ended) -> (the best sums, parents, labels, the best sums), without the
+    arguments that there are not.
+
+    Args:
+        order: Brings the scores into the order {batch dims, hypothesis, label}; None: they are so.
+        before: The shape in which the scores before are added; None: there are none.
+        stay: The scores of a hypothesis that has ended; None: none has.
+        shape: Of the sums, {batch dims, hypothesis * label}.
+        count: How many go on.
+        reads: Whether the host looks if some are equal: then the first result has one more. Else of equal sums the first are taken.
+    """
+    axis = len(shape) - 1
+    values = {
+        "order": order, "where": backend.where_raw, "reshape": backend.reshape_raw, "add": backend.binary_tensors_fn("add"),
+        "top_k": backend.top_k_raw, "part": backend.slice_raw, "divide": backend.binary_fn("floordiv"),
+        "remainder": backend.binary_fn("mod"), "stay": stay, "before_shape": before, "shape": tuple(shape), "axis": axis,
+        "count": count, "count_and_next": count + 1, "num_labels": num_labels, "first_top_k": backend.first_top_k_raw,
+        "is_impossible": backend.unary_fn("is_neg_infinite"),
+    }  # fmt: skip
+    code, bound = _code(order is not None, before is not None, stay is not None, reads)
+    return Program(code, {name: values[name] for name in bound}, lambda place: "choice")
+
+
+@lru_cache(maxsize=16)
+def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[ProgramCode, list[str]]:
+    """The lines, and what they need."""
+    lines: list[LoweredCall] = []
+    bound: dict[str, None] = {}
+
+    def line(targets: str, fn: str, uses: Sequence[str], *given: str) -> None:
+        bound.update(dict.fromkeys([fn, *(name for name in given if name.isidentifier() and name != "True")]))
+        names = tuple(targets.split(", "))
+        lines.append(
+            LoweredCall(names, f"{fn}({', '.join([*uses, *given])})", frozenset(uses), len(names) == 1, False, 0)
+        )
+
+    scores, inputs = "scores", ["scores", *(["before"] if adds else []), *(["ended"] if ends else [])]
+    if ordered:
+        line("ordered", "order", [scores])
+        scores = "ordered"
+    if ends:
+        lines.append(
+            LoweredCall(("going_on",), f"where(ended, stay, {scores})", frozenset(["ended", scores]), True, False, 0)
+        )
+        bound.update({"where": None, "stay": None})
+        scores = "going_on"
+    if adds:
+        line("added", "reshape", ["before"], "before_shape")
+        line("sums", "add", [scores, "added"])
+        scores = "sums"
+    line("flat", "reshape", [scores], "shape")
+    if reads:
+        line("best, index", "top_k", ["flat"], "count_and_next", "True")
+        line("chosen", "part", ["index"], "axis", "0", "count")
+    else:
+        line("best, index", "first_top_k", ["flat"], "count")
+        line("impossible", "is_impossible", ["best"])
+        lines.append(
+            LoweredCall(("chosen",), "where(impossible, 0, index)", frozenset(["impossible", "index"]), True, False, 0)
+        )
+        bound["where"] = None
+    line("parents", "divide", ["chosen"], "num_labels")
+    line("labels", "remainder", ["chosen"], "num_labels")
+    line("total", "part", ["best"], "axis", "0", "count")
+    return ProgramCode(lines, bound, inputs, RESULTS), list(bound)

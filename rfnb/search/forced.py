@@ -11,9 +11,9 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
-from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
+from rfnb.rec.selections import Decided
 from rfnb.search.labels import check_number, hypothesis_index, label_index, spelled
 from rfnb.search.rank import Flat, Ranked, take
 

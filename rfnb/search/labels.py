@@ -11,9 +11,9 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, value_error
 from rfnb.core.whole_number import is_place, whole
-from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
+from rfnb.rec.selections import Decided
 from rfnb.search.decision import Decision
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from rfnb.core.errors import not_one_of
 from rfnb.core.tensor import Tensor
-from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
+from rfnb.rec.selections import Decided
 from rfnb.rec.wanted import Value, Wanted, host_value
 from rfnb.search import rank
 from rfnb.search.forced import forced

@@ -1,18 +1,20 @@
-"""The search with a smaller beam, from the history of a larger one.
+"""The search with a smaller beam, or with many smaller ones at once, from the history of a larger one.
 
 As long as the smaller beam is a part of the larger one, its candidates are those of its hypotheses, and the best of them are known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rfnb.core.errors import value_error
 from rfnb.core.whole_number import whole
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
+from rfnb.trace.beam_fields import CandidateFate
 
 if TYPE_CHECKING:
     from rfnb.trace.beams import BeamHistory, Hypothesis
@@ -62,7 +64,7 @@ def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
         ends += [(step, slot) for slot in kept if slot is not None and slot in left]
         if exact_until is None and (
             None in kept
-            or (going < beam_size and not _all_stored(history, seq, step, found))
+            or (going < beam_size and not _all_stored(history, seq, step, bool(found) and found[0].rank == 0))
             or not history.by_rank[step]
             or _merged_otherwise(history, seq, step, inside, chosen)
         ):
@@ -97,21 +99,19 @@ def _above_threshold(history: BeamHistory, step: int, found: list[Verdict]) -> l
     return [item for item in found if item.score >= least]
 
 
-def _all_stored(history: BeamHistory, seq: int, step: int, found: list[Verdict]) -> bool:
-    """Whether no candidate is unknown."""
+def _all_stored(history: BeamHistory, seq: int, step: int, has_first: Any) -> Any:
+    """Whether no candidate is unknown to a beam, or to each of several, of which `has_first` says whether they have the best of all."""
     fields = history.steps[step]
-    if (fields["scores"][seq] == -np.inf).any() and (history.threshold is None or (found and found[0].rank == 0)):
-        return True  # there was place for more, and nothing else
+    place = (fields["scores"][seq] == -np.inf).any()  # for more, and there was nothing else
+    known = place and history.threshold is None
     stored = fields.get("cand_scores")
-    if stored is None:  # only what was kept is known
-        return False
-    parents = int((history.steps[step - 1]["scores"][seq] > -np.inf).sum()) if step else 1
-    labels = history.num_labels[step]
-    if labels is not None and stored.shape[1] >= parents * labels:
-        return True
-    # What is kept comes first, so that -inf is last only if there is nothing else. With a threshold, what is below it follows.
-    further = stored.shape[1] > fields["scores"].shape[1] or history.threshold is None
-    return further and bool(stored[seq, -1] == -np.inf)
+    if stored is not None and not known:  # else only what was kept is known
+        parents = int((history.steps[step - 1]["scores"][seq] > -np.inf).sum()) if step else 1
+        labels = history.num_labels[step]
+        # What is kept comes first, so that -inf is last only if there is nothing else. With a threshold, what is below it follows.
+        further = stored.shape[1] > fields["scores"].shape[1] or history.threshold is None
+        known = further and stored[seq, -1] == -np.inf or labels is not None and stored.shape[1] >= parents * labels
+    return known | (place & has_first)
 
 
 def _merged_otherwise(
@@ -127,3 +127,72 @@ def _merged_otherwise(
         if slot is None or (fields["merged"][seq, slot] and history.prefix(seq, slot, step)[:-1] not in before):
             return True
     return False
+
+
+def kept_by(history: BeamHistory, seq: int, sizes: Sequence[int]) -> tuple[list[np.ndarray], list[int | None]]:
+    """For each step what each smaller beam would have kept, bool `[size, slot]`, and for each size `SmallerBeam.exact_until`.
+
+    Of a search that merges, samples, or whose complete hypotheses leave the beam, each size is worked out by itself.
+    """
+    if not _is_plain(history, seq):
+        return _one_by_one(history, seq, sizes)
+    most = np.asarray(sizes)[:, None]
+    until: list[int | None] = [None] * len(sizes)
+    kept: list[np.ndarray] = []
+    for step, fields in enumerate(history.steps):
+        found = _Candidates(fields, seq)
+        inside = kept[-1] if kept else None
+        there = found.eligible[None] if inside is None else inside[:, found.parents] & found.eligible
+        best = np.argmax(there, 1)  # where there is one
+        if history.threshold is not None:
+            dtype = fields["scores"].dtype.type
+            there = there & (found.scores[None] >= (found.scores[best] - dtype(history.threshold))[:, None])
+        taken = there & (np.cumsum(there, 1) <= most)
+        here = np.zeros((len(sizes), fields["scores"].shape[1]), bool)
+        rows, places = np.nonzero(taken & (found.slots >= 0))
+        here[rows, found.slots[places]] = True
+        lost = (taken & (found.slots < 0)).any(1)
+        open_ = (taken.sum(1) < most[:, 0]) & ~_all_stored(history, seq, step, there.any(1) & (best == 0))
+        for index in np.flatnonzero(lost | open_).tolist():
+            until[index] = step if until[index] is None else until[index]
+        kept.append(here)
+    return kept, until
+
+
+class _Candidates:
+    """The candidates of a step, best first: what a smaller beam could keep of them, and in which slot each is (-1: in none)."""
+
+    def __init__(self, fields: Mapping[str, Any], seq: int):
+        names = ("tokens", "parents", "scores")
+        stored = "cand_tokens" in fields
+        tokens, parents, scores = (fields[f"cand_{name}" if stored else name][seq] for name in names)
+        scores = scores + np.float32(0)  # of bool, too
+        order = np.lexsort((tokens, parents, -scores))  # ties as in the search
+        tokens, self.scores = tokens[order], scores[order]
+        real = self.scores > -np.inf
+        self.parents = np.where(real, parents[order], 0)
+        own = {name: fields[name][seq] for name in names}
+        same = (tokens[:, None] == own["tokens"]) & (self.parents[:, None] == own["parents"])
+        same &= own["scores"] > -np.inf
+        self.slots = np.where(same.any(1), same.argmax(1), -1)
+        self.eligible = real
+        if stored and "cand_verdict" in fields:
+            why = fields["cand_verdict"][seq][order]
+            self.eligible = real & (
+                fields["cand_kept"][seq][order] | ((why != CandidateFate.BLOCKED) & (why != CandidateFate.MERGED))
+            )
+
+
+def _is_plain(history: BeamHistory, seq: int) -> bool:
+    merges = any("merged" in fields for fields in history.steps)
+    leaves = any(history.left(seq, step) for step in range(history.num_steps))
+    return all(history.by_rank) and not merges and not leaves
+
+
+def _one_by_one(history: BeamHistory, seq: int, sizes: Sequence[int]) -> tuple[list[np.ndarray], list[int | None]]:
+    found = [history.smaller(seq, size) for size in sizes]
+    kept = [np.zeros((len(sizes), history.beam_size(step)), bool) for step in range(history.num_steps)]
+    for index, one in enumerate(found):
+        for step, slots in enumerate(one.slots):
+            kept[step][index, list(slots)] = True
+    return kept, [one.exact_until for one in found]

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rfnb.trace.tree_text import changes_words, one_line, outcome_words, story
+from rfnb.trace.tree import changes_words, one_line, outcome_words, story
 
 if TYPE_CHECKING:
     from rfnb.trace.compare import Comparison, SequenceResults

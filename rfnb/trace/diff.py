@@ -36,7 +36,7 @@ from rfnb.trace.diff_rows import NO_VALUES, Pair, Row, RowComparison
 from rfnb.trace.diff_searches import SearchDiff, SequenceDiff, StepOfSearch
 from rfnb.trace.diff_slots import Slots, searches_of
 from rfnb.trace.event import Event
-from rfnb.trace.paths import find_path
+from rfnb.trace.lookup import find_path
 from rfnb.trace.trace import Trace
 
 

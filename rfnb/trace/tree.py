@@ -13,11 +13,58 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rfnb.core.errors import missing_key_error, value_error
-from rfnb.trace.outcome import Outcome
+from rfnb.trace.beams import BeamHistory, Hypothesis
+from rfnb.trace.event import same_numbers
 from rfnb.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a run.
+
+    Attributes:
+        text: In one line; "" if there is nothing yet.
+        seqs: Of each sequence the labels, if there are any: those that the function gives, else those of the best hypotheses.
+        scores: Of each of them the natural-log probability, where it is known.
+        values: The Tensors among the result, by name.
+    """
+
+    text: str = ""
+    seqs: tuple[tuple[str, ...], ...] = ()
+    scores: tuple[float | None, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Outcome):
+            return NotImplemented
+        one, two = dict(self.values), dict(other.values)
+        said = (self.text, self.seqs, self.scores, list(one)) == (other.text, other.seqs, other.scores, list(two))
+        return said and all(same_numbers(value, two[name]) for name, value in one.items())
+
+
+def best_so_far(trace: Trace) -> Outcome:
+    """The best hypotheses of the last search in a recording."""
+    paths = list(trace.beams)
+    return best_of(trace.beams[paths[-1], -1]) if paths else Outcome()
+
+
+def best_of(history: BeamHistory) -> Outcome:
+    """The best hypothesis of each sequence, without the label that ends it."""
+    if not history.num_steps:
+        return Outcome()
+    found = [history.nbest(seq)[:1] for seq in range(history.num_seqs)]
+    return Outcome(
+        "",
+        tuple(_without_end(best[0]) if best else () for best in found),
+        tuple(best[0].score if best else None for best in found),
+    )
+
+
+def _without_end(best: Hypothesis) -> tuple[str, ...]:
+    return best.labels[:-1] if best.ended else best.labels
 
 
 class Changed(NamedTuple):
@@ -171,6 +218,61 @@ class Tree(Mapping[str, Branch]):
         return f"<Tree: {self.root.name}{f' and {more} branch' + 'es' * (more != 1) if more else ''}>"
 
     def __str__(self) -> str:
-        from rfnb.trace.tree_text import text_of  # needs Tree
 
         return text_of(self)
+
+
+_MOST_SEQS, _MOST_CHANGES, _MOST_TEXT = 4, 8, 200
+
+
+def text_of(tree: Tree) -> str:
+    """The tree, each branch below the one that it is made of."""
+    return "\n".join(_lines(tree, tree.root, "", ""))
+
+
+def _lines(tree: Tree, branch: Branch, first: str, rest: str) -> Iterator[str]:
+    children = tree.children(branch.name)
+    below = rest + ("│  " if children else "   ")
+    yield f"{first}{one_line(branch.name)}: {story(branch)}"
+    for words in (*changes_words(branch), *outcome_words(branch.outcome)):
+        yield f"{below}    {words}"
+    for child in children:
+        last = child is children[-1]
+        yield from _lines(tree, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+
+
+def story(branch: Branch) -> str:
+    """Say where a branch left, how many steps it made, and what it does now."""
+    if branch.state == "recorded":
+        return f"a recording of {len(branch.trace)} events"
+    left = "" if branch.left is None else f"leaves {one_line(branch.parent or '')} before {branch.left}; "
+    steps = f"{len(branch.steps)} step{'s' * (len(branch.steps) != 1)}"
+    reason = f": {one_line(branch.reason)}" if branch.reason else ""
+    return f"{left}{steps}, {branch.state}{reason}"
+
+
+def changes_words(branch: Branch) -> list[str]:
+    """The changes since it left; of many the first."""
+    own = branch.own_changes
+    more = [f"and {len(own) - _MOST_CHANGES} more changes"] if len(own) > _MOST_CHANGES else []
+    return [one_line(str(change)) for change in own[:_MOST_CHANGES]] + more
+
+
+def outcome_words(outcome: Outcome) -> list[str]:
+    """The outcome of a run, a line for each sequence."""
+    found = []
+    for seq, labels in enumerate(outcome.seqs[:_MOST_SEQS]):
+        name = f"sequence {seq}: " if len(outcome.seqs) > 1 else ""
+        score = outcome.scores[seq] if seq < len(outcome.scores) else None
+        found.append(
+            f"{name}{one_line(' '.join(labels)) or '(empty)'}" + ("" if score is None else f", score {score:.3f}")
+        )
+    if len(outcome.seqs) > _MOST_SEQS:
+        found.append(f"and {len(outcome.seqs) - _MOST_SEQS} more sequences")
+    return found or ([one_line(outcome.text)] if outcome.text else [])
+
+
+def one_line(text: str) -> str:
+    """A text of somebody else in a line of a list."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_TEXT else line[: _MOST_TEXT - 1] + "…"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.trace.file_values import Reader, Writer, of_type
-from rfnb.trace.outcome import Outcome
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Branch, Changed, Left, Tree
+from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
 
 _STATES = ("running", "paused", "done", "failed", "stopped", "recorded")
 

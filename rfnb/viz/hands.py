@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rfnb.control.places import StepPlace
+from rfnb.control.run_steps import StepPlace
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
 from rfnb.trace.tree import Changed

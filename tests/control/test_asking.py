@@ -9,7 +9,7 @@ from control.stops import PATIENCE
 
 import rfnb as rf
 from rfnb.control import asking as asking_module
-from rfnb.control.asking import Asking, Interrupted
+from rfnb.control.breakpoints import Asking, Interrupted
 from rfnb.control.commands import obey
 
 

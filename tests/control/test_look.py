@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rfnb as rf
-from rfnb.control import kept
-from rfnb.control.steps import StepLog
+from rfnb.control import state_history
+from rfnb.control.run_steps import StepLog
 
 TINY = 3000  # bytes: two or three steps
 
@@ -48,7 +48,7 @@ def seeded():
 @pytest.mark.parametrize("limit", [TINY, 1 << 20])
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_before_any_step_are_those_that_were_there(kind, limit, monkeypatch):
-    monkeypatch.setattr(kept, "LIMIT", limit)
+    monkeypatch.setattr(state_history, "LIMIT", limit)
     run = rf.run(noisy(kind), paused=True)
     there = stepwise(run)
     assert len(there) == len(run.steps) > 3
@@ -62,7 +62,7 @@ def test_states_before_any_step_are_those_that_were_there(kind, limit, monkeypat
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_look_back_changes_nothing_of_a_paused_run(kind, monkeypatch):
-    monkeypatch.setattr(kept, "LIMIT", TINY)
+    monkeypatch.setattr(state_history, "LIMIT", TINY)
     fn, state = noisy(kind), rf.get_random_state()
     expected = fn()
     rf.set_random_state(state)
@@ -77,7 +77,7 @@ def test_a_look_back_changes_nothing_of_a_paused_run(kind, monkeypatch):
 
 
 def test_a_look_back_at_a_run_that_runs_waits_between_two_of_its_steps(monkeypatch):
-    monkeypatch.setattr(kept, "LIMIT", TINY)
+    monkeypatch.setattr(state_history, "LIMIT", TINY)
     fn, state = noisy("for", lengths=(200, 150)), rf.get_random_state()
     expected = fn()
     rf.set_random_state(state)
@@ -91,7 +91,7 @@ def test_a_look_back_at_a_run_that_runs_waits_between_two_of_its_steps(monkeypat
 
 
 def test_states_are_those_before_what_was_changed_there(monkeypatch):
-    monkeypatch.setattr(kept, "LIMIT", TINY)
+    monkeypatch.setattr(state_history, "LIMIT", TINY)
     run = rf.run(sums(), paused=True)
     run.step(2)
     before = numbers(run.at.states)
@@ -106,7 +106,7 @@ def test_states_are_those_before_what_was_changed_there(monkeypatch):
 
 
 def test_a_branch_looks_back_into_its_trunk(monkeypatch):
-    monkeypatch.setattr(kept, "LIMIT", TINY)
+    monkeypatch.setattr(state_history, "LIMIT", TINY)
     run = rf.run(noisy("for"), paused=True)
     there = stepwise(run)
     branch = run.from_step(2, lambda at: at.states["h"].__setitem__(..., 1.0))
@@ -119,7 +119,7 @@ def test_a_branch_looks_back_into_its_trunk(monkeypatch):
 
 
 def test_nobody_hears_how_states_are_made_again(monkeypatch):
-    monkeypatch.setattr(kept, "LIMIT", TINY)
+    monkeypatch.setattr(state_history, "LIMIT", TINY)
     with rf.record() as trace:
         run = rf.run(noisy("choice for"))
         _ = run.result
@@ -149,7 +149,7 @@ def test_what_was_is_read_and_not_changed():
 
 
 def test_states_that_cannot_be_made_again_are_not_made_up(monkeypatch):
-    monkeypatch.setattr(kept, "LIMIT", TINY)
+    monkeypatch.setattr(state_history, "LIMIT", TINY)
     run = rf.run(growing())
     result = run.result.numpy().copy()
     gone = next(tick for tick in range(7) if run._holder.kept.at(tick) is None)
@@ -176,8 +176,8 @@ def test_states_that_cannot_be_made_again_are_not_made_up(monkeypatch):
 )
 def test_an_unchanged_branch_gives_the_same_numbers(kind, lengths, seed, limit, data):
     rf.set_random_seed(seed)
-    fn, before = noisy(kind, lengths=lengths, seed=seed), kept.LIMIT
-    kept.LIMIT = limit
+    fn, before = noisy(kind, lengths=lengths, seed=seed), state_history.LIMIT
+    state_history.LIMIT = limit
     try:
         run = rf.run(fn)
         expected = run.result
@@ -195,7 +195,7 @@ def test_an_unchanged_branch_gives_the_same_numbers(kind, lengths, seed, limit, 
         branch.resume()
         assert same(branch.result, expected)
     finally:
-        kept.LIMIT = before
+        state_history.LIMIT = before
 
 
 class Count(list):
@@ -209,7 +209,7 @@ class Count(list):
 @pytest.mark.parametrize("kind", ["for", "raw search", "own"])
 def test_what_a_run_holds_does_not_grow_with_its_steps(kind, monkeypatch):
     limit = 60_000
-    monkeypatch.setattr(kept, "LIMIT", limit)
+    monkeypatch.setattr(state_history, "LIMIT", limit)
     rf.set_random_seed(1)
     run, seen = rf.run(noisy(kind, lengths=(2500, 2400)), paused=True, record=False), Count()
     for _ in range(5):
@@ -232,7 +232,7 @@ def test_what_a_run_holds_does_not_grow_with_its_steps(kind, monkeypatch):
     assert min(branch._holder.kept._states) >= 250  # its own steps alone
     for tick in (249, 248, 3, len(run.steps) - 1):
         assert_same_states(numbers(run.look(tick)), numbers(run.look(tick)))
-        assert sum(map(kept.bytes_of, own._again.values())) <= limit // 4
+        assert sum(map(state_history.bytes_of, own._again.values())) <= limit // 4
 
 
 def test_ten_thousand_steps_take_120_kilobytes_to_be_known():

@@ -10,8 +10,8 @@ from control.held_models import letters, sums
 from waiting import LONG
 
 import rfnb as rf
-from rfnb.control.begun import stop_all
 from rfnb.control.commands import COMMANDS, obey
+from rfnb.control.of_run import stop_all
 from rfnb.viz import View
 from rfnb.viz.exact import Source
 

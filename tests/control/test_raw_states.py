@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rfnb as rf
-from rfnb.control import kept
+from rfnb.control import state_history
 
 SEQS, BEAM, STEPS, HIDDEN, LABELS = 2, 3, 6, 5, 7
 _rng = torch.Generator().manual_seed(3)
@@ -154,7 +154,7 @@ def test_states_that_a_function_changes_in_place_are_kept_as_they_were(monkeypat
     for _ in range(2):
         for index, h in enumerate(there):
             np.testing.assert_array_equal(run.look(index)["h"].numpy(), h)
-        monkeypatch.setattr(kept, "LIMIT", 1)
+        monkeypatch.setattr(state_history, "LIMIT", 1)
     branch = run.from_step(3)
     assert branch.wait() and branch.drifted is None
     before = branch.at.states["h"].numpy().copy()

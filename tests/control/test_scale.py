@@ -10,7 +10,7 @@ from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.control import kept
+from rfnb.control import state_history
 from rfnb.trace.event import EVENT_COST
 from rfnb.viz import of_trace
 from rfnb.viz.control.live import RunView
@@ -102,7 +102,7 @@ def test_four_live_views_change_nothing_and_lose_no_event():
 @pytest.mark.parametrize("record", [False, {"limit": 1 << 20}])
 def test_memory_does_not_grow_with_the_steps(monkeypatch, record):
     """What is kept of the states, and with a limit what is recorded; besides some bytes for each step."""
-    monkeypatch.setattr(kept, "LIMIT", 100 * EVENT_COST)
+    monkeypatch.setattr(state_history, "LIMIT", 100 * EVENT_COST)
     counts = {}
 
     def count(at):

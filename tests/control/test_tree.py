@@ -10,8 +10,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import rfnb as rf
-from rfnb.trace.outcome import Outcome
-from rfnb.trace.tree import Branch, Changed, Left, Tree
+from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
 
 
 @pytest.fixture

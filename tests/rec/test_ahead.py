@@ -12,8 +12,8 @@ from rfnb import Dim
 from rfnb.backends import torch_ahead
 from rfnb.backends.torch_backend import TorchBackend as TORCH
 from rfnb.rec import shared_code
-from rfnb.rec.ahead import ahead
 from rfnb.rec.lowering import LoweredCall
+from rfnb.rec.program import ahead
 
 BATCH, UNITS, OUT = Dim(2, name="batch"), Dim(4, name="units"), Dim(5, name="out")
 TIME, RAGGED = Dim(11, name="time"), ragged([11, 4], BATCH, "time")

@@ -16,7 +16,7 @@ from rfnb import Dim
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 from rfnb.core.intercept import Intercepted
 from rfnb.rec import shared_code
-from rfnb.rec.pattern import Pattern
+from rfnb.rec.shared_code import Pattern
 
 
 @pytest.fixture(autouse=True)

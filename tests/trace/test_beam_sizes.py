@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from markov import Markov
 
 import rfnb as rf
-from rfnb.trace.beam_sizes import kept_by
+from rfnb.trace.beam_smaller import kept_by
 from rfnb.trace.beams import BeamHistory
 
 OPTIONS = {

@@ -7,8 +7,7 @@ from asserting import ragged, randn
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.compare import Comparison
-from rfnb.trace.outcome import Outcome
-from rfnb.trace.tree import Branch, Changed, Left, Tree
+from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
 
 BATCH = Dim(3, name="batch")
 

@@ -5,7 +5,7 @@ import pytest
 from asserting import assert_same, raises_message, randn, tensor
 
 from rfnb import Dim
-from rfnb.trace.paths import PathError
+from rfnb.trace.lookup import PathError
 from rfnb.trace.probe import probe, trace_context
 from rfnb.trace.record import record
 

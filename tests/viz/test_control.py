@@ -11,7 +11,7 @@ from viz.stored_files import assert_stored
 from waiting import LONG, wait_until
 
 import rfnb as rf
-from rfnb.control.begun import stop_all
+from rfnb.control.of_run import stop_all
 from rfnb.viz.control.live import RunView
 from rfnb.viz.control.spec import spec
 from rfnb.viz.kinds import html_of, text_of

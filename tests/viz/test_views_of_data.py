@@ -16,9 +16,8 @@ from waiting import LONG
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.outcome import Outcome
 from rfnb.trace.probe import trace_context
-from rfnb.trace.tree import Branch, Changed, Left, Tree
+from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
 from rfnb.viz.control.spec import spec as control_spec
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.kinds import drawing_of, text_of

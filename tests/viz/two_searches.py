@@ -8,8 +8,7 @@ import numpy as np
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.outcome import best_so_far
-from rfnb.trace.tree import Branch, Changed, Left, Tree
+from rfnb.trace.tree import Branch, Changed, Left, Tree, best_so_far
 
 STEPS = 5
 

@@ -13,7 +13,7 @@ import torch
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, value_error
-from rfnb.rec.decisions import Decided
+from rfnb.rec.selections import Decided
 from rfnb.search.labels import check_number, label_index, spelled
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.trace.beam_sizes import kept_by
+from rfnb.trace.beam_smaller import kept_by
 from rfnb.viz.beams.text import EMPTY, prefix
 from rfnb.viz.beams.tree import BeamTree, TreeNode, nats, rating
 from rfnb.viz.visible import line

@@ -16,9 +16,7 @@ from rfnb.core.errors import type_error, value_error
 from rfnb.core.whole_number import whole
 from rfnb.trace.compare import Comparison
 from rfnb.trace.compare_text import columns, folded, said
-from rfnb.trace.outcome import Outcome
-from rfnb.trace.tree import Branch, Tree
-from rfnb.trace.tree_text import changes_words, outcome_words, story
+from rfnb.trace.tree import Branch, Outcome, Tree, changes_words, outcome_words, story
 from rfnb.viz.branches.sides import missing, of_both, sides_of
 from rfnb.viz.group.spec import join
 from rfnb.viz.spec import Spec

@@ -10,9 +10,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from rfnb.control.branch_tree import runs_of
 from rfnb.control.commands import obey
 from rfnb.control.run import Run
-from rfnb.control.tree import runs_of
 from rfnb.viz import display, of_trace
 from rfnb.viz.control.content import text
 from rfnb.viz.control.host import note

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from rfnb.control.branch_tree import runs_of
 from rfnb.control.run import Run
-from rfnb.control.tree import runs_of
 from rfnb.viz.control.words import counter, state_of, words_of
 from rfnb.viz.spec import Spec
 

@@ -1,4 +1,4 @@
-"""StepPlaces: the steps of a run in which its events were recorded, as commands name them."""
+"""The steps of a run: which have begun, how far each loop has come by them, and in which of them events were recorded."""
 
 from __future__ import annotations
 
@@ -6,10 +6,84 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 from rfnb.control.of_run import OfRun
 from rfnb.trace.match import is_end_of
+
+
+class StepLog(Sequence[tuple[str, int]]):
+    """(path of the loop, step) of all steps of a run so far, in order; 12 bytes for each. It grows while the run goes on."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._paths: list[str] = []
+        self._path_of, self._index_of = array("i"), array("q")
+
+    def append(self, path: str, index: int) -> None:
+        """Step `index` of a loop begins."""
+        number = self._numbers.get(path)
+        if number is None:
+            number = self._numbers[path] = len(self._paths)
+            self._paths.append(path)
+        self._path_of.append(number)
+        self._index_of.append(index)  # last, so that whoever finds it finds its path
+
+    def __len__(self) -> int:
+        return len(self._index_of)
+
+    @overload
+    def __getitem__(self, tick: int) -> tuple[str, int]: ...
+    @overload
+    def __getitem__(self, tick: slice) -> tuple[tuple[str, int], ...]: ...
+    def __getitem__(self, tick: int | slice) -> Any:
+        if isinstance(tick, slice):
+            return tuple(self[one] for one in range(*tick.indices(len(self))))
+        index = self._index_of[tick]
+        return self._paths[self._path_of[tick if tick >= 0 else tick + len(self)]], index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{path} {index}" for path, index in self[-6:])
+        return f"<{len(self)} steps{': ' if shown else ''}{'... ' if len(self) > 6 else ''}{shown}>"
+
+
+class Progress(NamedTuple):
+    """The steps of a loop so far.
+
+    Attributes:
+        last: The largest step that has begun, from 0.
+        runs: How many times the loop has begun.
+    """
+
+    last: int
+    runs: int
+
+
+class Counted:
+    """The loops among steps that become more.
+
+    Args:
+        steps: (path, step), in order.
+    """
+
+    def __init__(self, steps: Sequence[tuple[str, int]]):
+        self._steps, self._seen = steps, 0
+        self._loops: dict[str, Progress] = {}
+        self._lock = threading.Lock()
+
+    def loops(self) -> dict[str, Progress]:
+        """The loops by path, in the order of their first step."""
+        with self._lock:
+            for path, step in self._steps[self._seen :]:
+                last, runs = self._loops.get(path, (0, 0))
+                self._loops[path] = Progress(max(last, step), runs + (step == 0 or not runs))
+                self._seen += 1
+            return dict(self._loops)
 
 
 class StepPlace(NamedTuple):

@@ -1,0 +1,116 @@
+"""The function of a run once more, up to a step: for its branches, for states that were not kept, and to look at the states of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from rfnb.control.holder import Trunk
+from rfnb.control.position import Position, PositionStates
+from rfnb.control.state_history import KeptSpan, StateHistory, States
+from rfnb.control.surroundings import in_words
+from rfnb.core.errors import runtime_error, value_error
+from rfnb.rec.selections import Decided
+from rfnb.trace.probe import stop_hearing
+
+if TYPE_CHECKING:
+    from rfnb.control.run import Run
+
+
+def once_more(
+    run: Run, name: str | None, end: int, record: bool | Mapping[str, Any], kept: StateHistory | None = None
+) -> Run:
+    """A run of the same function, with all that was changed in it before a tick; it has not begun."""
+    around = run._surroundings.differences() if run._surroundings is not None else {}
+    words = in_words(around, run._changed_by_itself)
+    is_other = kept is None and any(each.counts for each in around.values())
+    trunk = Trunk(run._holder.steps, run._holder.kept, end, words, is_other)
+    other = type(run)(run._fn, run._args, run._kwargs, name, trunk, record, kept, run._turns)
+    other._numbers = run._numbers
+    other._changes.update({at: list(done) for at, done in [*run._changes.items()] if at < end})
+    return other
+
+
+def states_at(run: Run, tick: int) -> States:
+    """The states before a step that a run has begun: those that were kept, or made again by a quiet branch, which nobody hears.
+
+    Raises:
+        RuntimeError: If they were not kept, and the function does not do the same once more.
+    """
+    kept, steps = run._holder.kept, run._holder.steps
+    found = kept.at(tick)
+    if found is not None:
+        return found
+    if run.parent is not None and tick < kept.begin:
+        return states_at(run.parent, tick)
+    span = kept.around(tick, len(steps))
+    # up to where it shows whether it was the same
+    end = next((each for each in kept.ticks() if each >= span[-1]), span[-1])
+    quiet = once_more(run, f"{run.name} again", end, False, KeptSpan(span))
+    quiet._changes[end] = [lambda at: quiet._gate.stop()]
+    context, modes = run._begins
+    context = context.copy()
+    context.run(stop_hearing)
+    quiet._start(context, modes)
+    quiet._gate.until_standing()
+    quiet.stop()
+    made = cast(KeptSpan, quiet._holder.kept).states
+    if quiet.drifted or tick not in made:
+        raise not_made_again(*steps[tick], quiet.drifted or f"{type(quiet._error).__name__}: {quiet._error}")
+    kept.put(made)
+    return made[tick]
+
+
+class HeldPast:
+    """A step that was made.
+
+    Args:
+        states: By dotted path.
+        step: Its number.
+    """
+
+    def __init__(self, states: Mapping[str, Any], step: int):
+        self._states, self._step = states, step
+
+    def states_now(self) -> Mapping[str, Any]:
+        """The states before it."""
+        return self._states
+
+    def edit(self, name: str, value: Any) -> NoReturn:
+        """Refused."""
+        raise value_error(
+            f'look: state "{name}" is that of a step that was made.',
+            [("step", self._step)],
+            "What was is not changed. From there the run goes on another way as a branch:",
+            f"branch = run.from_step({self._step})",
+        )
+
+    def decide(self, decided: Sequence[Decided]) -> NoReturn:
+        """Nobody asks: `look` gives states alone."""
+        raise AssertionError
+
+    def change_length(self, kind: str, seq: int, hypothesis: Any) -> NoReturn:
+        """Nobody asks: `look` gives states alone."""
+        raise AssertionError
+
+    def attention_known(self) -> Mapping[str, Any]:
+        """Nothing."""
+        return {}
+
+    def attend(self, edit: Any, steps: int | None) -> NoReturn:
+        """Nobody asks."""
+        raise AssertionError
+
+
+def looked_at(path: str, step: int, tick: int, states: Mapping[str, Any]) -> PositionStates:
+    """These states before a step, by name."""
+    return Position(path.rpartition(".")[2], path, step, tick, HeldPast(states, step)).states
+
+
+def not_made_again(path: str, step: int, why: str) -> Exception:
+    """The states before a step were not kept, and another run of the function did not come there in the same way."""
+    return runtime_error(
+        f'look: the states before step {step} of "{path}" are gone.',
+        [("because", why)],
+        "They were not kept, so the function has run again, and did something else. A step that was kept can be looked at.",
+    )
