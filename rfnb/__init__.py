@@ -122,13 +122,12 @@ from rfnb.nn.module.types import GetModelFunc, ItemKeyType, RawTensorTypes, Step
 from rfnb.nn.init import Glorot, He, HeNormal, HeUniform, Normal, ParamInit, ParamInitType, VarianceScaling
 
 # -- Loops, states, branches -------------------------------------------------------------------------------------------
-from rfnb.rec.while_loop import cond
+from rfnb.rec.while_loop import cond, while_loop
 from rfnb.rec.loop import Loop
 from rfnb.rec.nested import gather_nested, mask_nested, where_nested
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 from rfnb.rec.tensor_array import TensorArray
-from rfnb.rec.while_loop import while_loop
 from rfnb.core.control_flow_ctx import control_flow_ctx, get_current_control_flow_ctx
 
 # -- Steps of training and inference -----------------------------------------------------------------------------------
@@ -158,8 +157,15 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
 
     # -- Modules and parameters --------------------------------------------------------------------------------------------
     from rfnb.nn.module.checkpoint import CheckpointError, check_params_complete, load_params, save_params, set_params
-    from rfnb.nn.module.parametrizations import WeightDropout, WeightNoise, weight_dropout, weight_noise
-    from rfnb.nn.module.parametrize import is_parametrized, register_parametrization, remove_parametrization
+    from rfnb.nn.module.parametrize import (
+        WeightDropout,
+        WeightNoise,
+        is_parametrized,
+        register_parametrization,
+        remove_parametrization,
+        weight_dropout,
+        weight_noise,
+    )
     from rfnb.nn.module.prototype import make_norm
 
     # -- Layers ------------------------------------------------------------------------------------------------------------
@@ -167,8 +173,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.nn.dropout import dropout, dropout_broadcast_default
     from rfnb.nn.normalization import GroupNorm, GroupNormSpatial, LayerNorm, Normalize, RMSNorm, moments, normalize
     from rfnb.nn.batch_norm import BatchNorm, batch_norm_distributed_default
-    from rfnb.nn.conv import Conv1d, Conv2d, Conv3d
-    from rfnb.nn.transposed_conv import TransposedConv1d, TransposedConv2d, TransposedConv3d
+    from rfnb.nn.conv import Conv1d, Conv2d, Conv3d, TransposedConv1d, TransposedConv2d, TransposedConv3d
     from rfnb.nn.transformer.feed_forward import FeedForward, FeedForwardGated
     from rfnb.nn.piecewise_linear import PiecewiseLinear, PiecewiseLinearStepwiseScheduler
     from rfnb.nn.specaugment import specaugment
@@ -222,8 +227,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
     from rfnb.nn.recurrent.two_d_lstm import TwoDLSTM
     from rfnb.nn.recurrent.unit import RecUnit
-    from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
-    from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM
+    from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM, ZoneoutLSTMCell
 
     # -- Loops, states, branches -------------------------------------------------------------------------------------------
     from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state

@@ -467,7 +467,7 @@ def gauss():
 
 
 def masked():
-    from rfnb.nn.backend.attention import scaled_dot_product_attention
+    from rfnb.nn.backend.methods import scaled_dot_product_attention
 
     mask = rf.convert_to_tensor(np.array([True, True, True, False, False, False]), dims=[SOURCE])
     return scaled_dot_product_attention(

@@ -20,7 +20,7 @@ from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.watch import asked
-from rfnb.nn.attention.query_offset import keys_before
+from rfnb.nn.attention.causal_mask import keys_before
 from rfnb.ops.operands import check_devices
 
 _plans = PlanCache()

@@ -9,8 +9,8 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.nn.attention.causal_mask import query_offset as offset_of_last_query
 from rfnb.nn.attention.positional_encoding import sinusoidal_encoding, sinusoidal_positional_encoding
-from rfnb.nn.attention.query_offset import query_offset as offset_of_last_query
 from rfnb.nn.attention.relative_learned import steps_to_keys
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module

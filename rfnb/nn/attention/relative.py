@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.tensor import Tensor
+from rfnb.core.layout import PlanCache, to_order
+from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention.causal import CausalSelfAttention, CausalSelfAttentionState
+from rfnb.nn.attention.causal_mask import query_offset
 from rfnb.nn.attention.functions import _apart, _attend, _energy
 from rfnb.nn.attention.positional_encoding import relative_positional_encoding
-from rfnb.nn.attention.query_offset import query_offset
 from rfnb.nn.attention.relative_learned import LearnedRelativePositionalEncoding
-from rfnb.nn.attention.relative_shift import relative_shift
 from rfnb.nn.attention.self_attention import SelfAttentionBase
 from rfnb.nn.dropout import dropout
 from rfnb.nn.init import Glorot
@@ -149,3 +152,54 @@ class RelPosCausalSelfAttention(_RelPosAttention, CausalSelfAttention):
         k, v, kv_axis = state.k_accum, state.v_accum, state.accum_axis
         assert k is not None and v is not None and kv_axis is not None  # just made
         return self._attend_at_distances(q, k, v, axis, kv_axis, query_offset(axis, kv_axis, k))
+
+
+_plans = PlanCache()
+
+
+@op
+def relative_shift(x: Tensor, *, query_dim: Dim | None, key_dim: Dim, distance_dim: Dim) -> Tensor:
+    """out[query, key] = x[query, key - query + queries - 1]: distances rise with the key, in each row from another start.
+
+    No index is looked up: in the flat array, a row less by one entry per row is the same row shifted by one.
+
+    Args:
+        x: {..., query_dim, distance_dim}, distance_dim of size queries + keys - 1.
+        query_dim: None: there is a single query, and its distances are its keys.
+
+    Returns:
+        {..., query_dim, key_dim}.
+
+    Source: Dai et al. 2019, "Transformer-XL", appendix B.
+    """
+    key = (x._raw.__class__, x.dims, query_dim, key_dim, distance_dim)
+    try:
+        fn, dims = _plans[key]
+    except KeyError:
+        fn, dims = _plans.make(key, _plan, x, query_dim, key_dim, distance_dim)
+    return new_tensor(fn(x._raw), dims)
+
+
+def _plan(x: Tensor, query_dim: Dim | None, key_dim: Dim, distance_dim: Dim) -> tuple[Callable[[Any], Any], Any]:
+    backend = x.backend
+    lead = tuple(dim for dim in x.dims if dim is not query_dim and dim is not distance_dim)
+    rows = () if query_dim is None else (query_dim,)
+    dims, shape = (*lead, *rows, key_dim), Shape(*lead)
+    order = to_order(x.dims, (*lead, *rows, distance_dim), backend)
+    last = len(lead)
+
+    def fn(raw: Any) -> Any:
+        sizes = tuple(shape)
+        queries, keys, count = 1 if query_dim is None else query_dim.extent, key_dim.extent, distance_dim.extent
+        raw = raw if order is None else order(raw)
+        if queries <= 1 or not keys:
+            return (
+                backend.slice_raw(raw, len(dims) - 1, 0, keys)
+                if queries
+                else backend.reshape_raw(raw, (*sizes, 0, keys))
+            )
+        flat = backend.reshape_raw(raw, (*sizes, queries * count))
+        flat = backend.slice_raw(flat, last, queries - 1, queries - 1 + queries * (count - 1))
+        return backend.slice_raw(backend.reshape_raw(flat, (*sizes, queries, count - 1)), last + 1, 0, keys)
+
+    return fn, dims

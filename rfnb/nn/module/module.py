@@ -29,6 +29,7 @@ from rfnb.nn.module.argument_errors import (
     argument_error,
     call_with_dims,
     check_module_dtypes,
+    devices_error,
     init_error,
     init_type_error,
     initial_state_error,
@@ -37,7 +38,6 @@ from rfnb.nn.module.hooks import RemovableHandle
 from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.module.through import made_through
-from rfnb.nn.module.two_devices import devices_error
 from rfnb.rec.state import State
 from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import _open, listening, probe, trace_context

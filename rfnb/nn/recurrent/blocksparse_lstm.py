@@ -1,20 +1,25 @@
-"""LSTMs with block-sparse matrices."""
+"""LSTMs with block-sparse matrices: only some blocks are there, by patterns from random graphs in which few nodes have most edges."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.recurrent.blocksparse_linear import BlocksparseLinear, copy_leading_blocks
-from rfnb.nn.recurrent.lstm_gates import lstm_update
 from rfnb.nn.recurrent.native_lstm import NativeLstm2
 from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.unit_parts import layer_norm, lstm_update, matrix, product
 from rfnb.ops.concat import concat, split
+from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.math import relu, sigmoid, tanh
+from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.where import where
 from rfnb.rec.state import State
 
 
@@ -174,3 +179,121 @@ class BlocksparseMultiplicativeMultistepLSTMCell(RecUnit):
 def _seed(seed: int, site: int) -> int:
     """Each place in a unit has a pattern of its own."""
     return 1000 * seed + site
+
+
+class BlocksparseLinear(Module):
+    """LN(x (W * M)) g + b: M is 1 in some blocks, 0 in the others; LN normalizes over out.
+
+    The product is dense, with zeros in W.
+
+    Args:
+        block_size: Of the square blocks.
+        connectivity, seed: See `block_pattern`.
+        layer_norm: Whether there is LN and g.
+        with_bias: Whether there is b.
+        dense: All blocks are there, and the sizes need not be multiples of block_size.
+
+    Parameters:
+        W: {in, out}, Glorot uniform. mask: bool {blocks of in, blocks of out}, not trained; None if dense. g: {out}, one. b: {out}, zero.
+
+    Raises:
+        ValueError: If a size is no multiple of block_size, or there is no such pattern.
+    """
+
+    def __init__(
+        self, in_dim: Dim, out_dim: Dim, *, block_size: int = 32, connectivity: int = 5, seed: int = 0,
+        layer_norm: bool = True, with_bias: bool = True, dense: bool = False,
+    ):  # fmt: skip
+        self.in_dim, self.out_dim = in_dim, out_dim
+        self.W = matrix(in_dim, out_dim)
+        self.mask: Parameter | None = None
+        if not dense:
+            rows, columns = (_blocks(dim, block_size) for dim in (in_dim, out_dim))
+            self._block_dims = [(rows, Dim(block_size, name="row")), (columns, Dim(block_size, name="column"))]
+            pattern = block_pattern(rows.extent, columns.extent, connectivity=connectivity, seed=seed)
+            self.mask = Parameter(
+                (rows, columns), "bool", auxiliary=True, initial=convert_to_tensor(pattern, dims=(rows, columns))
+            )
+        self.g = Parameter((out_dim,), initial=1.0) if layer_norm else None
+        self.b = Parameter((out_dim,)) if with_bias else None
+
+    def weight(self) -> Tensor:
+        """W * M {in, out}."""
+        if self.mask is None:
+            return self.W
+        out: Tensor = self.W
+        dims = self.W.dims
+        for dim, parts in zip(dims, self._block_dims):
+            out = split_dims(out, axis=dim, dims=parts)
+        out = where(self.mask, out, 0.0)
+        for dim, parts in zip(dims, self._block_dims):
+            out, _ = merge_dims(out, dims=parts, out_dim=dim)
+        return out.copy_transpose(dims)
+
+    def __call__(self, source: Tensor, *, weight: Tensor | None = None) -> Tensor:
+        """{..., in} -> {..., out}. `weight`: what `weight()` gives, if it is known."""
+        out = product(
+            source, self.weight() if weight is None else weight, None if self.g is not None else self.b, of=self.in_dim
+        )
+        return out if self.g is None else layer_norm(out, self.g, self.b, eps=1e-6)
+
+
+def _blocks(dim: Dim, block_size: int) -> Dim:
+    if dim.extent % block_size:
+        raise value_error(
+            "BlocksparseLinear: the blocks do not divide a dim.",
+            [("dim", dim.short_repr()), ("block_size", block_size)],
+            "Each dim is a multiple of the size of a block.",
+            f"Dim({-(-dim.extent // block_size) * block_size}, name={dim.name!r})",
+        )
+    return Dim(dim.extent // block_size, name=f"blocks of {dim.name}")
+
+
+def copy_leading_blocks(small: np.ndarray, into: np.ndarray, *, blocks: int) -> np.ndarray:
+    """`into` (rows, blocks * n) with the values of `small` (fewer rows, blocks * n0) in the leading rows and the leading part of each
+    block of columns; or both without rows."""
+    out = into.copy().reshape(*into.shape[:-1], blocks, -1)
+    values = small.reshape(*small.shape[:-1], blocks, -1)
+    out[tuple(slice(size) for size in values.shape)] = values
+    return out.reshape(into.shape)
+
+
+def block_pattern(rows: int, columns: int, *, connectivity: int, seed: int) -> np.ndarray:
+    """bool (rows, columns) of blocks, always the same for a seed.
+
+    A square pattern is the adjacency of a Barabasi-Albert graph, with the diagonal, and the first `connectivity` nodes all connected.
+    A wide one is several of these side by side, a tall one the transpose of a wide one.
+
+    Raises:
+        ValueError: If neither side is a multiple of the other, or connectivity is not from 1 to the smaller side.
+
+    Source: Barabasi and Albert 1999, "Emergence of Scaling in Random Networks"; for weights: Gray et al. 2017, "GPU Kernels for
+    Block-Sparse Weights", section 3.
+    """
+    small, large = sorted((rows, columns))
+    if small == 0 or large % small or not 1 <= connectivity <= small:
+        raise value_error(
+            "block_pattern: no such pattern.",
+            [("blocks", f"{rows} x {columns}"), ("connectivity", connectivity)],
+            "One side is a multiple of the other, and connectivity is from 1 to the smaller side.",
+            f"connectivity={max(1, min(connectivity, small))}, or other sizes",
+        )
+    wide = np.concatenate([_square(small, connectivity, [seed, part]) for part in range(large // small)], axis=1)
+    return wide if rows == small else wide.T.copy()
+
+
+def _square(nodes: int, connectivity: int, seed: list[int]) -> np.ndarray:
+    random = np.random.RandomState(seed)  # whose numbers stay the same in all versions of NumPy
+    pattern = np.eye(nodes, dtype=bool)
+    ends: list[int] = list(range(connectivity))  # a node once for each of its edges (the first ones once more)
+    for node in range(connectivity, nodes):
+        targets: list[int] = []
+        while len(targets) < connectivity:
+            target = ends[random.randint(len(ends))]
+            if target not in targets:
+                targets.append(target)
+        for target in targets:
+            pattern[node, target] = pattern[target, node] = True
+        ends += [*targets, *[node] * connectivity]
+    pattern[:connectivity, :connectivity] = True
+    return pattern

@@ -9,8 +9,8 @@ from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import gru_sequence
-from rfnb.nn.recurrent.product import kernel_parts, matrix, product
 from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.unit_parts import kernel_parts, matrix, product
 from rfnb.ops.concat import concat, split
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.rec.state import State

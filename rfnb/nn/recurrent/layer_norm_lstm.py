@@ -9,11 +9,16 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.recurrent.dropout_mask import check_drop_prob, dropout_mask
-from rfnb.nn.recurrent.lstm_gates import split_gates
-from rfnb.nn.recurrent.norm import layer_norm
-from rfnb.nn.recurrent.product import kernel_parts, matrix, product
 from rfnb.nn.recurrent.unit import RecUnit, is_training
+from rfnb.nn.recurrent.unit_parts import (
+    check_drop_prob,
+    dropout_mask,
+    kernel_parts,
+    layer_norm,
+    matrix,
+    product,
+    split_gates,
+)
 from rfnb.ops import math
 from rfnb.ops.concat import concat
 from rfnb.ops.const import full

@@ -19,9 +19,8 @@ from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw, rows_of
-from rfnb.nn.recurrent.lstm_gates import split_gates
-from rfnb.nn.recurrent.offered_gates import offer_gates
 from rfnb.nn.recurrent.steps import expanded
+from rfnb.nn.recurrent.unit_parts import offer_gates, split_gates
 from rfnb.ops.const import zeros
 from rfnb.ops.frames import frames, from_frames
 from rfnb.ops.gradient import stop_gradient_scope

@@ -11,9 +11,8 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import lstm_sequence
-from rfnb.nn.recurrent.lstm_gates import lstm_update
-from rfnb.nn.recurrent.product import matrix, product
 from rfnb.nn.recurrent.unit import RecUnit, check_size, is_training
+from rfnb.nn.recurrent.unit_parts import lstm_update, matrix, product
 from rfnb.ops.const import ones_like
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.random import drop

@@ -9,9 +9,8 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.recurrent.dropout_mask import check_drop_prob, dropout_mask
-from rfnb.nn.recurrent.product import matrix, product
 from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.unit_parts import check_drop_prob, dropout_mask, matrix, product
 from rfnb.ops.concat import concat, split
 from rfnb.ops.const import full
 from rfnb.ops.math import sigmoid, tanh

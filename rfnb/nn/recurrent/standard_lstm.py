@@ -8,9 +8,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import lstm_sequence
-from rfnb.nn.recurrent.lstm_gates import lstm_update
-from rfnb.nn.recurrent.product import kernel_parts, matrix, product
 from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.unit_parts import kernel_parts, lstm_update, matrix, product
 from rfnb.rec.state import State
 
 

@@ -32,8 +32,8 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, check_lengths
 from rfnb.nn.recurrent.initial_state import given_state
-from rfnb.nn.recurrent.offered_gates import offer_gates
 from rfnb.nn.recurrent.steps import Series, run_steps, split_masks
+from rfnb.nn.recurrent.unit_parts import offer_gates
 from rfnb.nn.run import run_ctx
 from rfnb.ops.const import zeros
 from rfnb.ops.default import get_default_device, get_default_float_dtype

@@ -14,7 +14,7 @@ from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2
 from rfnb.nn.recurrent.rhn import RHNCell
 from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
 from rfnb.nn.recurrent.unit import RecUnit
-from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
+from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTMCell
 
 _UNITS: dict[str, type[RecUnit]] = {
     "LSTM": NativeLstm2,

@@ -1,19 +1,25 @@
-"""LSTM whose units sometimes keep their value of the step before."""
+"""LSTMs whose units sometimes keep their value of the step before: `rf.ZoneoutLSTM` of the frontend, and the cell `ZoneoutLSTMCell`, the
+same computation in another layout.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
-from rfnb.nn.recurrent.offered_gates import offer_gates
-from rfnb.nn.recurrent.zoneout_mix import check_zoneout_factors, zoneout
+from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell
+from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.unit_parts import check_zoneout_factors, offer_gates, zoneout
 from rfnb.ops.concat import split
 from rfnb.ops.const import zeros
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.rec.loop import Loop
+from rfnb.rec.state import State
 from rfnb.trace.probe import listening
 
 
@@ -101,3 +107,49 @@ class ZoneoutLSTM(LSTM):
 def _gates(parts_order: str) -> str:
     """The order of the gates with one letter for the input of the cell, which papers call c, g or j."""
     return parts_order.translate(str.maketrans("gj", "cc"))
+
+
+class ZoneoutLSTMCell(RecUnit):
+    """`StandardLSTMCell` with forget bias 1, whose units of c and h in training keep their old value with the probability of
+    their factor, drawn anew for each step and unit; else
+
+        c' = (1 - zoneout_factor_cell) c_lstm + zoneout_factor_cell c,   h' = (1 - zoneout_factor_output) h_lstm + ... h
+
+    Args:
+        zoneout_factor_cell, zoneout_factor_output: Probabilities for c and h.
+        use_zoneout_output: False gives out h_lstm; the state is h' all the same.
+
+    Parameters:
+        lstm_cell.kernel: {in + out, 4 * out}. lstm_cell.bias: {4 * out}.
+
+    Raises:
+        ValueError: If a factor is not in [0, 1].
+
+    Source: Krueger et al. 2017, "Zoneout", section 3.2.
+    """
+
+    state_parts = ("c", "h")
+
+    def __init__(
+        self, in_dim: Dim, out_dim: Dim, *, zoneout_factor_cell: float = 0.0, zoneout_factor_output: float = 0.0,
+        use_zoneout_output: bool = True,
+    ):  # fmt: skip
+        super().__init__(in_dim, out_dim)
+        check_zoneout_factors("ZoneoutLSTMCell", zoneout_factor_cell, zoneout_factor_output)
+        self.zoneout_factor_cell, self.zoneout_factor_output = zoneout_factor_cell, zoneout_factor_output
+        self.use_zoneout_output = use_zoneout_output
+        self.lstm_cell = StandardLSTMCell(in_dim, out_dim)
+
+    def transform_input(self, source: Tensor) -> Tensor:
+        """The same as of `StandardLSTMCell`."""
+        return self.lstm_cell.transform_input(source)
+
+    def shared(self, state: State) -> Any:
+        return self.lstm_cell.shared(state)
+
+    def advance(self, transformed: Tensor, state: State, shared: Any) -> tuple[Tensor, State, Any]:
+        output, new, gates = self.lstm_cell.advance(transformed, state, shared)
+        c = zoneout(state.c, new.c, self.zoneout_factor_cell, func=ZoneoutLSTMCell)
+        h = zoneout(state.h, new.h, self.zoneout_factor_output, func=ZoneoutLSTMCell)
+        c.feature_dim = h.feature_dim = self.out_dim
+        return h if self.use_zoneout_output else output, State(c=c, h=h), gates

@@ -8,7 +8,7 @@ from plain_relative_attention import relative_attention
 
 import rfnb as rf
 from rfnb import Dim, DimError, single_step_dim
-from rfnb.nn.attention.relative_shift import relative_shift
+from rfnb.nn.attention.relative import relative_shift
 from rfnb.trace.probe import listen
 
 batch, model, key, value, out = (

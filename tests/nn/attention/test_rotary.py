@@ -7,7 +7,7 @@ from parameter_gradients import assert_same_gradients
 
 import rfnb as rf
 from rfnb import Dim, DimError
-from rfnb.nn.attention.rotate import rotate
+from rfnb.nn.attention.rotary import rotate
 from rfnb.trace.probe import listen
 
 batch, model, key, value, out = (

@@ -1,0 +1,162 @@
+"""The parts that recurrent units are made of: products with their matrices, layer normalization, gates, and what dropout and zoneout do.
+
+Source: Gal and Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", for masks of dropout that
+stay the same in all steps of a sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rfnb.backends.registry import selected
+from rfnb.core.dim import Dim
+from rfnb.core.errors import value_error
+from rfnb.core.finite import finite_with
+from rfnb.core.op import op
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.nn.init import Glorot
+from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.run import run_ctx
+from rfnb.ops.concat import split
+from rfnb.ops.const import ones_like
+from rfnb.ops.default import get_default_device, get_default_float_dtype
+from rfnb.ops.dims import dim_match_priority_when_needed, replace_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.linear import linear
+from rfnb.ops.math import sigmoid, tanh
+from rfnb.ops.random import drop
+from rfnb.rec.state import State
+from rfnb.trace.probe import probe, trace_context
+
+
+def matrix(in_dim: Dim, out_dim: Dim) -> Parameter:
+    """A matrix {in, out}, Glorot uniform; of two equal dims the first one is its twin.
+
+    In memory it is (out, in), which is what kernels of the backends want; so they get it without a copy.
+    """
+    backend, dims = selected(), (dim_match_priority_when_needed(in_dim, out_dim), out_dim)
+    dtype, device = get_default_float_dtype(), get_default_device()
+    raw = backend.full_raw((out_dim.extent, in_dim.extent), 0, dtype=dtype, device=device)
+    weight = Parameter(dims, raw_tensor=backend.transpose_raw(raw, (1, 0)))
+    weight.initial = Glorot()
+    return weight
+
+
+def product(source: Tensor, weight: Tensor, bias: Tensor | None = None, *, of: Dim) -> Tensor:
+    """source weight + bias.
+
+    Args:
+        source: {..., of}, or int {...}, sparse over `of`: then rows of the weight.
+        weight: {of or a dim in its place, out}; the first one is contracted.
+
+    Returns:
+        {..., out}, with feature_dim out.
+    """
+    rows = weight.dims[0]
+    if source.sparse_dim is of:
+        out = gather(weight, indices=source, axis=rows)
+        out = out if bias is None else out + bias
+    else:
+        if rows is not of:
+            source, _ = replace_dim(source, in_dim=of, out_dim=rows)
+        out = linear(source, weight, bias, reduce=rows)
+    out.feature_dim = weight.dims[1]
+    return out
+
+
+def kernel_parts(kernel: Tensor, in_dim: Dim, out_dim: Dim) -> tuple[Tensor, Tensor]:
+    """A kernel {in + out, ...} as the rows of the input and those of the state, each with a twin in place of in and out."""
+    rows = [in_dim.copy(match_priority=1), out_dim.copy(match_priority=1)]
+    forward, recurrent = split(kernel, axis=kernel.dims[0], out_dims=rows)
+    return forward, recurrent
+
+
+@op
+def layer_norm(x: Tensor, gain: Tensor, shift: Tensor | None, *, eps: float) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * gain + shift, over the dim of `gain`; {..., that dim}.
+
+    Source: Ba et al. 2016, equation (4).
+    """
+    (axis,) = gain.dims
+    if not x._finite:
+        x = finite_with(x, gain)
+    dims = (*(dim for dim in x.dims if dim is not axis), axis)
+    raw = x.copy_transpose(dims)._raw
+    out = new_tensor(x.backend.layer_norm_raw(raw, gain._raw, None if shift is None else shift._raw, eps), dims)
+    out._feature_dim, out._finite = axis, x._finite
+    return out
+
+
+def dropout_mask(name: str, like: Tensor, drop_prob: float, *, func: type) -> State:
+    """In training of `func`: a State with one mask like `like`, scaled by 1 / (1 - drop_prob). Else none."""
+    if not drop_prob or not run_ctx.get_run_ctx().is_train_flag_enabled(func=func):
+        return State()
+    return State({name: drop(ones_like(like), drop_prob)})
+
+
+def check_drop_prob(what: str, option: str, drop_prob: float) -> None:
+    """ValueError if it is no probability below 1."""
+    if not 0 <= drop_prob < 1:
+        raise value_error(
+            f"{what}: no probability to drop.",
+            [(option, drop_prob)],
+            "A probability from 0 up to, not including, 1.",
+            f"rf.{what}(..., {option}=0.1)",
+        )
+
+
+def lstm_update(
+    gates: Tensor, c: Tensor, *, order: str, out_dim: Dim, forget_bias: float = 0.0
+) -> tuple[Tensor, State, dict[str, Tensor]]:
+    """c' = sigmoid(f) c + sigmoid(i) tanh(j);  h' = sigmoid(o) tanh(c').
+
+    Args:
+        gates: {..., 4 * out} before their functions.
+        c: {..., out}, the previous one.
+        order: Of the blocks in `gates`, e.g. "jifo": j cell input, i input gate, f forget gate, o output gate.
+        forget_bias: Added to f.
+
+    Returns:
+        h', the state (c', h'), and the gates by name.
+    """
+    parts = split_gates(gates, order=order, out_dim=out_dim)
+    forget = parts["f"] + forget_bias if forget_bias else parts["f"]
+    i, f, o = sigmoid(parts["i"]), sigmoid(forget), sigmoid(parts["o"])
+    c = f * c + i * tanh(parts["j"])
+    h = o * tanh(c)
+    c.feature_dim = h.feature_dim = out_dim
+    return h, State(c=c, h=h), {"input_gate": i, "forget_gate": f, "output_gate": o}
+
+
+def split_gates(gates: Tensor, *, order: str, out_dim: Dim) -> dict[str, Tensor]:
+    """{..., 4 * out} -> for each letter of `order` {..., out}."""
+    return dict(zip(order, split(gates, axis=4 * out_dim, out_dims=[out_dim] * 4)))
+
+
+def zoneout(old: Tensor, new: Tensor, factor: float, *, func: type) -> Tensor:
+    """In training of `func`, per entry: old with probability `factor`, else new. Otherwise the mean of both with these weights.
+
+    Source: Krueger et al. 2017, "Zoneout", section 3.2.
+    """
+    if factor == 0:
+        return new
+    if factor < 1 and run_ctx.get_run_ctx().is_train_flag_enabled(func=func):
+        return old + drop(new - old, factor) * (1 - factor)  # drop scales up by 1 / (1 - factor)
+    return old + (new - old) * (1 - factor)
+
+
+def check_zoneout_factors(what: str, cell: float, output: float) -> None:
+    """ValueError if a factor is no probability."""
+    for name, factor in (("cell", cell), ("output", output)):
+        if not 0 <= factor <= 1:
+            rule = "A probability is from 0 to 1."
+            fix = f"rf.{what}(..., zoneout_factor_{name}=0.1)"
+            raise value_error(
+                f"{what}: no probability to keep a value.", [(f"zoneout_factor_{name}", str(factor))], rule, fix
+            )
+
+
+def offer_gates(gates: Mapping[str, Tensor]) -> None:
+    """Offer the gates of a step at "gates" below the path of the unit: at its own path the loop around it may offer the state."""
+    with trace_context.scope("gates"):
+        probe("states", **gates)
