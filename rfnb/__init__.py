@@ -269,8 +269,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
 
     # -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
     from rfnb.data.alignment import Alignment, align, character_errors, word_errors
-    from rfnb.interop.hf_generate import beams_of
-    from rfnb.interop.doors import as_torch, from_torch
+    from rfnb.interop.doors import (as_torch, beams_of, from_torch, net_from_dict,)
     from rfnb.interop.hf_llama import (
         import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
         import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
@@ -278,7 +277,6 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     )
     from rfnb.interop.hf_search import hf_search_options
     from rfnb.interop.speech.doors import ctc_output, transducer_lattice, transducer_output
-    from rfnb.interop.net_from_dict import net_from_dict
     from rfnb.interop.processes import mean_over_processes
     from rfnb.interop.torch_checkpoint import load_torch_checkpoint
     from rfnb.interop.watch.start import watch
@@ -292,7 +290,6 @@ from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.places import doors as _doors
 from rfnb.places import later as _later
 from rfnb.places import paths as _paths
-from rfnb.places import required_dims as _required_dims
 
 
 # For type checkers and `import *`: what is imported above. `python tests/contracts/test_public_names.py` writes this list.
@@ -382,7 +379,7 @@ if not _typing.TYPE_CHECKING:  # for a type checker there are the names above, a
     from rfnb.places.unknown_names import of_rfnb as __getattr__  # noqa: F401
 
 _backend_methods.bind(globals())
-_required_dims.name_the_dims(globals())
+_doors.name_the_dims(globals())
 _doors.make_doors(globals(), globals())
 _later.put_when_loaded(globals())
 _paths.make_modules(globals())
@@ -397,7 +394,6 @@ del (
     _marking,
     _operators,
     _paths,
-    _required_dims,
     _typing,
 )
 __version__ = "0.1.0"

@@ -5,7 +5,7 @@
 A row and `log1p = unary("log1p")` in `ops/math.py` are an op: gradients in torch, values in NumPy, and its cases in the laws. Both
 libraries are asked for a function of this name; where they call it otherwise, it stands in `torch_functions.py`, `numpy_functions.py`.
 Nothing has a default that would be wrong if it is forgotten: while gradients are followed, padding is set before a function whose
-derivative would be NaN there (`core/finite_kinds.py`), and the laws try each row on its domain.
+derivative would be NaN there (`core/finite.py`), and the laws try each row on its domain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What looks at frames through windows in NumPy, written to be read: convolution, pooling, the short-time Fourier transform."""
+"""Convolution, pooling and the short-time Fourier transform in NumPy, to be read: all windows of the input, then one sum over each."""
 
 from __future__ import annotations
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.beam_dim import BeamDim, note_kept
 from rfnb.core.dim import Dim
 from rfnb.core.plan_parts import CannotRebuild, Dims, Template, builder
-from rfnb.core.resizes import resizes
+from rfnb.core.size_queries import resizes, watching
 from rfnb.core.structure import Index
-from rfnb.core.watch import watching
 
 if TYPE_CHECKING:
     from rfnb.core.layout import PlanCache

@@ -28,7 +28,7 @@ from rfnb.core.memo import Memo
 from rfnb.core.op import op_on_way
 from rfnb.core.pickling import reduce_dim
 from rfnb.core.place import Place, place_and_way, place_text
-from rfnb.core.watch import asked, lengths_read, watching
+from rfnb.core.size_queries import asked, lengths_read, watching
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor

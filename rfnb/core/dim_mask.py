@@ -1,6 +1,6 @@
 """The real frames of a dim: masks of ragged dims, made once per order of dims and device.
 
-The first three functions are methods of Dim; the others are what planning asks of a dim (`watch.py`).
+The first three functions are methods of Dim; the others are what planning asks of a dim (`size_queries.py`).
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from rfnb.core import algebra
 from rfnb.core.errors import dim_error
 from rfnb.core.lengths import Lengths, valid_lengths
 from rfnb.core.op import op
-from rfnb.core.resizes import tell_resized
-from rfnb.core.watch import asked, watching
+from rfnb.core.size_queries import asked, tell_resized, watching
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim

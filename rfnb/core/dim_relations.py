@@ -11,7 +11,7 @@ import numpy as np
 
 from rfnb.core.dim_math import depends_on, intern, parts_of, resized, substituted
 from rfnb.core.errors import dim_error
-from rfnb.core.resizes import tell_resized
+from rfnb.core.size_queries import tell_resized
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim

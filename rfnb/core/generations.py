@@ -12,8 +12,8 @@ from typing import Any
 
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.block import Setting, block
-from rfnb.core.declared import brought_together
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import brought_together
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of

@@ -16,6 +16,7 @@ from rfnb.backends import protocol
 from rfnb.core.beam_dim import BeamDim, note_kept
 from rfnb.core.counterparts import generation, look_ahead, note
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade
 from rfnb.core.dim_math import is_clipped, parts_of
 from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import NoPlanError, dim_error, message
@@ -23,12 +24,10 @@ from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
 from rfnb.core.place import warn_user
 from rfnb.core.plan_parts import CannotRebuild, PlanPart, Shape, Template
-from rfnb.core.remade import check_remade
-from rfnb.core.resizes import on_resize
+from rfnb.core.size_queries import PlanWatch, on_resize, watched
 from rfnb.core.structure import Index, structure_of
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
-from rfnb.core.watch import PlanWatch, watched
 
 Dims = tuple[Dim, ...]
 _caches: list[PlanCache] = []

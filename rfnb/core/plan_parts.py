@@ -24,8 +24,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.dim_math import parts_of, rebuilt
 from rfnb.core.memo import Memo
+from rfnb.core.size_queries import watching
 from rfnb.core.structure import IN_FORM, PLACES, Index, skeleton
-from rfnb.core.watch import watching
 
 Dims = tuple[Dim, ...]
 Build = Callable[[Dims], Any]

@@ -14,7 +14,7 @@ from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import has_empty, has_padding, is_empty
 from rfnb.core.dim_math import is_clipped, parts_of
-from rfnb.core.resizes import resizes
+from rfnb.core.size_queries import resizes
 
 _forms: weakref.WeakValueDictionary[Any, DimForm] = weakref.WeakValueDictionary()
 

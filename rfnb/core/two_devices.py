@@ -1,6 +1,6 @@
 """Operands on two devices: the error shows them as user code has passed them, and the lines that bring them together.
 
-Looked for when a kernel has refused them, so a good call pays nothing.
+Looked for when a kernel has refused them, so a good call pays nothing. Devices have the names that arguments say.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FrameType
 from typing import Any
 
-from rfnb.core.errors import parts_of, runtime_error
+from rfnb.core.errors import parts_of, runtime_error, type_error
 from rfnb.core.place import user_frame
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, labels_of
@@ -137,3 +137,22 @@ def _arguments_of(called: FrameType | None) -> tuple[str, list[Operand]]:
     count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     name = "" if code.co_name.startswith("_") else code.co_qualname
     return name, [each for label in code.co_varnames[:count] for each in operands_in(label, values.get(label))]
+
+
+def device_name(device: Any) -> str:
+    """The name of a device: of a name the name, of a torch.device that of it.
+
+    Raises:
+        TypeError: For a number, or something else that is no device.
+    """
+    if isinstance(device, str):
+        return device
+    if type(device).__name__ == "device" and isinstance(getattr(device, "type", None), str):
+        return str(device)
+    number = isinstance(device, int) and not isinstance(device, bool)
+    raise type_error(
+        "device: this is no name of a device.",
+        [("got", repr(device) if number else type(device).__name__)],
+        "A device has a name, with a number if there are several of its kind:",
+        f'device="cuda:{device if number else 0}"    # or "cpu", "mps", ...',
+    )

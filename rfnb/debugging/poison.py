@@ -7,10 +7,14 @@ padding there is belongs to the context: other threads see plain attributes, a b
 Inside of a call of an op padding may be used for a while, for example where frames are moved before the real ones are
 picked. So a tensor gets its poison, and a NaN in a real frame is an error, when something outside of the call that made
 the tensor reads it.
+
+A call of this package by user code has a number, the same for all that happens inside of it: each question walks up the stack.
 """
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import threading
 import weakref
 from collections.abc import Callable
@@ -21,11 +25,10 @@ from typing import Any
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ErrorOf
-from rfnb.core.place import line_of
+from rfnb.core.place import line_of, user_frame
 from rfnb.core.tensor import NOTES_OF_DEBUGGING, Tensor
 from rfnb.core.tensor_mask import raw_mask_for
 from rfnb.core.tensor_text import dims_text, labels_of
-from rfnb.debugging.user_calls import call_number, forget_calls
 
 nan_error = ErrorOf(FloatingPointError)
 _FLOATS = ("float", "bfloat")
@@ -251,3 +254,49 @@ def _op_name(called: FrameType | None) -> str:
     if name.startswith("__") and own is not None:
         return type(own).__name__
     return name
+
+
+class _Calls(threading.local):
+    """The calls of this thread that may not have ended, the one asked for last at the end."""
+
+    def __init__(self) -> None:
+        self.running: list[tuple[FrameType | None, int]] = []
+
+
+_calls = _Calls()
+_numbers = itertools.count(1)
+
+
+def call_number(depth: int) -> tuple[int, FrameType, FrameType | None]:
+    """The number of the call, the frame of the user code, and the frame of what it called.
+
+    Args:
+        depth: How many frames up to begin.
+    """
+    user, called = user_frame(depth + 1)
+    for frame, number in reversed(_calls.running):
+        if frame is called:
+            return number, user, called
+    _drop_ended()
+    number = next(_numbers)
+    _calls.running.append((called, number))
+    return number, user, called
+
+
+def forget_calls() -> None:
+    """Keep no frame alive. Calls that have ended let go what they had."""
+    _drop_ended()
+    _calls.running.clear()
+
+
+def _drop_ended() -> None:
+    running = _calls.running
+    # A frame that has ended can be cleared, so that only what was given out stays alive; the others refuse.
+    for index in range(len(running) - 1, -1, -1):
+        frame = running[index][0]
+        if frame is not None and not frame.f_code.co_flags & inspect.CO_GENERATOR:  # a generator would be closed
+            try:
+                frame.clear()
+            except RuntimeError:
+                continue
+            del running[index]

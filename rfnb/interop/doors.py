@@ -1,4 +1,6 @@
-"""The doors to torch: a Module as torch.nn.Module, and a torch.nn.Module as Module. What they are made of imports torch."""
+"""The doors to what others have made: a Module as torch.nn.Module and back, networks in RETURNN's dict notation (`rfnb/interop/net/`), and
+the search behind what `generate` of transformers gives. What they are made of, and torch, is loaded by the first call.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module, adopts
+from rfnb.trace.beams import BeamHistory
 
 if TYPE_CHECKING:
     import torch
+
+    from rfnb.interop.net.network import DictNetwork
 
 Axes = str | Sequence["Dim | str"] | Tensor
 """The axes of a raw array in their order: "batch time in_dim", or a list of names and Dims, or a template Tensor (which may have a
@@ -110,3 +115,65 @@ def _torch_module(value: Any) -> Module | None:
     if torch is None or not isinstance(value, torch.nn.Module):
         return None
     return from_torch(value)
+
+
+def net_from_dict(
+    network: Mapping[str, Any],
+    extern_data: Mapping[str, Any],
+    *,
+    search: bool = False,
+    loop: str = "with",
+    optimize_move_layers_out: bool | None = None,
+) -> DictNetwork:
+    """A network that is described as a dict of layers, as a Module: {layer name: {"class": ..., "from": ..., options}}.
+
+    Loops ("class": "rec" with a network as unit) run on `rf.Loop`, units by name on `rf.Rec`.
+
+    Args:
+        network: The layers. Dims are Dim objects, or texts "<dim NAME:SIZE>", of which equal ones are the same dim.
+        extern_data: The inputs: {key: {"dim": 40}}, {"dim": 100, "sparse": True}, {"shape": (None, 3), "dim": 3}, or {"dim_tags":
+            [...]}. Dims of two inputs are different ones unless they are declared as one, whatever their lengths.
+        search: Whether choices search; else they give out the labels of their targets.
+        loop: "with": the body of a loop is recorded once, and what does not need the state runs for all steps at once; "for":
+            each step runs in Python. Both give the same numbers.
+        optimize_move_layers_out: Whether recorded loops move anything out. Default: as the dict says, else yes.
+
+    Returns:
+        The network; `set_parameters` sets its parameters by path, a call gives the outputs by layer name.
+
+    Raises:
+        ValueError: An unknown layer class, option, activation or layer name; the message lists what is near.
+
+    Source: the documentation of RETURNN, "Network", and that of its layer classes.
+    """
+    from rfnb.interop.net.network import DictNetwork  # with all classes of layers: too much for `import rfnb`
+
+    return DictNetwork(network, extern_data, search=search, loop=loop, move_out=optimize_move_layers_out)
+
+
+def beams_of(out: Any, **options: Any) -> BeamHistory:
+    """The search behind an output of `generate` of transformers: every candidate of each step, as far as the output has it.
+
+        out = model.generate(ids, num_beams=4, return_dict_in_generate=True, output_scores=True)
+        history = rf.beams_of(out, model=model, tokenizer=tokenizer)        # rf.show(out, tokenizer=tokenizer) shows it
+
+    What an output does not have is in a recording: `with rf.record(model=model) as trace: model.generate(...)`.
+
+    Args:
+        out: With `sequences` and `scores`; of a beam search also `beam_indices`. With `logits` also the model's own log probabilities.
+        tokenizer: For the text of the labels; or a list of texts.
+        model, eos_token_id: For the labels that end a hypothesis. Default: those of the tokenizer, else what results of a beam search
+            end with.
+        num_beams, num_return_sequences: Of the call. Default: of a beam search as its results came from; else 1.
+
+    Returns:
+        Scores are natural-log probabilities summed over steps, as `generate` chose by them; results are ranked by score / length **
+        length_penalty. Slots are those of `beam_indices`; what is complete has slots behind these. `remark` says what is not known.
+
+    Raises:
+        TypeError: If it is no output of `generate`.
+        ValueError: If something lacks, with the argument of `generate` that gives it, or does not fit.
+    """
+    from rfnb.interop.seen import generate_output
+
+    return generate_output.beams_of(out, **options)

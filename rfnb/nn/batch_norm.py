@@ -13,9 +13,9 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.normalization import affine, check_dims, wide_moments
 from rfnb.nn.run import run_ctx
+from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.dims import use_mask_default
 from rfnb.ops.gradient import stop_gradient
-from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import rsqrt
 
 

@@ -19,10 +19,10 @@ from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import dims_text, missing_dim
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
+from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.const import ones
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.gradient import stop_gradient
-from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import abs, maximum, rsqrt, square, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.operands import need_tensors

@@ -15,9 +15,9 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.normalization import check_dims
 from rfnb.nn.run import run_ctx
+from rfnb.ops.amp import widened
 from rfnb.ops.cast import cast, copy
 from rfnb.ops.gradient import stop_gradient
-from rfnb.ops.half import widened
 from rfnb.ops.reduce import reduce_mean
 
 

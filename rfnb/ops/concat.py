@@ -7,14 +7,13 @@ from types import MappingProxyType
 from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
-from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade, dim_among
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.generations import aligned, only_beams
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import operand_rows, shape_of

@@ -9,7 +9,6 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.call_errors import no_keyword
-from rfnb.core.device_names import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.fill import plain_number
@@ -18,6 +17,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.two_devices import device_name
 from rfnb.ops.default import (
     copy_to_device,
     device_of_new,

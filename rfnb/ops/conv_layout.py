@@ -9,10 +9,10 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, masks_for, to_order
 from rfnb.core.plan_parts import Shape
+from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
-from rfnb.core.watch import asked
 from rfnb.ops.operands import need_values
 from rfnb.ops.out_dim import check_movable
 

@@ -12,10 +12,10 @@ from typing import Never
 
 from rfnb.core.block import Setting
 from rfnb.core.call_errors import no_keyword
-from rfnb.core.device_names import device_name
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
+from rfnb.core.two_devices import device_name
 from rfnb.ops.operands import not_a_tensor
 
 FLOAT_DTYPES = "bfloat16", "float16", "float32", "float64"

@@ -7,8 +7,8 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.core.call_errors import no_keyword
-from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade, dim_among, looked_up
 from rfnb.core.errors import dim_error, index_error, message, type_error
 from rfnb.core.finite import _steps, picked
 from rfnb.core.generations import aligned
@@ -16,12 +16,10 @@ from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
-from rfnb.core.remade import check_remade
+from rfnb.core.size_queries import watching
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_lengths_here
 from rfnb.core.tensor_text import shape_of
-from rfnb.core.twins import looked_up
-from rfnb.core.watch import watching
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade
 from rfnb.core.layout import PlanCache, masks_for, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.cast import cast
 from rfnb.ops.math import add

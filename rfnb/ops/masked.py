@@ -9,10 +9,10 @@ import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, operand_rows, shape_of

@@ -14,8 +14,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.fill import plain_number
-from rfnb.core.finite import tracked_in_step, whole_padding
-from rfnb.core.finite_kinds import (
+from rfnb.core.finite import (
     FROM_OPERANDS,
     KEEP_FINITE,
     LINEAR_IN_LEFT,
@@ -23,6 +22,8 @@ from rfnb.core.finite_kinds import (
     safe_beside_number,
     safe_operand,
     safe_operands,
+    tracked_in_step,
+    whole_padding,
 )
 from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view

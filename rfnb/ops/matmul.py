@@ -6,19 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
-from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade, dim_among, looked_up_in_both
 from rfnb.core.errors import DimError, type_error
 from rfnb.core.finite import whole_padding
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.core.twins import looked_up_in_both
 from rfnb.ops.operands import check_devices, check_dtypes, common_backend, need_values
 
 _plans = PlanCache()

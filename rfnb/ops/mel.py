@@ -15,9 +15,9 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_unique
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.complex import complex_as_real
 from rfnb.ops.expand import squeeze
-from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import safe_log, square
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors

@@ -12,10 +12,10 @@ from rfnb.core.errors import dim_error, not_implemented_error
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
+from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
-from rfnb.core.watch import asked
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.operands import need_tensors, not_a_tensor

@@ -8,9 +8,9 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
+from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
-from rfnb.core.watch import asked
 
 
 def define_size(dim: Dim, size: int | Dim) -> None:

@@ -15,11 +15,11 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.ops.amp import HALF, in_float32
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
 from rfnb.ops.conv_filter import hashable
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.default import get_default_float_dtype, has_fractions
-from rfnb.ops.half import HALF, in_float32
 from rfnb.ops.operands import need_tensors
 
 _plans = PlanCache()

@@ -8,6 +8,7 @@ from typing import Any, Never
 from rfnb.backends import protocol, registry
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, new_dim
+from rfnb.core.dim_identity import looked_up
 from rfnb.core.errors import dim_error, not_implemented_error, not_one_of
 from rfnb.core.finite import finite_rest
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
@@ -17,10 +18,9 @@ from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
-from rfnb.core.twins import looked_up
+from rfnb.ops.amp import in_float32, narrowed, widened
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import FLOAT_DTYPES, get_default_float_dtype, has_fractions
-from rfnb.ops.half import in_float32, narrowed, widened
 from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
 from rfnb.ops.operands import check_dtypes, need_tensors, need_values, not_a_tensor

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
-from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade, dim_among
 from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.fill import number_to_fill
 from rfnb.core.finite import finite_rest
@@ -15,11 +15,11 @@ from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, masks_for, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import math
+from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, has_fractions
@@ -27,7 +27,6 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient
-from rfnb.ops.half import narrowed, widened
 from rfnb.ops.index_range import check_integers, explain_indices
 from rfnb.ops.operands import check_devices, common_backend, need_tensors
 from rfnb.ops.where import where

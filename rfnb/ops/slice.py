@@ -8,13 +8,13 @@ import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
-from rfnb.core.remade import check_remade
+from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import shape_of
-from rfnb.core.watch import asked
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device

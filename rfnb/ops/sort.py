@@ -6,10 +6,10 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast

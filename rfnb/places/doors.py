@@ -1,4 +1,7 @@
-"""The public functions and classes as doors: what fails raw behind one is an error that names the argument (`core/door.py`)."""
+"""The public functions and classes as doors: what fails raw behind one is an error that names the argument (`core/door.py`).
+
+A forgotten `axis=` is an error that names the dims to choose from, and unknown keywords are no part of a signature.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from types import FunctionType
 from typing import Any
 
 from rfnb.core.argument_types import know_names
+from rfnb.core.call_errors import MissingArgument
 from rfnb.core.door import open_door, watch_body
 from rfnb.core.intercept import with_plain_code
+from rfnb.core.kept_signature import keep_signature
 from rfnb.core.op import op_of
+from rfnb.core.tensor_text import MissingDim
 
 # What is of these is called by ops, in every step or while torch compiles: it gets no call more, and no code that torch cannot see.
 _OFTEN = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.backends."
@@ -94,3 +100,39 @@ def _methods(cls: type, owner: type, code: str, module: type) -> Iterator[tuple[
             yield cls.__name__, instance, method, True
         elif not name.startswith("_"):
             yield f"{cls.__name__}.{name}", f"{instance if method is value else code}.{name}", method, bound
+
+
+_NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim", "over"}
+# These keep what they get, or give it to others, and would do so with what stands for a missing argument: Python refuses such a call.
+_KEEP = set(
+    "dim_match_priority_when_needed identity is_parametrized mask_nested random_mask scaled_gradient_ext sequential set_sparse_dim"
+    " where_nested while_loop".split()
+)
+_WITH_DIMS = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.lm.", "rfnb.search."
+
+
+def name_the_dims(names: dict[str, Any]) -> None:
+    """For public functions that need a dim by keyword: what is not given is a `MissingDim`, which every op refuses as it refuses
+    what is no Dim. Of those with `**unknown`, which is there to be refused (`core/call_errors.py`), the signature is without it, and
+    all that is not given is said to be missing. A call costs nothing more."""
+    done: set[FunctionType] = set()
+    for fn in list(names.values()):
+        if isinstance(fn, FunctionType) and fn.__module__.startswith(_WITH_DIMS):
+            if fn in done:  # it has two names
+                continue
+            done.add(fn)
+            code = fn.__code__
+            keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+            given = fn.__kwdefaults__ or {}
+            needed = [name for name in keywords if name in _NAMES and name not in given]
+            refuses = code.co_flags & inspect.CO_VARKEYWORDS and "unknown" in code.co_varnames
+            if needed or refuses:
+                keep_signature(fn, without=("extra", "unknown") if refuses else ())
+            if refuses and fn.__name__ not in _KEEP:
+                others = [name for name in keywords if name not in given and name not in needed]
+                given = {**given, **{name: MissingArgument(name) for name in others}}
+                positional = code.co_varnames[: code.co_argcount]
+                missing = positional[: len(positional) - len(fn.__defaults__ or ())]
+                fn.__defaults__ = (*map(MissingArgument, missing), *(fn.__defaults__ or ()))
+            if needed or refuses:
+                fn.__kwdefaults__ = {**given, **{name: MissingDim(name) for name in needed}}

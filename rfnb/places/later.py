@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from rfnb.core.when_loaded import when_loaded
-from rfnb.places import doors, required_dims
+from rfnb.places import doors
 
 # Module: its public names, as in the block for type checkers of `rfnb/__init__.py`. tests/contracts/test_public_names.py writes this.
 LATER = {
@@ -110,8 +110,7 @@ LATER = {
     "rfnb.debugging.debug": "Debug debug",
     "rfnb.teaching.lesson": "lesson",
     "rfnb.data.alignment": "Alignment align character_errors word_errors",
-    "rfnb.interop.hf_generate": "beams_of",
-    "rfnb.interop.doors": "as_torch from_torch",
+    "rfnb.interop.doors": "as_torch beams_of from_torch net_from_dict",
     "rfnb.interop.hf_llama": (
         "import_params_hf_llama_att_to_rf_rotary_att import_params_hf_llama_decoder_layer_to_rf "
         "import_params_hf_llama_mlp_to_rf_feed_forward_gated import_params_hf_llama_rms_norm_to_rf "
@@ -119,7 +118,6 @@ LATER = {
     ),
     "rfnb.interop.hf_search": "hf_search_options",
     "rfnb.interop.speech.doors": "ctc_output transducer_lattice transducer_output",
-    "rfnb.interop.net_from_dict": "net_from_dict",
     "rfnb.interop.processes": "mean_over_processes",
     "rfnb.interop.torch_checkpoint": "load_torch_checkpoint",
     "rfnb.interop.watch.start": "watch",
@@ -150,7 +148,7 @@ def put_when_loaded(package: dict[str, Any]) -> None:
 
     def put(module: ModuleType) -> None:
         names = {name: getattr(module, name) for name in LATER.get(module.__name__, "").split()}
-        required_dims.name_the_dims(names)
+        doors.name_the_dims(names)
         given = [getattr(module, name) for name in GIVEN.get(module.__name__, "").split()]
         doors.make_doors(package, names, given)
         package.update(names)

@@ -14,9 +14,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from rfnb.places.deprecated import DEPRECATED, deprecated
 from rfnb.places.later import LATER_NAMES, load
-from rfnb.places.unknown_names import no_name
+from rfnb.places.unknown_names import DEPRECATED, deprecated, no_name
 
 # Module: the public names in it.
 PATHS = {

@@ -6,8 +6,8 @@ from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, value_error
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import agree, is_container, items_of, leaves, map_nested, same_structure, values_in

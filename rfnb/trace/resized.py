@@ -14,7 +14,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.resizes import resizes
+from rfnb.core.size_queries import resizes
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested, values_in
 from rfnb.trace.event import Event

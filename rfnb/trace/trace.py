@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
-from rfnb.core.resizes import on_resize
+from rfnb.core.size_queries import on_resize
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths

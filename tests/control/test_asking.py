@@ -8,7 +8,7 @@ from control.held_models import sums
 from control.stops import PATIENCE
 
 import rfnb as rf
-from rfnb.control import asking as asking_module
+from rfnb.control import breakpoints as asking_module
 from rfnb.control.breakpoints import Asking, Interrupted
 from rfnb.control.commands import obey
 

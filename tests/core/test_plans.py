@@ -17,7 +17,7 @@ from rfnb.core import layout, memo
 from rfnb.core.layout import PlanCache, clear_plans, forget_dims, masks_for
 from rfnb.core.memo import Memo
 from rfnb.core.plan_parts import Shape
-from rfnb.core.watch import asked
+from rfnb.core.size_queries import asked
 
 
 def batch_of(lengths, name="time"):

@@ -10,7 +10,7 @@ from simulated import BACKEND, NAME, values, watched
 import rfnb as rf
 from rfnb import Dim
 from rfnb.backends import torch_random
-from rfnb.interop.watch.untouched import untouched
+from rfnb.interop.watch.example import untouched
 
 BATCH, FEAT = Dim(3, name="batch"), Dim(5, name="feat")
 

@@ -8,8 +8,8 @@ from simulated import BACKEND, NAME, values, watched
 from torch import nn
 
 import rfnb as rf
+from rfnb.interop.watch.example import untouched
 from rfnb.interop.watch.late import Late
-from rfnb.interop.watch.untouched import untouched
 
 ALL = {"activations": 1, "updates": 1}
 

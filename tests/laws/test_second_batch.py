@@ -5,7 +5,7 @@ from second_batch import LENGTHS, NOT_AGAIN, check_second_batch, look_ahead_chec
 from table import CASES, read_entries
 from world import EXAMPLES, World
 
-from rfnb.core import layout, watch
+from rfnb.core import layout, size_queries
 from rfnb.core.layout import PlanCache, clear_plans
 
 read_entries()
@@ -24,7 +24,7 @@ def test_a_plan_that_was_made_of_other_plans_serves_one_batch(name, monkeypatch)
     found = []
 
     def look_up(self, key):
-        if watch._current.get() is not None:
+        if size_queries._current.get() is not None:
             found.append(key)
         return dict.__getitem__(self, key)
 

@@ -16,7 +16,7 @@ import rfnb as rf
 from rfnb.core import formats
 from rfnb.core.formats import Format
 from rfnb.models.g2p_checkpoint import load_g2p
-from rfnb.places.deprecated import DEPRECATED, Deprecated
+from rfnb.places.unknown_names import DEPRECATED, Deprecated
 from rfnb.viz.spec import unpack
 
 HERE = Path(__file__).parent

@@ -16,9 +16,20 @@ import torch
 from rfnb.core.block import Among, block
 from rfnb.core.errors import ShapeError
 from rfnb.interop.lost_in_torch import warn_of_lost_modules
-from rfnb.interop.seen import known  # noqa: F401  # the readers and handlers
+from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
+    attention,
+    fast,
+    hf_attention,
+    hf_cache,
+    hf_inputs,
+    hf_outputs,
+    hf_softmax,
+    outputs,
+    recurrent,
+    softmax,
+    tokens,
+)
 from rfnb.interop.seen.calls import Call, _current
-from rfnb.interop.seen.closed import open_modules, say_new, say_transformed
 from rfnb.interop.seen.functions import functions_seen, others_seen, unheard
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.in_place import InPlace
@@ -29,7 +40,7 @@ from rfnb.interop.seen.outputs import output_modules
 from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.said import UserAxisNames
-from rfnb.interop.seen.silent import begin, end
+from rfnb.interop.seen.silent import begin, end, open_modules, say_new, say_transformed
 from rfnb.interop.seen.why import Why
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.probe import listening, trace_context

@@ -20,7 +20,6 @@ import torch
 
 from rfnb.core.errors import type_error, value_error
 from rfnb.interop.seen.generate_search import BeamSearch, RowSearch, Rules, with_blocked
-from rfnb.interop.seen.vocabulary import vocabulary_of
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.kinds import spec_of
 from rfnb.viz.spec import Spec
@@ -299,3 +298,37 @@ def _of_results(
         remark="Only the hypotheses are known that led to a result: searched once more with these scores, others came out. "
         "A beam search that samples, or that constraints change, is whole if it is recorded: with rf.record(model=model) as trace:",
     )  # fmt: skip
+
+
+def vocabulary_of(tokenizer: Any, size: int, place: str) -> list[str] | None:
+    """The text of each label.
+
+    Args:
+        tokenizer: Of transformers, or a list of texts; None: there are no texts.
+        size: How many labels there are. Models pad their vocabulary to a round size; tokenizers do not have more than the model.
+
+    Raises:
+        TypeError: If it is neither.
+        ValueError: If it has more labels than the model.
+    """
+    if tokenizer is None:
+        return None
+    if isinstance(tokenizer, Sequence) and not isinstance(tokenizer, str):
+        labels = list(map(str, tokenizer))
+    elif callable(getattr(tokenizer, "convert_ids_to_tokens", None)):
+        labels = list(map(str, tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))))
+    else:
+        raise type_error(
+            f"{place}: this is no tokenizer.",
+            [("given", type(tokenizer).__name__)],
+            "It has convert_ids_to_tokens, as those of transformers; or it is a list of texts.",
+            "transformers.AutoTokenizer.from_pretrained(...)",
+        )
+    if len(labels) > size:
+        raise value_error(
+            f"{place}: the tokenizer has more labels than the model.",
+            [("tokenizer", len(labels)), ("model", size)],
+            "It is that of another model, or labels were added to it and not to the model:",
+            "model.resize_token_embeddings(len(tokenizer))",
+        )
+    return labels + [f"<{index}>" for index in range(len(labels), size)]

@@ -12,8 +12,7 @@ from rfnb.control.holder import Holder
 from rfnb.core.block import block
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.generate_config import GenerateConfig
-from rfnb.interop.seen.generate_decisions import Decisions
-from rfnb.interop.seen.generate_processors import DECIDED, Blocked
+from rfnb.interop.seen.generate_decisions import DECIDED, Blocked, Decisions
 from rfnb.interop.seen.generate_search import BeamSearch, Continuations, RowSearch, Rules, with_blocked
 from rfnb.interop.seen.generate_steps import GenerateSteps, apart
 from rfnb.interop.seen.names import Names

@@ -2,13 +2,20 @@
 
 What a module offers is counted, whoever does it: a function that is seen, or `rf.probe` in its own code. A module is not silent if
 something was offered in it, in the modules that it calls, or by the attention that has called it.
+
+The modules that cannot be seen into (scripted, compiled, quantised, new ones), with a sentence for each of what is missing.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+import torch
+
+from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_softmax import ODD
 from rfnb.interop.seen.readers import say_unseen
@@ -76,3 +83,78 @@ def end(call: Call) -> None:
 
 
 _is_called_attention = functools.cache(says_attention)
+
+
+def open_modules(models: Mapping[str, torch.nn.Module]) -> Iterator[torch.nn.Module]:
+    """The modules of models that run their own Python code; a warning for the others."""
+    told: set[str] = set()
+    for prefix, model in models.items():
+        yield from _open_in(prefix, model, set(), told)
+
+
+def _open_in(path: str, module: torch.nn.Module, done: set[int], told: set[str]) -> Iterator[torch.nn.Module]:
+    if id(module) in done:
+        return
+    done.add(id(module))
+    if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        _say(path, module, "Code of torch.jit is not Python any more. Record the module that it was made of:",
+             "rf.record(model=module)    # before torch.jit.script(module)")  # fmt: skip
+        return
+    if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
+        inner = "model._orig_mod"
+        rule = "torch.compile runs what it has made of the code. Record and call the module itself, which has the same weights:"
+        _say(path, module, rule, f"with rf.record(model={inner}) as trace: {inner}(x)")
+        return
+    if getattr(module, "_compiled_call_impl", None) is not None:
+        _say(path, module, "module.compile() runs what it has made of the code. Record a copy that is not compiled:",
+             "with rf.record(model=module) as trace: module.forward(x)    # before module.compile()")  # fmt: skip
+        return
+    kind = type(module).__module__
+    if kind.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")) and "quantised" not in told:
+        told.add("quantised")
+        rule = "Their weights are codes: there are dims of what goes in and out, no states and gates. Record the model before:"
+        _say(path, module, rule, "rf.record(model=model)", "record: of quantised modules only the calls are seen.")
+    if getattr(module, "bridged", None) is None:  # a module of rf offers by itself
+        yield module
+    for name, child in module.named_children():
+        yield from _open_in(f"{path}.{name}" if path else name, child, done, told)
+
+
+def say_new(models: Mapping[str, torch.nn.Module], paths: Mapping[str, torch.nn.Module]) -> None:
+    """Warn of modules that were put into the models while they were recorded: their calls were not seen."""
+    known = {id(module) for module in paths.values()}
+    new = [
+        ".".join(filter(None, [prefix, name]))
+        for prefix, model in models.items()
+        for name, module in model.named_modules()
+        if id(module) not in known
+    ]
+    if new:
+        warn_user(
+            message(
+                "record: modules were put into the model while it was recorded; their calls are not in the trace.",
+                [("modules", ", ".join(new[:6]) + (", ..." if len(new) > 6 else ""))],
+                "What a model consists of is looked up when the recording begins. Change it before:",
+                "with rf.record(model=model) as trace: model(x)",
+            )
+        )
+
+
+def say_transformed(path: str, names: Any) -> None:
+    """Warn once that calls under a transform of torch.func are not seen."""
+    if "torch.func" not in names.said:
+        names.said.add("torch.func")
+        warn_user(
+            message(
+                "record: a call under torch.func (vmap, grad, jacrev, ...) is not seen; it runs as always.",
+                [("module", path or "the model")],
+                "Its tensors exist only inside of the transform. Without it the same call is seen:",
+                "with rf.record(model=model) as trace: model(x)",
+            )
+        )
+
+
+def _say(path: str, module: Any, rule: str, fix: str, what: str = "") -> None:
+    what = what or "record: this module cannot be seen into; the run goes on, and the rest is recorded."
+    rows = [("module", f"{path or 'the model'}, a {type(module).__name__}")]
+    warn_user(message(what, rows, rule, fix))

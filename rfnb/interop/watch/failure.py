@@ -14,9 +14,9 @@ import torch
 from rfnb.backends.torch_random import get_random_state, set_random_state
 from rfnb.core.errors import ErrorOf
 from rfnb.interop.watch.activations import floats_of
+from rfnb.interop.watch.example import settle, untouched
 from rfnb.interop.watch.forward import Forward
 from rfnb.interop.watch.parts import inner, is_whole, parameters_of
-from rfnb.interop.watch.untouched import settle, untouched
 from rfnb.trace.record import record
 from rfnb.trace.trace import Trace
 

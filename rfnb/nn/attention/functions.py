@@ -15,8 +15,8 @@ from rfnb.nn.attention.causal_mask import causal_mask, unseen
 from rfnb.nn.attention.fused import fused_attention
 from rfnb.nn.dropout import dropout
 from rfnb.nn.run import run_ctx
+from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.default import has_fractions
-from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import check_dtypes, need_tensors

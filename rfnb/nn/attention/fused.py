@@ -18,8 +18,8 @@ from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
+from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.watch import asked
 from rfnb.nn.attention.causal_mask import keys_before
 from rfnb.ops.operands import check_devices
 

@@ -17,7 +17,7 @@ from rfnb.backends.protocol import Backend
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.backend import adapters
-from rfnb.ops.half import narrowed
+from rfnb.ops.amp import narrowed
 from rfnb.ops.math import combine_bc
 from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import merge_dims, split_dims

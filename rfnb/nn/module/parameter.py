@@ -11,7 +11,6 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.block import Setting, block
-from rfnb.core.device_names import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.fill import plain_number
@@ -20,6 +19,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.two_devices import device_name
 from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.module.assign_key import EntryPlaces
 from rfnb.nn.module.types import ItemKeyType, RawTensorTypes

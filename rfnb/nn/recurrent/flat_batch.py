@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_identity import check_remade
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, spread_mask, view
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
-from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here
 

@@ -6,6 +6,8 @@ and whoever works out a decision from several sizes asks for that decision, not 
     if asked(_is_small, axis, heads): ...
 
 Lengths are read in the functions of a plan, when they run; a plan that read them while it was made is for these dims only.
+
+When a known size changes, plans are void, and what else was worked out from sizes: who keeps such things registers by `on_resize`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,22 @@ from contextvars import ContextVar
 from typing import Any
 
 from rfnb.core.block import block
+
+_on_resize: list[Callable[[], None]] = []
+resizes = [0]  # how often that happened
+
+
+def on_resize(clear: Callable[[], None]) -> None:
+    """Register what has to be forgotten when a known size changes."""
+    _on_resize.append(clear)
+
+
+def tell_resized() -> None:
+    """Forget all that is void because a known size has changed."""
+    resizes[0] += 1
+    for clear in _on_resize:
+        clear()
+
 
 # As long as there are plans that are being made, in all threads, so that asking whether there is one is quick.
 watching: list[None] = []
