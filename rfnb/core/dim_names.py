@@ -20,6 +20,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, operand_rows
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+MAY_NAME = {str, list, tuple}  # types of what may be the name of a dim, or several
 
 
 def with_dims(

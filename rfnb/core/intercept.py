@@ -25,7 +25,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from rfnb.core.call_errors import FUNCTIONS
-from rfnb.core.dim_names import with_dims
+from rfnb.core.dim_names import MAY_NAME, with_dims
 from rfnb.core.kept_signature import keep_signature
 from rfnb.core.op import Op, all_ops, op_of
 from rfnb.core.place import DOORS
@@ -140,14 +140,11 @@ def _answer(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         of_thread.draws += 1
     here = _innermost.get()
     block = _live(here)
-    if block is not None and not _MAY_NAME.isdisjoint(map(type, (*args, *kwargs.values()))):
+    if block is not None and not MAY_NAME.isdisjoint(map(type, (*args, *kwargs.values()))):
         args, kwargs = _with_dims(op, args, kwargs)
     while block is not None and block.only is not None and op.fn not in block.only:
         block = _live(block.outer)
     return op.plain(*args, **kwargs) if block is None else block.aside(block.handler, op, args, kwargs)
-
-
-_MAY_NAME = {str, list, tuple}
 
 
 def _with_dims(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

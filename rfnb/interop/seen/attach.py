@@ -32,13 +32,12 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.functions import functions_seen, others_seen, unheard
 from rfnb.interop.seen.generate import generate_seen
-from rfnb.interop.seen.in_place import InPlace
 from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.outputs import output_modules
 from rfnb.interop.seen.readers import announce, tell, unseen
-from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.replaced import InPlace, Place, Replaced, backward_task
 from rfnb.interop.seen.said import UserAxisNames
 from rfnb.interop.seen.silent import begin, end, open_modules, say_new, say_transformed
 from rfnb.interop.seen.why import Why
@@ -94,7 +93,7 @@ class _Seeing(InPlace):
 
     def _look(self, *args: Any, **kwargs: Any) -> Any:
         forward, names = self._function, _names.get()
-        if not names or not listening() or _in_backward() != -1:  # a checkpointed call is made once more there
+        if not names or not listening() or backward_task() != -1:  # a checkpointed call is made once more there
             return forward(*args, **kwargs)
         path = trace_context.module_name(self._owner)
         if path is None or _is_hidden(path, names[-1]):
@@ -129,7 +128,6 @@ def _after(call: Call, result: Any) -> None:
     end(call)
 
 
-_in_backward: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 _transforms: Callable[[], Any] = getattr(torch._C._functorch, "maybe_current_level", lambda: None)
 
 

@@ -14,7 +14,8 @@ import torch
 
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
-from rfnb.interop.watch.forward import Forward, in_backward
+from rfnb.interop.seen.replaced import backward_task
+from rfnb.interop.watch.forward import Forward
 from rfnb.interop.watch.parts import inner, seen_modules
 from rfnb.nn.module.module import Module
 from rfnb.trace.probe import Ear, Place
@@ -75,7 +76,7 @@ class Activations:
                 path not in self.found
                 and self._root.training
                 and not torch.compiler.is_compiling()
-                and not in_backward()
+                and backward_task() == -1
             ):
                 self._look(path, forward.module, result)
             return result

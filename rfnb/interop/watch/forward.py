@@ -1,6 +1,8 @@
-"""Forward: what is around `forward` of one module instance for a while.
+"""The calls that a watch sees: `forward` of one module instance, what `backward` is called on, and how gradients are clipped.
 
-No hooks: on layers of nn.TransformerEncoder a hook switches the fast path off, which changes the last bits of an evaluation.
+No hooks: on layers of nn.TransformerEncoder a hook switches the fast path off, which changes the last bits of an evaluation. Functions of
+torch are others at their home while any watch is open, and as they were afterwards. They are looked up there by what calls them
+(`Tensor.backward`, `clip_grad_norm_`), so it does not matter how these were imported.
 """
 
 from __future__ import annotations
@@ -8,12 +10,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from functools import partial, wraps
+from typing import Any, Protocol
 
 import torch
+import torch.nn.utils.clip_grad as clip_grad
 
-from rfnb.interop.seen.in_place import InPlace
-from rfnb.interop.seen.replaced import is_method, methods
+from rfnb.interop.seen.replaced import InPlace, Replaced, is_method, methods
 
 Around = Callable[["Forward", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -73,7 +76,57 @@ def _around(of: weakref.ref[Forward], forward: Any) -> Any:
     return called
 
 
-def in_backward() -> bool:
-    """Whether this runs inside of a backward pass: a checkpoint computes there once more what was seen already."""
-    task = getattr(torch._C, "_current_graph_task_id", None)
-    return task is not None and task() != -1
+_CLIP = "_clip_grads_with_norm_"
+
+
+class Watcher(Protocol):
+    """The one who is told."""
+
+    def saw_backward(self, tensors: Any) -> None:
+        """Gradients of these are about to be computed."""
+
+    def saw_clip(self, parameters: Any, max_norm: float, total_norm: Any) -> None:
+        """The gradients of these parameters are about to be clipped."""
+
+
+_watchers: list[weakref.ref[Watcher]] = []
+_replaced = Replaced()
+
+
+def see(watcher: Watcher) -> None:
+    """Tell a watcher from here on; one that nobody has closed goes with its model."""
+    own = weakref.ref(watcher, _no_more)
+    _watchers.append(own)
+    _replaced.replace(own, torch.autograd, "backward", partial(_telling, _tell_backward))
+    if hasattr(clip_grad, _CLIP):
+        _replaced.replace(own, clip_grad, _CLIP, partial(_telling, _tell_clip))
+
+
+def see_no_more(watcher: Watcher) -> None:
+    """Tell it no more; after the last one all is as it was."""
+    _no_more(weakref.ref(watcher))
+
+
+def _no_more(own: weakref.ref[Watcher]) -> None:
+    _watchers[:] = [other for other in _watchers if other != own]
+    _replaced.put_back(own)
+
+
+def _telling(tell: Callable[..., None], was: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(was)
+    def now(*args: Any, **kwargs: Any) -> Any:
+        for each in list(_watchers):
+            watcher = each()
+            if watcher is not None:
+                tell(watcher, *args, **kwargs)
+        return was(*args, **kwargs)
+
+    return now
+
+
+def _tell_backward(watcher: Watcher, tensors: Any, *_: Any, **__: Any) -> None:
+    watcher.saw_backward(tensors)
+
+
+def _tell_clip(watcher: Watcher, parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+    watcher.saw_clip(parameters, max_norm, total_norm)

@@ -14,11 +14,11 @@ from rfnb.core.block import Exit, block_of
 from rfnb.core.errors import message, type_error, value_error
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
-from rfnb.interop.watch import functions
+from rfnb.interop.seen.replaced import backward_task
 from rfnb.interop.watch.activations import Activations
 from rfnb.interop.watch.example import ExampleRun, fewer
 from rfnb.interop.watch.failure import KeptCall, do_again, kept
-from rfnb.interop.watch.forward import Forward, in_backward
+from rfnb.interop.watch.forward import Forward, see, see_no_more
 from rfnb.interop.watch.late import Late
 from rfnb.interop.watch.not_finite import NotFinite
 from rfnb.interop.watch.pace import Pace, StepTimes
@@ -131,7 +131,7 @@ class Watch(Training):
                 steps.see()
             self._begin_calls()
             self._begin_scaler()
-            functions.see(self)
+            see(self)
             self._state_facts()
             if self._example is not None:
                 self._run_example("0")
@@ -169,7 +169,7 @@ class Watch(Training):
         """Watch no more: nothing is hooked any more, what was seen stays."""
         if self.closed:
             return
-        functions.see_no_more(self)
+        see_no_more(self)
         for steps in self._steps:
             steps.remove()
         self._activations.close()
@@ -229,7 +229,7 @@ class Watch(Training):
     def saw_backward(self, tensors: Any) -> None:
         """Gradients of these are about to be computed."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-        if in_backward() or len(given) != 1 or given[0].numel() != 1:
+        if backward_task() != -1 or len(given) != 1 or given[0].numel() != 1:
             return
         if self._root is not None and not self._pending:  # of another model
             return
@@ -311,7 +311,9 @@ class Watch(Training):
 
     @staticmethod
     def _is_training(module: torch.nn.Module) -> bool:
-        return module.training and torch.is_grad_enabled() and not torch.compiler.is_compiling() and not in_backward()
+        return (
+            module.training and torch.is_grad_enabled() and not torch.compiler.is_compiling() and backward_task() == -1
+        )
 
     # -- beginning -----------------------------------------------------------------------------------------------------
     def _begin_calls(self) -> None:

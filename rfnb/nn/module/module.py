@@ -21,6 +21,7 @@ from typing import Any
 from rfnb.core.call_errors import failed_inside
 from rfnb.core.compat.absent import put_absent
 from rfnb.core.dim import Dim
+from rfnb.core.dim_names import MAY_NAME
 from rfnb.core.door import called_inside, is_raw
 from rfnb.core.errors import DimError, not_implemented_error
 from rfnb.core.not_specified import is_specified
@@ -405,8 +406,8 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
         hooks = self._rfnb_hooks
         try:
             # Before anything is computed or drawn.
-            if (kwargs and not _MAY_NAME.isdisjoint(map(type, kwargs.values()))) or (
-                more and not _MAY_NAME.isdisjoint(map(type, more))
+            if (kwargs and not MAY_NAME.isdisjoint(map(type, kwargs.values()))) or (
+                more and not MAY_NAME.isdisjoint(map(type, more))
             ):
                 more, kwargs = call_with_dims(self, call, first, more, kwargs)
             if not hooks and not _open:
@@ -456,7 +457,6 @@ def _tell_call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], ou
 
 
 _nothing: Any = object()
-_MAY_NAME = {str, list, tuple}  # the name of a dim, or several
 
 
 def _given(first: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from torch.optim.swa_utils import AveragedModel
 
 import rfnb as rf
 from rfnb.interop.seen import attach, functions, generate, hf_attention, hf_cache, replaced
-from rfnb.interop.seen.in_place import InPlace
+from rfnb.interop.seen.replaced import InPlace
 from rfnb.interop.watch.watch import _watched
 from rfnb.nn.run import run_ctx
 from rfnb.trace import probe
