@@ -11,7 +11,7 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import attended_dim, inner_dims, is_batch_like, marked, with_feature, with_twins
-from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase
 from rfnb.nn.attention.gauss_window import gauss_window_attention
@@ -139,22 +139,20 @@ class GenericAttentionLayer(_Attention):
         return with_twins(weights, base, own, others, env.dims, self.what)
 
 
-@layer_class("gauss_window_attention")
-class GaussWindowAttentionLayer(_Attention):
+@computes(
+    "gauss_window_attention",
+    of=_Attention,
+    required=("base", "window_size"),
+    options=("std", "inner_size", "inner_size_step"),
+)
+def gauss_window_attention_layer(layer: _Attention, env: Scope, sources: list[Tensor]) -> Tensor:
     """A window of base around a position, weighted by a Gaussian."""
-
-    required = ("base", "window_size")
-    options = ("std", "inner_size", "inner_size_step")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        position = self.concatenated(sources, env)
-        base, axis = self.base(env, position)
-        names = ("std", "inner_size_step")
-        given: dict[str, Any] = {name: self.opts[name] for name in names if self.opts.get(name) is not None}
-        inner = self.opts.get("inner_size")
-        if inner is not None:
-            if not hasattr(self, "_inner"):
-                self._inner = Dim(inner, name=f"{self.name}:inner")
-            given["inner_size"] = self._inner
-        out = gauss_window_attention(position, base, axis=axis, window_size=self.opts["window_size"], **given)
-        return self.finished(out, base)
+    position = layer.concatenated(sources, env)
+    base, axis = layer.base(env, position)
+    names = ("std", "inner_size_step")
+    given: dict[str, Any] = {name: layer.opts[name] for name in names if layer.opts.get(name) is not None}
+    inner = layer.opts.get("inner_size")
+    if inner is not None:
+        given["inner_size"] = layer.own_dim("inner", inner)
+    out = gauss_window_attention(position, base, axis=axis, window_size=layer.opts["window_size"], **given)
+    return layer.finished(out, base)

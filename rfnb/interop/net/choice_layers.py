@@ -11,7 +11,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import marked
 from rfnb.interop.net.feature_layers import LinearLayer
-from rfnb.interop.net.layer import Layer, Unknown, layer_class
+from rfnb.interop.net.layer import Layer, Unknown, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
@@ -246,15 +246,11 @@ class ChoiceLayer(Layer):
         return marked(log(maximum(x, 1e-20)), feature) if found is None else found
 
 
-@layer_class("decide")
-class DecideLayer(Layer):
+@computes("decide", options=("length_normalization", "search_choices"))
+def decide_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The best hypothesis; without a beam its source."""
-
-    options = ("length_normalization", "search_choices")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        return decide(x, length_normalization=bool(self.opts.get("length_normalization")))
+    x = layer.concatenated(sources, env)
+    return decide(x, length_normalization=bool(layer.opts.get("length_normalization")))
 
 
 class _BeamReader(Layer):
@@ -326,11 +322,7 @@ class SplitBatchBeamLayer(_BeamReader):
         return split_batch_beam(x, beam_dim=self.opts.get("beam_dim"))
 
 
-@layer_class("decide_keep_beam")
-class DecideKeepBeamLayer(Layer):
+@computes("decide_keep_beam", options=("search_choices",))
+def decide_keep_beam_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The source, not traced back in a search."""
-
-    options = ("search_choices",)
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        return decide_keep_beam(self.concatenated(sources, env))
+    return decide_keep_beam(layer.concatenated(sources, env))

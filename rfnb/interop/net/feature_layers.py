@@ -13,7 +13,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.functions import activation
-from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.parameter import Parameter
@@ -180,21 +180,15 @@ class ActivationLayer(Layer):
         return marked(self.activation(x), x.feature_dim)
 
 
-@layer_class("cast")
-class CastLayer(Layer):
+@computes("cast", required=("dtype",), options=("output",), elementwise=True)
+def cast_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The source with another dtype."""
-
-    required = ("dtype",)
-    options = ("output",)
-    elementwise = True
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        out = cast(x, self.opts["dtype"])
-        if out.dtype.startswith(("float", "bfloat", "complex")) and out.sparse_dim is not None:
-            out = out if out is not x else out + 0
-            out.sparse_dim = None
-        return marked(out, x.feature_dim)
+    x = layer.concatenated(sources, env)
+    out = cast(x, layer.opts["dtype"])
+    if out.dtype.startswith(("float", "bfloat", "complex")) and out.sparse_dim is not None:
+        out = out if out is not x else out + 0
+        out.sparse_dim = None
+    return marked(out, x.feature_dim)
 
 
 @layer_class("reinterpret_data")
@@ -227,50 +221,41 @@ class ReinterpretDataLayer(Layer):
                 feature = axis_of(out, axis, env.dims, self.what) if axis is not None else None
         given = self.opts.get("set_sparse_dim")
         if given is not None:
-            labels = given if isinstance(given, Dim) else self._labels(given)
+            labels = given if isinstance(given, Dim) else self.own_dim("labels", given)
         elif self.opts.get("increase_sparse_dim") and labels is not None:
-            labels = self._labels((labels.size or 0) + int(self.opts["increase_sparse_dim"]))
+            labels = self.own_dim("labels", (labels.size or 0) + int(self.opts["increase_sparse_dim"]))
         if self.opts.get("set_sparse") is False:
             labels = None
         out.sparse_dim = labels
         return marked(out, feature)
 
-    def _labels(self, size: int) -> Dim:
-        found = getattr(self, "_made_labels", None)
-        if found is None or found.size != size:
-            found = self._made_labels = Dim(size, name=f"{self.name}:labels")
-        return found
 
-
-@layer_class("constant")
-class ConstantLayer(Layer):
+@computes(
+    "constant",
+    options=tuple("value shape dtype sparse_dim feature_dim with_batch_dim value_is_relative_to_extern_data".split()),
+    needs_source=False,
+    own_feature=False,
+)
+def constant_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """A number or an array; its dims are `shape`."""
-
-    options = tuple("value shape dtype sparse_dim feature_dim with_batch_dim value_is_relative_to_extern_data".split())
-    needs_source = False
-    own_feature = False
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        value = self.opts.get("value", 0.0)
-        dims = [env.dims(dim) for dim in self.opts.get("shape") or ()]
-        if isinstance(value, Tensor):
-            return value
-        array = np.asarray(value)
-        dtype = self.opts.get("dtype") or {"f": "float32", "i": "int32", "u": "int32", "b": "bool"}[array.dtype.kind]
-        if array.ndim and not dims:
-            if not hasattr(self, "_own"):
-                self._own = [Dim(count, name=f"{self.name}:{index}") for index, count in enumerate(array.shape)]
-            dims = self._own
-        if self.opts.get("with_batch_dim"):
-            dims = [*env.batch_dims(), *dims]
-        if array.ndim == 0:
-            out = constant(array.item(), dims=dims, dtype=dtype)
-        else:
-            out = convert_to_tensor(array.astype(dtype), dims=[dim for dim in dims if not dim.is_batch_dim()])
-        if self.opts.get("sparse_dim") is not None:
-            out.sparse_dim = self.opts["sparse_dim"]
-        last = out.dims[-1] if out.dims and out.dims[-1].kind == "feature" else None
-        return marked(out, self.opts.get("feature_dim") or last)
+    value = layer.opts.get("value", 0.0)
+    dims = [env.dims(dim) for dim in layer.opts.get("shape") or ()]
+    if isinstance(value, Tensor):
+        return value
+    array = np.asarray(value)
+    dtype = layer.opts.get("dtype") or {"f": "float32", "i": "int32", "u": "int32", "b": "bool"}[array.dtype.kind]
+    if array.ndim and not dims:
+        dims = [layer.own_dim(index, count) for index, count in enumerate(array.shape)]
+    if layer.opts.get("with_batch_dim"):
+        dims = [*env.batch_dims(), *dims]
+    if array.ndim == 0:
+        out = constant(array.item(), dims=dims, dtype=dtype)
+    else:
+        out = convert_to_tensor(array.astype(dtype), dims=[dim for dim in dims if not dim.is_batch_dim()])
+    if layer.opts.get("sparse_dim") is not None:
+        out.sparse_dim = layer.opts["sparse_dim"]
+    last = out.dims[-1] if out.dims and out.dims[-1].kind == "feature" else None
+    return marked(out, layer.opts.get("feature_dim") or last)
 
 
 @layer_class("variable")
@@ -294,51 +279,44 @@ class VariableLayer(Layer):
         return marked(out, out.dims[-1] if out.dims else None)
 
 
-@layer_class("range_in_axis", "range_from_axis")
-class RangeInAxisLayer(Layer):
+@computes(
+    "range_in_axis",
+    "range_from_axis",
+    options=("axis", "dtype", "unbroadcast", "keepdims", "sparse"),
+    own_feature=False,
+)
+def range_in_axis_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """0, 1, 2, ... over a dim of the source."""
-
-    options = ("axis", "dtype", "unbroadcast", "keepdims", "sparse")
-    own_feature = False
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        dim = axis_of(self.concatenated(sources, env), self.opts.get("axis", "T"), env.dims, self.what)
-        out = range_over_dim(dim, dtype=self.opts.get("dtype", "int32"))
-        out.sparse_dim = dim if self.opts.get("sparse") else None
-        return out
+    dim = axis_of(layer.concatenated(sources, env), layer.opts.get("axis", "T"), env.dims, layer.what)
+    out = range_over_dim(dim, dtype=layer.opts.get("dtype", "int32"))
+    out.sparse_dim = dim if layer.opts.get("sparse") else None
+    return out
 
 
-@layer_class("range")
-class RangeLayer(Layer):
+@computes(
+    "range",
+    required=("limit",),
+    options=("start", "delta", "dtype", "sparse", "out_spatial_dim"),
+    needs_source=False,
+    own_feature=False,
+)
+def range_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """start, start + delta, ... below limit, over a dim of its own."""
-
-    required = ("limit",)
-    options = ("start", "delta", "dtype", "sparse", "out_spatial_dim")
-    needs_source = False
-    own_feature = False
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        values = np.arange(self.opts.get("start", 0), self.opts["limit"], self.opts.get("delta", 1))
-        dtype = self.opts.get("dtype") or ("float32" if values.dtype.kind == "f" else "int32")
-        given: Any = self.opts.get("out_spatial_dim")
-        if not hasattr(self, "_own"):
-            own = isinstance(given, Dim) and given.size is not None
-            self._own: Dim = given if own else Dim(len(values), name=f"{self.name}:range")
-        if isinstance(given, Dim) and given.size is None:
-            env.dims.bind(given, self._own)
-        return convert_to_tensor(values.astype(dtype), dims=[self._own])
+    values = np.arange(layer.opts.get("start", 0), layer.opts["limit"], layer.opts.get("delta", 1))
+    dtype = layer.opts.get("dtype") or ("float32" if values.dtype.kind == "f" else "int32")
+    given: Any = layer.opts.get("out_spatial_dim")
+    is_dim = isinstance(given, Dim)
+    own = given if is_dim and given.size is not None else layer.own_dim("range", len(values))
+    if is_dim and given.size is None:
+        env.dims.bind(given, own)
+    return convert_to_tensor(values.astype(dtype), dims=[own])
 
 
-@layer_class("length")
-class LengthLayer(Layer):
+@computes("length", options=("axis", "add_time_axis", "dtype", "sparse"), own_feature=False)
+def length_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The lengths of a dim of the source, int32 {batch}."""
-
-    options = ("axis", "add_time_axis", "dtype", "sparse")
-    own_feature = False
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        dim = axis_of(self.concatenated(sources, env), self.opts.get("axis", "T"), env.dims, self.what)
-        dtype = self.opts.get("dtype", "int32")
-        if dim.lengths is None:
-            return constant(dim.extent, dims=(), dtype=dtype)
-        return cast(dim.get_size_tensor(), dtype) + zeros((), dtype=dtype)
+    dim = axis_of(layer.concatenated(sources, env), layer.opts.get("axis", "T"), env.dims, layer.what)
+    dtype = layer.opts.get("dtype", "int32")
+    if dim.lengths is None:
+        return constant(dim.extent, dims=(), dtype=dtype)
+    return cast(dim.get_size_tensor(), dtype) + zeros((), dtype=dtype)

@@ -9,7 +9,7 @@ from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim
-from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.edit_distance_table import EditDistanceTable
 from rfnb.nn.kenlm_state import KenLmState
@@ -90,18 +90,14 @@ class EditDistanceTableLayer(_OfTarget):
         return marked(row, table.row_dim)
 
 
-@layer_class("optimal_completions")
-class OptimalCompletionsLayer(_OfTarget):
+@computes("optimal_completions", of=_OfTarget, options=("blank_idx", "debug"))
+def optimal_completions_layer(layer: _OfTarget, env: Scope, sources: list[Tensor]) -> Tensor:
     """From a row of the table: the best distance that can be reached with each label that may come next."""
-
-    options = ("blank_idx", "debug")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        (row,), (labels, time) = sources, self.target(env)
-        # The first entry of a row is the number of symbols read so far.
-        read = set_sparse_dim(gather(row, indices=0, axis=time + 1), None)
-        out = optimal_completions(row, labels, b_spatial_dim=time, n=read, blank_idx=self.opts.get("blank_idx"))
-        return marked(out, next(dim for dim in out.dims if dim not in row.dims))
+    (row,), (labels, time) = sources, layer.target(env)
+    # The first entry of a row is the number of symbols read so far.
+    read = set_sparse_dim(gather(row, indices=0, axis=time + 1), None)
+    out = optimal_completions(row, labels, b_spatial_dim=time, n=read, blank_idx=layer.opts.get("blank_idx"))
+    return marked(out, next(dim for dim in out.dims if dim not in row.dims))
 
 
 @layer_class("kenlm")

@@ -159,6 +159,13 @@ class Layer(Module):
         self.make_once(env, list(sources))
         return self.compute(env, list(sources))
 
+    def own_dim(self, key: Any, size: int, kind: str | None = None) -> Dim:
+        """The dim of this size that goes by `key`, the same in each call."""
+        made = self.__dict__.setdefault("_made_dims", {})
+        if (key, size) not in made:
+            made[key, size] = Dim(size, name=f"{self.name}:{key}", kind=kind)
+        return made[key, size]
+
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         """Make the parameters, which needs the dims of the sources."""
 
@@ -326,6 +333,16 @@ def layer_class(*names: str) -> Callable[[Any], Any]:
         for name in names:
             registry[name] = cls
         return cls
+
+    return register
+
+
+def computes(*names: str, of: type[Layer] = Layer, **facts: Any) -> Callable[[Callable[..., Any]], type[Layer]]:
+    """A decorator: these names of the notation are a Layer with these facts (`options`, ...), and compute what the function does."""
+
+    def register(compute: Callable[..., Any]) -> Any:
+        inside = {"compute": compute, "__module__": compute.__module__, **facts}
+        return layer_class(*names)(type(compute.__name__, (of,), inside))
 
     return register
 

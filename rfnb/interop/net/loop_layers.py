@@ -10,34 +10,28 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.body_scope import BodyScope
 from rfnb.interop.net.dims import axis_of, marked
-from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.loop import StepNetworkLayer
 from rfnb.interop.net.scope import Scope
 from rfnb.interop.net.unit_layers import UnitLayer
 
 
-@layer_class("rec_last_output")
-class RecLastOutputLayer(Layer):
+@computes("rec_last_output", required=("rec_layer", "sub_layer_name"), references=("rec_layer",), needs_source=False)
+def rec_last_output_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The last real frame of a value of a loop body, which has `need_last`."""
-
-    required = ("rec_layer", "sub_layer_name")
-    references = ("rec_layer",)
-    needs_source = False
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        rec, name = self.opts["rec_layer"], self.opts["sub_layer_name"]
-        env.get(rec)
-        layer, scope = env.layer_of(rec)
-        found = scope.last.get((layer.name, name))
-        if found is None:
-            kept = [part for of, part in scope.last if of == layer.name]
-            raise value_error(
-                f'{self.what}: the last frame of "{rec}/{name}" is not kept.',
-                [("kept", ", ".join(kept) or "none")],
-                "A loop keeps the last frame of what needs it.",
-                f'"{name}": {{..., "need_last": True}}',
-            )
-        return found
+    rec, name = layer.opts["rec_layer"], layer.opts["sub_layer_name"]
+    env.get(rec)
+    layer, scope = env.layer_of(rec)
+    found = scope.last.get((layer.name, name))
+    if found is None:
+        kept = [part for of, part in scope.last if of == layer.name]
+        raise value_error(
+            f'{layer.what}: the last frame of "{rec}/{name}" is not kept.',
+            [("kept", ", ".join(kept) or "none")],
+            "A loop keeps the last frame of what needs it.",
+            f'"{name}": {{..., "need_last": True}}',
+        )
+    return found
 
 
 @layer_class("get_rec_accumulated")
@@ -56,58 +50,50 @@ class GetRecAccumulatedOutputLayer(Layer):
         return env.get(f"{self.sources[0]}/{self.opts['sub_layer']}")
 
 
-@layer_class("rec_unstack")
-class RecUnstackLayer(Layer):
+@computes("rec_unstack", options=("axis", "declare_rec_time"))
+def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The frame of this step of a layer outside of the loop."""
-
-    options = ("axis", "declare_rec_time")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        if not isinstance(env, BodyScope):
-            raise value_error(
-                f"{self.what}: outside of a loop.", [("source", shape_of(x))], "It gives the frame of a step."
-            )
-        given = self.opts.get("axis")
-        axis = env.axis if given is None else axis_of(x, given, env.dims, self.what)
-        if axis is None:
-            raise value_error(
-                f"{self.what}: the dim of the loop is not known.",
-                [("source", shape_of(x)), ("axis", "none")],
-                "A loop without a dim takes that of an unstack which declares it.",
-                f'"{self.name}": {{..., "axis": time, "declare_rec_time": True}}',
-            )
-        if axis is not env.axis:
-            raise dim_error(
-                f"{self.what}: another dim than that of the loop.",
-                [
-                    ("axis", axis.short_repr()),
-                    ("loop", env.axis.short_repr() if env.axis else "not known before it is done"),
-                ],
-                "All inputs of a loop share its dim.",
-            )
+    x = layer.concatenated(sources, env)
+    if not isinstance(env, BodyScope):
+        raise value_error(
+            f"{layer.what}: outside of a loop.", [("source", shape_of(x))], "It gives the frame of a step."
+        )
+    given = layer.opts.get("axis")
+    axis = env.axis if given is None else axis_of(x, given, env.dims, layer.what)
+    if axis is None:
+        raise value_error(
+            f"{layer.what}: the dim of the loop is not known.",
+            [("source", shape_of(x)), ("axis", "none")],
+            "A loop without a dim takes that of an unstack which declares it.",
+            f'"{layer.name}": {{..., "axis": time, "declare_rec_time": True}}',
+        )
+    if axis is not env.axis:
+        raise dim_error(
+            f"{layer.what}: another dim than that of the loop.",
+            [
+                ("axis", axis.short_repr()),
+                ("loop", env.axis.short_repr() if env.axis else "not known before it is done"),
+            ],
+            "All inputs of a loop share its dim.",
+        )
+    if axis not in x.dims:
+        x = env.aligned(layer.sources[0], x)
         if axis not in x.dims:
-            x = env.aligned(self.sources[0], x)
-            if axis not in x.dims:
-                raise dim_error(
-                    f"{self.what}: the source has no {axis.short_repr()}.",
-                    [("source", shape_of(x))],
-                    "It has the dim of the loop.",
-                )
-        out = env.frame(x)
-        if x.sparse_dim is not None:
-            out.sparse_dim = x.sparse_dim
-        return marked(out, x.feature_dim)
+            raise dim_error(
+                f"{layer.what}: the source has no {axis.short_repr()}.",
+                [("source", shape_of(x))],
+                "It has the dim of the loop.",
+            )
+    out = env.frame(x)
+    if x.sparse_dim is not None:
+        out.sparse_dim = x.sparse_dim
+    return marked(out, x.feature_dim)
 
 
-@layer_class("rec_step_info")
-class RecStepInfoLayer(Layer):
+@computes("rec_step_info", needs_source=False)
+def rec_step_info_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The index of the step, as ":i"."""
-
-    needs_source = False
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        return env.step_index()
+    return env.step_index()
 
 
 def _rec(name: str, path: str, opts: Mapping[str, Any]) -> Layer:

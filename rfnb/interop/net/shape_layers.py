@@ -10,7 +10,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axes_of, axis_of, in_order, marked, size_of
 from rfnb.interop.net.functions import combine, compare
-from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.concat import concat
 from rfnb.ops.dims import range_over_dim
@@ -22,25 +22,13 @@ from rfnb.ops.slice import slice
 from rfnb.ops.where import where
 
 
-class _OwnDims(Layer):
-    """Keeps the dims that it makes: the same in each call."""
-
-    own_feature = False
-
-    def own_dim(self, key: Any, size: int, *, feature: bool = False) -> Dim:
-        """The dim of this size that goes by `key`."""
-        made = self.__dict__.setdefault("_made_dims", {})
-        if (key, size) not in made:
-            made[key, size] = Dim(size, name=f"{self.name}:{key}", kind="feature" if feature else None)
-        return made[key, size]
-
-
 @layer_class("split_dims")
-class SplitDimsLayer(_OwnDims):
+class SplitDimsLayer(Layer):
     """One dim as several; -1 is what is left."""
 
     required = ("axis", "dims")
     options = ("pad_to_multiples", "pad_value")
+    own_feature = False
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -58,7 +46,7 @@ class SplitDimsLayer(_OwnDims):
                 dims.append(env.dims(dim))
             else:
                 size = axis.extent // known if dim == -1 else dim
-                dims.append(self.own_dim(index, size, feature=is_feature and index == len(given) - 1))
+                dims.append(self.own_dim(index, size, "feature" if is_feature and index == len(given) - 1 else None))
         out = split_dims(x, axis=axis, dims=dims)
         return marked(out, dims[-1] if is_feature else x.feature_dim)
 
@@ -83,126 +71,100 @@ class SplitDimsLayer(_OwnDims):
         return marked(out, x.feature_dim)
 
 
-@layer_class("merge_dims")
-class MergeDimsLayer(_OwnDims):
+@computes("merge_dims", required=("axes",), options=("keep_order", "n_out", "out_dim"), own_feature=False)
+def merge_dims_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """Several dims as one, in the order of the source unless `keep_order`."""
-
-    required = ("axes",)
-    options = ("keep_order", "n_out", "out_dim")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        axes = axes_of(x, self.opts["axes"], env.dims, self.what)
-        if not (self.opts.get("keep_order") or any(isinstance(axis, Dim) for axis in self.opts["axes"])):
-            axes = [dim for dim in in_order(x) if dim in axes]
-        if len(axes) == 1:
-            return x
-        out, merged = merge_dims(x, dims=axes, out_dim=self.out_dim)
-        return marked(out, merged if x.feature_dim in axes else x.feature_dim)
+    x = layer.concatenated(sources, env)
+    axes = axes_of(x, layer.opts["axes"], env.dims, layer.what)
+    if not (layer.opts.get("keep_order") or any(isinstance(axis, Dim) for axis in layer.opts["axes"])):
+        axes = [dim for dim in in_order(x) if dim in axes]
+    if len(axes) == 1:
+        return x
+    out, merged = merge_dims(x, dims=axes, out_dim=layer.out_dim)
+    return marked(out, merged if x.feature_dim in axes else x.feature_dim)
 
 
-@layer_class("squeeze")
-class SqueezeLayer(Layer):
+@computes("squeeze", required=("axis",), options=("enforce_batch_dim_axis", "allow_no_op"))
+def squeeze_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The source without dims of size 1."""
-
-    required = ("axis",)
-    options = ("enforce_batch_dim_axis", "allow_no_op")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        feature, given = x.feature_dim, self.opts["axis"]
-        ones = [dim for dim in x.dims if size_of(dim) == 1]
-        for dim in ones if given == "auto" else axes_of(x, given, env.dims, self.what):
-            x = squeeze(x, dim)
-        return marked(x, feature)
+    x = layer.concatenated(sources, env)
+    feature, given = x.feature_dim, layer.opts["axis"]
+    ones = [dim for dim in x.dims if size_of(dim) == 1]
+    for dim in ones if given == "auto" else axes_of(x, given, env.dims, layer.what):
+        x = squeeze(x, dim)
+    return marked(x, feature)
 
 
-@layer_class("expand_dims")
-class ExpandDimsLayer(_OwnDims):
+@computes("expand_dims", options=("axis", "dim"), own_feature=False)
+def expand_dims_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The source with one dim more, of `dim` frames."""
+    x = layer.concatenated(sources, env)
+    given = layer.opts.get("dim", 1)
+    is_feature = str(layer.opts.get("axis", "")).lower() in ("f", "feature")
+    dim = (
+        env.dims(given)
+        if isinstance(given, Dim)
+        else layer.own_dim("expanded", given, "feature" if is_feature else None)
+    )
+    feature = dim if is_feature else x.feature_dim
+    return marked(expand_dim(x, dim), feature)
 
-    options = ("axis", "dim")
 
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        given = self.opts.get("dim", 1)
-        is_feature = str(self.opts.get("axis", "")).lower() in ("f", "feature")
-        dim = env.dims(given) if isinstance(given, Dim) else self.own_dim("expanded", given, feature=is_feature)
-        feature = dim if is_feature else x.feature_dim
-        return marked(expand_dim(x, dim), feature)
-
-
-@layer_class("slice")
-class SliceLayer(_OwnDims):
+@computes("slice", required=("axis",), options=("slice_start", "slice_end", "slice_step"), own_feature=False)
+def slice_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """Frames from slice_start up to, not including, slice_end."""
-
-    required = ("axis",)
-    options = ("slice_start", "slice_end", "slice_step")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        axis = axis_of(x, self.opts["axis"], env.dims, self.what)
-        start, end, step = (self.opts.get(key) for key in ("slice_start", "slice_end", "slice_step"))
-        if step not in (None, 1):
-            raise not_implemented_error(
-                f"{self.what}: steps.",
-                [("slice_step", step)],
-                "Frames one after the other are possible so far.",
-                '"slice_step": None',
-            )
-        is_feature = axis is x.feature_dim
-        out_dim = self.out_dim
-        if out_dim is None and axis.size is not None:
-            size = len(range(axis.size)[start:end])
-            out_dim = self.own_dim("slice", size, feature=is_feature)
-        begin = start if start is None or start >= 0 or axis.size is None else max(axis.size + start, 0)
-        stop = end if end is None or end >= 0 or axis.size is None else max(axis.size + end, 0)
-        if axis.size is not None and stop is not None:
-            stop = min(stop, axis.size)
-        out, made = slice(x, axis=axis, start=begin, end=stop, out_dim=out_dim)
-        return marked(out, made if is_feature else x.feature_dim)
+    x = layer.concatenated(sources, env)
+    axis = axis_of(x, layer.opts["axis"], env.dims, layer.what)
+    start, end, step = (layer.opts.get(key) for key in ("slice_start", "slice_end", "slice_step"))
+    if step not in (None, 1):
+        raise not_implemented_error(
+            f"{layer.what}: steps.",
+            [("slice_step", step)],
+            "Frames one after the other are possible so far.",
+            '"slice_step": None',
+        )
+    is_feature = axis is x.feature_dim
+    out_dim = layer.out_dim
+    if out_dim is None and axis.size is not None:
+        size = len(range(axis.size)[start:end])
+        out_dim = layer.own_dim("slice", size, "feature" if is_feature else None)
+    begin = start if start is None or start >= 0 or axis.size is None else max(axis.size + start, 0)
+    stop = end if end is None or end >= 0 or axis.size is None else max(axis.size + end, 0)
+    if axis.size is not None and stop is not None:
+        stop = min(stop, axis.size)
+    out, made = slice(x, axis=axis, start=begin, end=stop, out_dim=out_dim)
+    return marked(out, made if is_feature else x.feature_dim)
 
 
-@layer_class("gather")
-class GatherLayer(Layer):
+@computes("gather", required=("axis", "position"), options=("clip_to_valid",), references=("position",))
+def gather_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The frames at `position`, a number or a layer."""
-
-    required = ("axis", "position")
-    options = ("clip_to_valid",)
-    references = ("position",)
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        axis, position = axis_of(x, self.opts["axis"], env.dims, self.what), self.opts["position"]
-        indices = env.get(position) if isinstance(position, str) else position
-        if isinstance(indices, Tensor) and indices.sparse_dim is not None and indices.sparse_dim is not axis:
-            indices = indices + 0
-            indices.sparse_dim = None
-        out = gather(x, indices=indices, axis=axis, clip_to_valid=bool(self.opts.get("clip_to_valid")) or env.dry)
-        if x.sparse_dim is not None:
-            out.sparse_dim = x.sparse_dim
-        return marked(out, x.feature_dim)
+    x = layer.concatenated(sources, env)
+    axis, position = axis_of(x, layer.opts["axis"], env.dims, layer.what), layer.opts["position"]
+    indices = env.get(position) if isinstance(position, str) else position
+    if isinstance(indices, Tensor) and indices.sparse_dim is not None and indices.sparse_dim is not axis:
+        indices = indices + 0
+        indices.sparse_dim = None
+    out = gather(x, indices=indices, axis=axis, clip_to_valid=bool(layer.opts.get("clip_to_valid")) or env.dry)
+    if x.sparse_dim is not None:
+        out.sparse_dim = x.sparse_dim
+    return marked(out, x.feature_dim)
 
 
-@layer_class("shift_axis")
-class ShiftAxisLayer(Layer):
+@computes("shift_axis", required=("axis", "amount"), options=("pad", "pad_value", "adjust_size_info"))
+def shift_axis_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """Frames moved by `amount` to the right, or to the left if it is negative; the length stays with adjust_size_info=False."""
-
-    required = ("axis", "amount")
-    options = ("pad", "pad_value", "adjust_size_info")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        axis, amount = axis_of(x, self.opts["axis"], env.dims, self.what), int(self.opts["amount"])
-        if self.opts.get("adjust_size_info", True) or not self.opts.get("pad", True):
-            raise not_implemented_error(
-                f"{self.what}: the length changes.",
-                [("adjust_size_info", True)],
-                "Shifting within the length is possible so far.",
-                '"adjust_size_info": False',
-            )
-        fn = shift_right if amount >= 0 else shift_left
-        return marked(fn(x, axis=axis, pad_value=self.opts.get("pad_value") or 0, amount=abs(amount)), x.feature_dim)
+    x = layer.concatenated(sources, env)
+    axis, amount = axis_of(x, layer.opts["axis"], env.dims, layer.what), int(layer.opts["amount"])
+    if layer.opts.get("adjust_size_info", True) or not layer.opts.get("pad", True):
+        raise not_implemented_error(
+            f"{layer.what}: the length changes.",
+            [("adjust_size_info", True)],
+            "Shifting within the length is possible so far.",
+            '"adjust_size_info": False',
+        )
+    fn = shift_right if amount >= 0 else shift_left
+    return marked(fn(x, axis=axis, pad_value=layer.opts.get("pad_value") or 0, amount=abs(amount)), x.feature_dim)
 
 
 @layer_class("concat")
