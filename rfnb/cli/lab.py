@@ -79,7 +79,8 @@ def surroundings() -> dict[str, str]:
     """The environment of that JupyterLab: as this one, with our settings below those of its user."""
     paths = [os.environ.get("JUPYTER_CONFIG_PATH", ""), str(SETTINGS)]
     threads = {} if any(name in os.environ for name in VARIABLES) else {"OMP_NUM_THREADS": str(for_a_kernel())}
-    return {**os.environ, **threads, "JUPYTER_CONFIG_PATH": os.pathsep.join(path for path in paths if path)}
+    startup = {"PYTHONSTARTUP": str(SETTINGS / "startup.py")}  # where its user has none
+    return {**startup, **os.environ, **threads, "JUPYTER_CONFIG_PATH": os.pathsep.join(path for path in paths if path)}
 
 
 def _become_lab(root: Path, further: list[str]) -> int:

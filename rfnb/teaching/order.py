@@ -70,22 +70,23 @@ class Order:
         state = {
             None: "that was not run yet", False: "that ended with an error", True: "that was run, but the name is gone",
         }[how]  # fmt: skip
-        rule = f"Mend and run it. Then all above this one: {_ALL_ABOVE}."
+        rule = f"Fix and run it. Then all above this one: {_ALL_ABOVE}."
         if how is not False:
             rule = f"Run it, or all above this one: {_ALL_ABOVE}."
         return message(f'"{name}" is made by a cell {state}.', rows, rule)
 
 
-def install(lesson: str) -> None:
-    """Let the running shell explain cells that are run out of order; once, however often it is called. Does nothing without IPython."""
+def install(lesson: str) -> Order | None:
+    """Let the running shell explain cells that are run out of order; once, however often it is called. None without IPython."""
     shell = display.shell()
     if shell is None or not hasattr(shell, "events"):
-        return
+        return None
     order = getattr(shell, "_rfnb_order", None)
     if order is None:
         shell._rfnb_order = order = Order(shell, lesson)
         shell.events.register("post_run_cell", order.see)
     order.lesson = lesson
+    return order
 
 
 def _missing_name(error: BaseException | None, space: dict[str, Any]) -> str | None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import nbformat
 from waiting import LONG, wait_until
 
-_READY = """() => {
+READY = """() => {
     const w = window.jupyterapp?.shell?.currentWidget;
     const k = w?.sessionContext?.session?.kernel;
     return !!(w?.context?.isReady && w.sessionContext.isReady && k?.connectionStatus === 'connected' && k.status === 'idle');
@@ -113,7 +113,7 @@ class Lab:
         """Opens a notebook of the server's folder, in a workspace of its own (no tabs of other tests); waits for its kernel."""
         workspace = f"{self.server.url}/lab/workspaces/t{os.urandom(4).hex()}/tree/{name}"
         self.page.goto(workspace, wait_until="domcontentloaded")
-        self.page.wait_for_function(_READY)
+        self.page.wait_for_function(READY)
 
     def start(self, command: str) -> None:
         """Starts a JupyterLab command; does not wait (the promise of run-all-cells ends with the last cell)."""

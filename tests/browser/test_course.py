@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import nbformat
+import pytest
+from browser.jupyter import READY
 from playwright.sync_api import expect
 from waiting import ms
 
@@ -45,7 +47,10 @@ class Student:
     def run_above(self, cell: str) -> None:
         """Runs all cells above one: what comes before it in the notebook."""
         self.go(cell)
-        above = list(self.sources)[: list(self.sources).index(cell)]
+        order = self.page.evaluate(
+            "[...window.jupyterapp.shell.currentWidget.content.model.cells].map(cell => cell.id)"
+        )
+        above = order[: order.index(cell)]
         last = next(name for name in reversed(above) if name in self.code)
         self.lab.start("notebook:run-all-above")
         self._wait(last, None)
@@ -158,6 +163,56 @@ def test_clinic_a_check_that_finds_nothing_is_told_so(lab):
             return False
     return True"""
     expect(student.write("12-check-1", head + wakeful + tail)).to_contain_text("✓")
+    assert lab.errors == []
+
+
+_DUPLICATE = """async () => { const run = name => window.jupyterapp.commands.execute(name);
+    await run('notebook:copy-cell'); await run('notebook:paste-cell-below');
+    const notebook = window.jupyterapp.shell.currentWidget.content; return notebook.activeCell.model.id; }"""
+_KILL = """() => { window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestExecute(
+    {code: "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"}); }"""
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "option", "at"),
+    [
+        ("01_dims", "01-ends-ask", "letters", 1),
+        ("05_attention", "05-survives-predict", "1.5", 1),
+        ("07_search", "07-greedy-predict", "P EH R AH SH UW T", 0),
+    ],
+)
+def test_an_answer_stays_when_its_cell_is_edited_doubled_deleted_and_the_kernel_killed(lab, name, question, option, at):
+    student = Student(lab, name)
+    student.run_above(question)
+    student.run(question)
+    student.commit(question, option, at)
+    given = f"Your answer: {option}"
+    expect(student.write(question, f"# mine\n{student.sources[question]}")).to_contain_text(given)
+
+    copy = lab.page.evaluate(_DUPLICATE)
+    assert copy != question
+    student.run(copy)
+    expect(student.card(copy)).to_contain_text(given)
+    student.go(question)
+    lab.start("notebook:delete-cell")
+    lab.page.wait_for_function(
+        "id => ![...window.jupyterapp.shell.currentWidget.content.model.cells].some(c => c.id === id)", arg=question
+    )
+    student.run(copy)
+    expect(student.card(copy)).to_contain_text(given)
+
+    lab.page.evaluate(_KILL)
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Ok").click(timeout=ms(120))
+    lab.page.wait_for_function(READY, timeout=ms(120))
+    student.go(copy)
+    early = student.run(copy)  # out of order: the new kernel knows nothing yet
+    expect(early).to_contain_text("NameError")
+    expect(early).to_contain_text("lesson")
+    begin = next(cell for cell, source in student.sources.items() if "rf.lesson(" in source)
+    student.run(begin)
+    student.run_above(copy)
+    student.run(copy)
+    expect(student.card(copy)).to_contain_text(given)
     assert lab.errors == []
 
 

@@ -139,6 +139,10 @@ def test_what_stands_behind_two_dashes_goes_to_jupyterlab(tmp_path):
 def test_settings_of_the_user_come_before_ours(monkeypatch):
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "theirs")
     assert lab.surroundings()["JUPYTER_CONFIG_PATH"] == os.pathsep.join(["theirs", str(lab.SETTINGS)])
+    monkeypatch.delenv("PYTHONSTARTUP", raising=False)
+    assert Path(lab.surroundings()["PYTHONSTARTUP"]).is_file()
+    monkeypatch.setenv("PYTHONSTARTUP", "theirs.py")
+    assert lab.surroundings()["PYTHONSTARTUP"] == "theirs.py"
     monkeypatch.delenv("JUPYTER_CONFIG_PATH")
     assert lab.surroundings()["JUPYTER_CONFIG_PATH"] == str(lab.SETTINGS)
 

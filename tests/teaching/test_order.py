@@ -1,11 +1,17 @@
 """Cells that are run out of order explain themselves; everything else is as it was."""
 
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 from teaching.conftest import write_course
+from teaching.kernels import kernel_in
+from waiting import LONG
+
+import rfnb.cli
 
 pytestmark = pytest.mark.notebook
 
@@ -53,7 +59,7 @@ def test_a_cell_that_ended_with_an_error_is_named_as_such(kernel):
         "ready" is made by a cell that ended with an error.
           cell    number 6 of the cells of code, under "Build: a sum"
           begins  ready = 1 / 0
-        Mend and run it. Then all above this one: Run > Run All Above Selected Cell.
+        Fix and run it. Then all above this one: Run > Run All Above Selected Cell.
         """
     )
 
@@ -100,3 +106,30 @@ def test_other_errors_have_nothing_added(kernel):
     write_course(kernel.folder)
     for name, source in OTHERS.items():
         assert len(kernel.run(source)) == 1, name
+
+
+STARTUP = Path(rfnb.cli.__file__).parent / "jupyter/startup.py"
+
+
+def test_in_a_kernel_of_rfnb_lab_a_cell_before_the_first_one_says_what_to_run(tmp_path, monkeypatch):
+    write_course(tmp_path)
+    monkeypatch.setenv("PYTHONSTARTUP", str(STARTUP))
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "99_small.ipynb"))
+    with kernel_in(tmp_path) as kernel:
+        assert kernel.run("_explain")[0]["ename"] == "NameError"  # nothing of it is in the notebook
+        assert kernel.said("'rfnb.teaching.lesson' in __import__('sys').modules") == ["False"]
+        error, said = kernel.said(USE)
+        assert error == "NameError: name 'lesson' is not defined"
+        assert said == expected(
+            """
+            "lesson" is made by a cell that was not run yet.
+              cell    number 1 of the cells of code
+              begins  import rfnb as rf
+            Run it, or all above this one: Run > Run All Above Selected Cell.
+            """
+        )
+        assert kernel.said("addd") == ["NameError: name 'addd' is not defined"]
+        kernel.run(BEGIN)
+        assert len(kernel.said(USE)) == 2 and '"add" is made by a cell that was not run yet.' in kernel.said(USE)[1]
+    script = [sys.executable, "-c", f"exec(open({str(STARTUP)!r}).read()); print('_explain' in globals())"]
+    assert subprocess.run(script, capture_output=True, text=True, timeout=LONG).stdout == "False\n"

@@ -1,0 +1,19 @@
+"""Runs first in each kernel of `rfnb lab`: a cell that needs the first one, which was not run yet, says so as cells below it do."""
+
+
+def _explain(result):  # type: ignore[no-untyped-def]
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if isinstance(result.error_in_exec, NameError) and not hasattr(shell, "_rfnb_order"):
+        from rfnb.teaching import order
+
+        if explains := order.install(""):
+            explains.see(result)
+
+
+try:
+    get_ipython().events.register("post_run_cell", _explain)  # type: ignore[name-defined]
+except NameError:  # Python in a terminal of that JupyterLab
+    pass
+del _explain
