@@ -5,6 +5,11 @@ import os
 import sys
 
 import pytest
+from hypothesis import settings
+from seed import SEED
+
+settings.register_profile("same examples in each run", derandomize=not SEED, database=None)
+settings.load_profile("same examples in each run")
 
 if "RFNB_TEST_DEVICE" in os.environ:
     sys.modules["simulated"] = importlib.import_module("real_device")
