@@ -19,7 +19,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.trace.diff import Diff, diff
 from rfnb.trace.diff_dims import Planner, Sides, batch_dims, placed
 from rfnb.trace.diff_numbers import Tolerance, compare
-from rfnb.trace.diff_text import sentence
+from rfnb.trace.diff_text import number, sentence
 from rfnb.trace.edits import aligned
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Branch, Left, Tree, best_so_far
@@ -192,6 +192,6 @@ def _apart(a: Tensor | None, b: Tensor | None) -> str:
         return f"{shape_of(a)} {a.dtype} in A, {shape_of(b)} {b.dtype} in B"
     found = compare(arrays[0], arrays[1], plan.real, Tolerance(a.dtype, 0))
     lengths = f"other lengths of {plan.lengths}" if plan.lengths else ""
-    far = "" if a.dtype == "bool" else f", by up to {found.max_abs:.3g}"
+    far = "" if a.dtype == "bool" else f", by up to {number(found.max_abs, 3)}"
     entries = f"{found.differing} of {found.cells} entries differ{far}" if found.differing else ""
     return "; ".join(filter(None, [lengths, entries]))

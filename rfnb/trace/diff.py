@@ -31,7 +31,7 @@ from rfnb.trace.diff_cell import DiffCell, cell_of, region
 from rfnb.trace.diff_dims import Plan, Sides, batch_dims
 from rfnb.trace.diff_events import Ident, identified, values_of
 from rfnb.trace.diff_hints import hints
-from rfnb.trace.diff_numbers import Tolerance
+from rfnb.trace.diff_numbers import Tolerance, largest, to_order
 from rfnb.trace.diff_rows import NO_VALUES, Pair, Row, RowComparison
 from rfnb.trace.diff_searches import SearchDiff, SequenceDiff, StepOfSearch
 from rfnb.trace.diff_slots import Slots, searches_of
@@ -63,7 +63,7 @@ class Growth:
 
     Attributes:
         steps: Of the innermost loop, or the numbers of the calls outside of loops; one for each time that the path was run.
-        max_abs: The largest absolute difference there.
+        max_abs: The largest absolute difference there; NaN, where only one is NaN.
         units: The largest difference beside the size of its cell, in epsilons of the dtype.
         differs: Whether that is more than the tolerance.
     """
@@ -149,7 +149,7 @@ class Diff:
         for row in rows:
             places.setdefault((row.ident.run, row.ident.call, row.ident.steps), []).append(row)
         steps = [ident[2][-1] if ident[2] else ident[1] for ident in places]
-        most = [max(row.numbers.max_abs for row in each) for each in places.values()]
+        most = [largest(row.numbers.max_abs for row in each) for each in places.values()]
         units = [max(row.numbers.units for row in each) for each in places.values()]
         differs = [any(row.differs for row in each) for each in places.values()]
         return Growth(np.array(steps, np.int64), np.array(most, float), np.array(units, float), np.array(differs, bool))
@@ -377,4 +377,4 @@ def _batch_size(tensors: Sequence[Tensor], batch: frozenset[Dim]) -> int:
 
 def _worst(rows: Sequence[Row]) -> Row | None:
     found = [row for row in rows if row.numbers.units > 0 or row.differs]
-    return max(found, key=lambda row: (row.numbers.units, row.differs, row.numbers.max_abs), default=None)
+    return max(found, key=lambda row: (row.numbers.units, row.differs, to_order(row.numbers.max_abs)), default=None)

@@ -71,7 +71,7 @@ def _not_finite(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
         for word, test in (("NaN", np.isnan), ("infinite", np.isinf)):
             count = int(np.count_nonzero(test(one) & ~test(other)))
             if count:
-                parts.append(f"{name} is {word} in {count} of {one.size} cells where the other is not")
+                parts.append(f"{count} of {one.size} cells are {word} in {name} and not in the other")
     return _sentence("; ".join(parts))
 
 

@@ -8,6 +8,7 @@ of roundings that it takes.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,8 +81,8 @@ class DiffNumbers(NamedTuple):
     Attributes:
         cells: How many were compared.
         differing: How many differ by more than the tolerance.
-        max_abs: The largest absolute difference; inf where one of both is NaN or infinite.
-        units: The largest difference of a cell relative to its size, in epsilons; inf likewise, and of labels that differ.
+        max_abs: The largest absolute difference; NaN where one of both is NaN, else inf where one is infinite.
+        units: The largest difference of a cell relative to its size, in epsilons; inf in both of these cases, and of labels that differ.
         worst: The index of that cell in the flat array; -1 if there is none.
     """
 
@@ -90,6 +91,16 @@ class DiffNumbers(NamedTuple):
     max_abs: float = 0.0
     units: float = 0.0
     worst: int = -1
+
+
+def largest(values: Iterable[float]) -> float:
+    """The largest of some differences: NaN if one is, 0 of none."""
+    return float(np.max(list(values), initial=0.0))
+
+
+def to_order(difference: float) -> float:
+    """A difference to be ordered by: NaN as infinity."""
+    return math.inf if math.isnan(difference) else difference
 
 
 def compare(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: Tolerance) -> DiffNumbers:
@@ -128,6 +139,8 @@ def _compare_all(a: np.ndarray, b: np.ndarray, tolerance: Tolerance) -> DiffNumb
             units, worst = float(each[place]), start + place
     if worst < 0 and differing:  # by the sign of a zero
         worst = int(_different_bits(a, b).argmax())
+    if most == math.inf and bool((np.isnan(a) != np.isnan(b)).any()):
+        most = math.nan
     return DiffNumbers(a.size, differing, most, units, worst)
 
 

@@ -14,7 +14,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.diff_dims import Plan, Planner, Sides, placed
 from rfnb.trace.diff_events import Ident, in_order, is_part_of_values, loop_lengths, values_of
-from rfnb.trace.diff_numbers import DiffNumbers, Tolerance, compare, epsilon
+from rfnb.trace.diff_numbers import DiffNumbers, Tolerance, compare, epsilon, largest
 from rfnb.trace.diff_searches import REAL, SearchDiff, SequenceDiff, StepOfSearch, search_diff
 from rfnb.trace.diff_slots import Slots
 from rfnb.trace.event import Event
@@ -235,7 +235,7 @@ class RowComparison:
         real = [step for step in steps if step.verdict in REAL]
         cells = sum(max(step.sizes) for step in steps)
         units = max((step.units for step in steps), default=0.0)
-        most = max((step.max_abs for step in steps), default=0.0)
+        most = largest(step.max_abs for step in steps)
         if real and any(step.verdict != "scores" for step in real):
             units = math.inf
         missing = sum(max(len(step.only_a), len(step.only_b)) or 1 for step in real)

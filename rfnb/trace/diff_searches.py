@@ -168,9 +168,9 @@ def _step(
     found = StepOfSearch(a.loop_steps[index], SAME, len(shared), (len(mine), len(other)), tuple(only_a), tuple(only_b))
     for key in shared:
         one, two = mine[key], other[key]
-        apart = abs(one.score - two.score)
-        units = apart / (tolerance.epsilon * max(abs(one.score), abs(two.score), 1.0))
-        if units > found.units or found.worst is None or np.isnan(units):
+        apart = 0.0 if one.score == two.score else abs(one.score - two.score)
+        units = apart if apart == np.inf else apart / (tolerance.epsilon * max(abs(one.score), abs(two.score), 1.0))
+        if units > found.units or found.worst is None:
             found.max_abs, found.units, found.worst = apart, units, (one, two)
     if only_a or only_b:
         near = lambda one, two: _are_tied(a, b, seqs, index, one, two, tolerance)  # noqa: E731

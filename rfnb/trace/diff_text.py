@@ -97,16 +97,15 @@ def more(diff: Diff, row: Row) -> list[str]:
 
 
 def table(diff: Diff) -> str:
-    """The paths that differ: their first step, the largest difference and where it is."""
+    """The paths that differ: their first step, where they differ most beside their size, and how far apart values are there."""
     found = [each for each in diff.by_path.values() if each.first is not None]
-    rows = [("path", "first", "differ", "largest", "in epsilons", "there")]
+    rows = [("path", "first", "differ", "most", "apart", "in epsilons")]
     for each in found[:_MOST_PATHS]:
         assert each.first is not None
         worst: Any = each.worst or each.first
         count = f"{sum(row.differs for row in each.rows)} of {len(each.rows)}"
-        units = "other" if math.isinf(worst.numbers.units) else f"{worst.numbers.units:.3g}"
-        rows.append((cut(each.path or each.first.ident.kind), _step(each.first), count, number(worst.numbers.max_abs), units,
-                     " ".join(filter(None, [_step(worst), worst.name]))))  # fmt: skip
+        there = " ".join(filter(None, [_step(worst), worst.name]))
+        rows.append((cut(each.path or each.first.ident.kind), _step(each.first), count, there, *_apart(worst)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
     rest = len(found) - _MOST_PATHS
@@ -115,6 +114,14 @@ def table(diff: Diff) -> str:
     same = len(diff.by_path) - len(found)
     lines.append(f"{same} of {len(diff.by_path)} paths do not differ." if same else "All paths differ.")
     return "\n".join(lines)
+
+
+def _apart(row: Row) -> tuple[str, str]:
+    """How far apart two values are, and that in epsilons; of what is no number that it is another one."""
+    units, most = row.numbers.units, row.numbers.max_abs
+    if math.isfinite(units):
+        return number(most), f"{units:.3g}"
+    return ("other", "") if math.isfinite(most) else (number(most), "")
 
 
 def searches(diff: Diff) -> str:
@@ -197,13 +204,11 @@ def next_line(diff: Diff) -> str:
     return f"Both values, along the same axes:\n    {call}{deeper}"
 
 
-def number(value: Any) -> str:
+def number(value: Any, digits: int = 6) -> str:
     """A number as short as it is told apart."""
-    if isinstance(value, (bool, int)):
+    if not isinstance(value, (float, complex)):
         return str(value)
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"{value:.6g}" if isinstance(value, complex) else str(value)
+    return f"{value:.{digits}g}".replace("nan", "NaN").replace("inf", "infinity")
 
 
 def label(diff: Diff, row: Row, side: int, value: Any) -> str:

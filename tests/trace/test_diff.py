@@ -209,6 +209,43 @@ def test_what_differs_in_float32(a, b, differing):
     assert found.differing == differing
 
 
+@pytest.mark.parametrize(
+    ("changed", "most", "word"),
+    [
+        ([1.0, np.nan, 3.0], np.nan, "NaN"),
+        ([1.0, np.inf, 3.0], np.inf, "infinity"),
+        ([-np.inf, 2.0, np.nan], np.nan, "NaN"),
+    ],
+)
+def test_what_is_not_finite_is_said_as_what_it_is(changed, most, word):
+    feat = Dim(3, name="feat")
+    diff = rf.diff(recorded({"x": of([1.0, 2.0, 3.0], feat)}), recorded({"x": of(np.array(changed), feat)}))
+    assert np.array_equal(diff.first.numbers.max_abs, most, equal_nan=True)
+    assert np.array_equal(diff.growth("").max_abs, [most], equal_nan=True)
+    line = next(line for line in diff.text.splitlines() if "1 of 1" in line)
+    assert line.split()[-1] == word
+    assert "nan" not in diff.text and not [each for each in diff.text.split() if each.strip(",-") == "inf"]
+
+
+def test_the_table_has_the_place_where_a_path_differs_most_beside_its_size_and_how_far_apart_it_is_there():
+    feat = Dim(2, name="feat")
+    a = recorded({"x": of([1e-6, 1e-6], feat)}, {"x": of([100.0, 100.0], feat)}, loop=Dim(2, name="time"))
+    b = recorded({"x": of([2e-6, 1e-6], feat)}, {"x": of([100.125, 100.0], feat)}, loop=Dim(2, name="time"))
+    lines = rf.diff(a, b).text.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("path"))
+    assert [line.split() for line in lines[at : at + 2]] == [
+        ["path", "first", "differ", "most", "apart", "in", "epsilons"],
+        ["loop", "step", "0", "2", "of", "2", "step", "0", "x", "1e-06", "4.19e+06"],
+    ]
+
+
+def test_labels_are_another_one_and_no_numbers_apart():
+    feat = Dim(2, name="feat")
+    a, b = (recorded({"x": of(np.array([1, last]), feat, sparse_dim=Dim(9, name="vocab"))}) for last in (2, 7))
+    line = next(line for line in rf.diff(a, b).text.splitlines() if "1 of 1" in line)
+    assert line.split()[-1] == "other"
+
+
 def test_bit_for_bit_the_sign_of_zero_differs():
     a, b = np.array([0.0, 1.0], np.float32), np.array([-0.0, 1.0], np.float32)
     assert compare(a, b, None, Tolerance("float32", 0)) == DiffNumbers(2, 1, 0.0, 0.0, 0)

@@ -190,7 +190,7 @@ def test_what_cannot_be_drawn_is_said(change, said):
     ("one", "other", "said"),
     [
         ("a", "b", "from 0 (first of all)  not in numbers"),
-        (1.0, np.nan, "from 0 (first of all)  NaN or infinity  at 0"),
+        (1.0, np.nan, "from 0 (first of all)  NaN  at 0"),
         (1.0, 1.5, "from 0 (first of all)  largest 0.5  at 0"),
         (3, 5, "from 0 (first of all)  largest 2  at 0"),
     ],

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Head } from "../src/diff/layout";
 import { hit, layout, pairAt, problem, ROW, share, told, valuesOf, walk, where } from "../src/diff/layout";
-import { cellAt, panels } from "../src/diff/draw";
+import { cellAt, difference, panels } from "../src/diff/draw";
 import type { Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
@@ -40,6 +40,29 @@ describe("a difference", () => {
   it("is said in tolerances and as it is", () => {
     expect(told(frame, { row: 0, col: 0 })).toBe("layer0, step 0: the same, bit for bit");
     expect(told(frame, { row: 1, col: 1 })).toMatch(/^layer1, step 1: \d+ times the tolerance, at most 0.5 apart$/);
+  });
+
+  it("is NaN or infinity where one of both is that, and in numbers where there are some", () => {
+    const of = (log: number, most: number, exact = true) =>
+      told(
+        { head, blocks: { log: { at: () => log, exact }, abs: { at: () => most, exact } } } as unknown as Frame<Head>,
+        { row: 0, col: 0 },
+      ).replace("layer0, step 0: ", "");
+    expect(of(Infinity, NaN)).toBe("NaN in one of both only");
+    expect(of(Infinity, Infinity)).toBe("infinity in one of both only");
+    expect(of(Infinity, 0.5), "bit for bit").toBe("not the same, at most 0.5 apart");
+    expect(of(Infinity, 0), "words").toBe("not the same");
+    expect(of(Infinity, 0.5, false), "of several steps").toBe("not the same");
+    expect(of(NaN, NaN)).toBe("nothing that both have");
+  });
+
+  it("is none of infinities of one sign", () => {
+    expect([
+      difference(Infinity, Infinity),
+      difference(-Infinity, Infinity),
+      difference(NaN, 1),
+      difference(3, 1),
+    ]).toEqual([0, -Infinity, NaN, 2]);
   });
 
   it("has its colour by its size", () => {

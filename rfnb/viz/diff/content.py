@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.trace.diff_text import number as diff_number
 from rfnb.viz.kinds import drawing_of, title_of
 from rfnb.viz.markup import code, picture, sentences, title
 from rfnb.viz.page.budget import Room
@@ -180,7 +181,7 @@ def _words(head: Any, most: np.ndarray, index: int) -> list[str]:
     if worst is None:
         return [begin, "not in numbers", ""]
     far = float(most[index, worst])
-    return [begin, f"largest {far:.3g}" if np.isfinite(far) else "NaN or infinity", f"at {head['cols'][worst]}"]
+    return [begin, f"{'largest ' if np.isfinite(far) else ''}{diff_number(far, 3)}", f"at {head['cols'][worst]}"]
 
 
 def _bars(log: np.ndarray, room: int) -> str:

@@ -129,7 +129,7 @@ def _pair(made: Drawing, spec: Any, pair: Any) -> None:
     """Both values and their difference: as maps side by side, a vector as strips one below the other."""
     a, b = spec.blocks[pair["block"]]
     with np.errstate(all="ignore"):
-        apart = a - b
+        apart = np.where(a == b, 0, a - b)
     names = spec.head["names"]
     low, high = bounds(np.stack([a, b]))
     most = max(abs(low), abs(high)) or 1.0

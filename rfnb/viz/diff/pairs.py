@@ -12,7 +12,7 @@ import numpy as np
 
 from rfnb.trace.diff import Diff
 from rfnb.trace.diff_cell import names_of
-from rfnb.trace.diff_numbers import differences
+from rfnb.trace.diff_numbers import differences, largest, to_order
 from rfnb.trace.diff_rows import Row
 from rfnb.viz.spec import Spec
 
@@ -28,7 +28,7 @@ class PathStep:
         row, col: Of the picture.
         value: The value there that differs most.
         log: log10 of its difference in tolerances.
-        max_abs: The largest absolute difference.
+        max_abs: The largest absolute difference; NaN, where only one is NaN.
         differs: Whether that is a difference.
         first: Whether the run begins to differ here.
     """
@@ -58,9 +58,9 @@ def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[PathStep]]
     moved = {cols[key]: index for index, key in enumerate(order)}
     made = []
     for (path, col), rows in found.items():
-        worst = max(rows, key=lambda row: (row.differs, row.numbers.units, row.numbers.max_abs))
+        worst = max(rows, key=lambda row: (row.differs, row.numbers.units, to_order(row.numbers.max_abs)))
         first = next((row for row in rows if row is d.first), None)
-        most = max(row.numbers.max_abs for row in rows)
+        most = largest(row.numbers.max_abs for row in rows)
         differs = any(row.differs for row in rows)
         made.append(PathStep(path, moved[col], first or worst, _log(worst), most, differs, first is not None))
     made.sort(key=lambda place: (place.row, place.col))

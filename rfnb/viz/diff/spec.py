@@ -1,7 +1,8 @@
 """The spec of two recordings beside each other: where they differ over steps and modules, and some of their values.
 
 The block `log` [1, path, step] is log10 of the largest difference there in tolerances: 0 is as much as the tolerance, minus infinity
-the same bit for bit, infinity another label or NaN on one side only, NaN: nothing to compare. `abs` is the largest absolute difference.
+the same bit for bit, infinity what numbers do not say, NaN: nothing to compare. `abs` is the largest absolute difference, infinity or
+NaN where only one of both is that.
 A pair is a block [side, row, col] of both values along the same axes: those of the first difference, of the first and the largest of
 each path, and of others while there are few. Further ones are asked for by `pair/ROW/COL` (`rfnb/viz/diff/pairs.py`).
 """
@@ -15,6 +16,7 @@ import numpy as np
 from rfnb.core.errors import type_error
 from rfnb.trace import diff_text
 from rfnb.trace.diff import Diff, PathDiff, diff
+from rfnb.trace.diff_numbers import to_order
 from rfnb.trace.diff_rows import Row
 from rfnb.viz.diff.pairs import PathStep, note_source, pair_of, places_of
 from rfnb.viz.spec import Spec
@@ -100,7 +102,7 @@ def _entry(path: str, own: list[PathStep]) -> dict[str, Any]:
     """One path: its label, where it differs first and most."""
     differ = [place for place in own if place.differs]
     in_numbers = [place for place in differ if place.max_abs or place.log < np.inf]  # else in a text, or in dims
-    worst = max(in_numbers, key=lambda place: (place.max_abs, place.log), default=None)
+    worst = max(in_numbers, key=lambda place: (to_order(place.max_abs), place.log), default=None)
     return {
         "label": path or (own[0].value.ident.kind if own else "-"),
         "first": differ[0].col if differ else None,
@@ -118,7 +120,7 @@ def _pairs(
     wanted: dict[tuple[int, int], PathStep] = {} if first is None else {(first.row, first.col): first}
     rows = [differ for own in of_row if (differ := [place for place in own if place.differs])]
     for own in rows:
-        for place in (own[0], max(own, key=lambda each: (each.log, each.max_abs))):
+        for place in (own[0], max(own, key=lambda each: (each.log, to_order(each.max_abs)))):
             wanted.setdefault((place.row, place.col), place)
     for place in (place for own in rows for place in own):
         wanted.setdefault((place.row, place.col), place)

@@ -142,8 +142,8 @@ def draw_key(drawing: Drawing, x: float, y: float, pattern: str, words: str, *, 
 
 
 def number(value: float) -> str:
-    """Three significant digits, with a real minus."""
+    """Three significant digits, with a real minus, as the page writes it."""
     if not np.isfinite(value):
-        return str(value)
+        return "NaN" if np.isnan(value) else "∞" if value > 0 else "−∞"
     text = significant(value, 3)
     return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")

@@ -174,6 +174,9 @@ export function cellAt(values: Values, width: number, x: number, y: number): Pos
   return null;
 }
 
+/** How far apart two values are; infinities of one sign are not. */
+export const difference = (a: number, b: number): number => (a === b ? 0 : a - b);
+
 /** Both values and their difference. */
 export function drawPair(
   g: CanvasRenderingContext2D,
@@ -185,7 +188,7 @@ export function drawPair(
   const { wide, tall, place } = panels(values, width),
     { rows, cols, a, b } = values,
     colors = diverging(palette.dark);
-  const apart = (row: number, col: number) => a(row, col) - b(row, col);
+  const apart = (row: number, col: number) => difference(a(row, col), b(row, col));
   const far = (of: (row: number, col: number) => number) => {
     let most = 0;
     for (let row = 0; row < rows; row++)

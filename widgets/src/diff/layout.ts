@@ -160,8 +160,12 @@ export function told({ head, blocks }: Frame<Head>, { row, col }: Position): str
   if (Number.isNaN(log)) return `${place}nothing that both have`;
   if (log === -Infinity) return `${place}the same, bit for bit`;
   const number = (value: number) => String(Number(value.toPrecision(3)));
-  const apart = Number.isFinite(most) ? `, at most ${about}${number(most)} apart` : "";
-  if (log === Infinity) return `${place}other labels, or a number beside NaN or infinity${apart}`;
+  const apart = Number.isFinite(most) && most ? `, at most ${about}${number(most)} apart` : "";
+  if (log === Infinity) {
+    if (about) return `${place}not the same`;
+    if (Number.isFinite(most)) return `${place}not the same${apart}`;
+    return `${place}${Number.isNaN(most) ? "NaN" : "infinity"} in one of both only`;
+  }
   return `${place}${about}${number(10 ** log)} times the tolerance${apart}`;
 }
 

@@ -11,7 +11,7 @@ import { short } from "../number";
 import type { Box, Scene } from "../pane";
 import { PanedView } from "../paned";
 import { line, safe, visible } from "../visible";
-import { cellAt, draw, drawGrowth, drawPair, panels } from "./draw";
+import { cellAt, difference, draw, drawGrowth, drawPair, panels } from "./draw";
 import type { Head, Layout, PairEntry, Position, Result, Values } from "./layout";
 import { hit, layout, pairAt, problem, ROW, told, valuesOf, walk, where } from "./layout";
 
@@ -257,7 +257,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     const [a, b] = [values.a(row, col), values.b(row, col)];
     const [one, other] = this.frame.head.names;
     const at = values.rows > 1 ? `${row}, ${col}` : String(col);
-    this.value.textContent = `Cell ${at}: ${short(a)} in ${line(one)}, ${short(b)} in ${line(other)}, ${short(a - b)} apart.`;
+    this.value.textContent = `Cell ${at}: ${short(a)} in ${line(one)}, ${short(b)} in ${line(other)}, ${short(difference(a, b))} apart.`;
   }
 
   protected describe(at: Position | null) {
