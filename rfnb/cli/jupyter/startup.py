@@ -2,10 +2,7 @@
 
 
 def _explain(result):  # type: ignore[no-untyped-def]
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    if isinstance(result.error_in_exec, NameError) and not hasattr(shell, "_rfnb_order"):
+    if isinstance(result.error_in_exec, NameError) and not hasattr(get_ipython(), "_rfnb_order"):  # type: ignore[name-defined]
         from rfnb.teaching import order
 
         if explains := order.install(""):
