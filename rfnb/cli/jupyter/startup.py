@@ -2,7 +2,7 @@
 
 
 def _explain(result):  # type: ignore[no-untyped-def]
-    if isinstance(result.error_in_exec, NameError) and not hasattr(get_ipython(), "_rfnb_order"):  # type: ignore[name-defined]
+    if isinstance(result.error_in_exec, NameError) and not hasattr(get_ipython(), "_rfnb_order"):  # type: ignore  # noqa: F821
         from rfnb.teaching import order
 
         if explains := order.install(""):
