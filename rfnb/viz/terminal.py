@@ -76,7 +76,7 @@ def aligned(rows: list[list[str]], most: int | None = None) -> list[str]:
         [cell if most is None or at == len(row) - 1 else shortened(cell, most) for at, cell in enumerate(row)]
         for row in rows
     ]
-    widths = [max(columns_of(row[column][:400]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(columns_of(row[column][:400]) for row in rows) for column in range(len(rows and rows[0]))]
     keep = [column for column, width in enumerate(widths) if width]
     return ["  ".join(_filled(row[column], widths[column]) for column in keep).rstrip() for row in rows]
 

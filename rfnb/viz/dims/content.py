@@ -70,21 +70,11 @@ def _tensors(head: dict[str, Any]) -> str:
         cells = [""] * count
         for dim in row["dims"]:
             cells[columns[dim]] = short[dim]
-        order = (
-            "stored as [" + ", ".join(plain[dim] for dim in row["dims"]) + "]"
-            if table.is_permuted(row, columns)
-            else ""
-        )
-        sparse = f"indices into {plain[row['sparse']]}" if row.get("sparse") is not None else ""
-        stats = row.get("stats")
-        said = [table.alarm_text(stats), row.get("note"), order, sparse, table.padding_text(stats)]
+        order = f"stored as {_compact(row, plain)}" if table.is_permuted(row, columns) else ""
         label = "\u2003" * row.get("indent", 0) + str(row.get("label", ""))
-        kind = [
-            row.get("dtype") or "",
-            row.get("device") or "",
-            table.bytes_text(row.get("bytes")).replace(" ", "\u00a0"),
-        ]
-        rows.append([label, *cells, *kind, table.stats_text(stats), ", ".join(filter(None, said))])
+        rows.append(
+            [label, *cells, *_kind(row, "\u00a0"), table.stats_text(row.get("stats")), _said(row, plain, order)]
+        )
     titles = [f"dim {index + 1}" if count > 1 else "dim" for index in range(count)]
     return _table(["", *titles, "dtype", "device", "bytes", "values", ""], rows)
 
@@ -130,7 +120,7 @@ def _legend_lines(entries: list[dict[str, Any]]) -> list[str]:
                 note,
             ]
         )
-    return aligned(rows, _MOST_NAME) if rows else []
+    return aligned(rows, _MOST_NAME)
 
 
 def _rows(head: dict[str, Any]) -> list[str]:
@@ -146,15 +136,10 @@ def _rows(head: dict[str, Any]) -> list[str]:
     for row in head["rows"]:
         permuted = table.is_permuted(row, columns)
         dims = _compact(row, short) if permuted else _spread(row, short, columns, widths)
-        sparse = f"indices into {short[row['sparse']]}" if row.get("sparse") is not None else ""
-        stats = row.get("stats")
-        order = "other order" if permuted else ""
-        remarks = [table.alarm_text(stats), row.get("note") or "", order, sparse, table.padding_text(stats)]
         indent = "  " * row.get("indent", 0)
         heading = row.get("dtype") is None and not row["dims"]
-        kind = [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes"))]
-        out.append([indent + str(row.get("label", "")), "" if heading else dims, *kind])
-        details.append([table.stats_text(stats), ", ".join(filter(None, remarks))])
+        out.append([indent + str(row.get("label", "")), "" if heading else dims, *_kind(row, " ")])
+        details.append([table.stats_text(row.get("stats")), _said(row, short, "other order" if permuted else "")])
     whole = aligned([[*first, *second] for first, second in zip(out, details)], _MOST_DIMS)
     if max(width_of(line, WIDTH + 1) for line in whole) <= WIDTH:
         return whole
@@ -164,6 +149,22 @@ def _rows(head: dict[str, Any]) -> list[str]:
         said = ", ".join(filter(None, second))
         lines += [first, *([f"{'  ' * row.get('indent', 0)}    {said}"] if said else [])]
     return lines
+
+
+def _kind(row: dict[str, Any], space: str) -> list[str]:
+    """The dtype, the device and the bytes of a row."""
+    return [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes")).replace(" ", space)]
+
+
+def _said(row: dict[str, Any], names: dict[int, str], order: str) -> str:
+    """The remarks on a row.
+
+    Args:
+        order: That of its dims, in words, if it is another one.
+    """
+    sparse = f"indices into {names[row['sparse']]}" if row.get("sparse") is not None else ""
+    stats = row.get("stats")
+    return ", ".join(filter(None, [table.alarm_text(stats), row.get("note"), order, sparse, table.padding_text(stats)]))
 
 
 def _compact(row: dict[str, Any], short: dict[int, str]) -> str:

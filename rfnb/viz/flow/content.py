@@ -98,7 +98,7 @@ def legend(head: dict[str, Any]) -> list[str]:
         )
         rows.append([f"  {entry['mark']}", clip(size_text(entry, names[entry["id"]]), _NAME).rstrip(), about])
     more = [["", f"... {len(rows) - MOST_DIMS:,} more dims", ""]] if len(rows) > MOST_DIMS else []
-    return aligned(rows[:MOST_DIMS] + more) if rows else []
+    return aligned(rows[:MOST_DIMS] + more)
 
 
 def rows_of(head: dict[str, Any], level: int = 0, indent: int = 0) -> list[list[str]]:

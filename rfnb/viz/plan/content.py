@@ -50,7 +50,7 @@ def text(spec: Any) -> str:
     lines = [f"{head['title']} over {head['axis']}"]
     rows = rows_of(head)
     flat = [row for part in rows.values() for row in part]
-    written = iter(aligned(flat, 40) if flat else [])
+    written = iter(aligned(flat, 40))
     for place in head["places"]:
         lines.append(f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else "  (nothing)"))
         lines += [f"  {next(written)}" for _ in place["ops"]]
