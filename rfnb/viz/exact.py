@@ -68,18 +68,25 @@ class Source:
 def _inside(spec: Spec, asked: Any) -> Spec | None:
     """The spec, or the part of it and the range that a page asks for; None if there is none."""
     from rfnb.viz.curves.content import points_between
-    from rfnb.viz.group.spec import parts_of  # by the first page that asks
 
     prefix, ends = str(asked.get("part") or ""), asked.get("range")
     for index in prefix.split("/")[:-1]:
-        parts = parts_of(spec) if spec.kind in ("group", "branches") else []
-        if not (index.isdecimal() and int(index) < len(parts)):
+        inner = _part_of(spec, index)
+        if inner is None:
             return None
-        spec = parts[int(index)]
+        spec = inner
     if ends is None:
         return spec
     numbers = isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, (int, float)) for end in ends)
     return points_between(spec, *ends) if numbers and spec.kind == "curves" else None
+
+
+def _part_of(spec: Spec, index: str) -> Spec | None:
+    """The part of this number of a group; None if there is none."""
+    from rfnb.viz.group.spec import parts_of  # by the first page that asks
+
+    parts = parts_of(spec) if spec.kind in ("group", "branches") else []
+    return parts[int(index)] if index.isdecimal() and int(index) < len(parts) else None
 
 
 def part(spec: Spec, asked: Any) -> np.ndarray | None:
@@ -105,13 +112,9 @@ def _block(spec: Spec, name: str) -> np.ndarray | None:
     """A block of a spec, or one that is made when it is asked for."""
     if name in spec.blocks:
         return spec.blocks[name]
-    if spec.kind in ("group", "branches"):
-        index, _, rest = name.partition("/")
-        parts = {str(number): part for number, part in enumerate(spec.head["parts"])}
-        if index not in parts:
-            return None
-        blocks = {key[len(index) + 1 :]: block for key, block in spec.blocks.items() if key.startswith(f"{index}/")}
-        return _block(Spec(parts[index]["kind"], parts[index]["head"], blocks), rest)
+    index, _, rest = name.partition("/")
+    if (inner := _part_of(spec, index)) is not None:
+        return _block(inner, rest)
     if spec.kind == "diff":
         from rfnb.viz.diff.pairs import asked, source_of
 
