@@ -7,7 +7,7 @@ named = Named.of(array, ["head", "target", "source"])   # a plain array
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 from rfnb.core.axis_names import kind_of, simple_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error
-from rfnb.core.foreign import is_array
+from rfnb.core.foreign import is_array, knows_axes
+from rfnb.core.named import named
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import host
 
@@ -85,19 +86,29 @@ class NamedArray:
     plain: bool = False
 
     @staticmethod
-    def of(value: Any, names: str | Sequence[str] | None = None, *, where: str = "view") -> NamedArray:
-        """From a Tensor, or from an array with a name for each axis, as of `rf.named`; an axis "1" is left out.
+    def of(
+        value: Any,
+        names: str | Sequence[str] | None = None,
+        usual: Mapping[int, Sequence[str]] | None = None,
+        *,
+        where: str = "view",
+    ) -> NamedArray:
+        """From what has dims, or knows its axes itself; or from an array with a name for each axis, as of `rf.named`; "1" is left out.
+
+        Args:
+            usual: Names of the axes without `names`, by their number.
 
         Raises:
             ShapeError: If there is not one name per axis.
             ValueError: If an axis is of several dims, or names cannot be read.
         """
+        if knows_axes(value):  # a packed sequence, a nested tensor, a DataArray
+            value = named(value, names)
         if isinstance(value, Tensor):
             return NamedArray(host(value.raw_tensor), [Axis(dim.name, dim.extent, dim) for dim in value.dims])
         array = host(value)
-        entries = simple_names(
-            () if names is None else names, array.shape, where, f"rf.viz.{where.partition(',')[0]}(x, dims={{}})"
-        )
+        names = (usual or {}).get(array.ndim, ()) if names is None else names
+        entries = simple_names(names, array.shape, where, f"rf.viz.{where.partition(',')[0]}(x, dims={{}})")
         kept = [(name, int(size)) for name, size in zip(entries, array.shape) if name is not None]
         called = [name for name, _ in kept]
         axes = [Axis(name, size, is_batch=kind_of(name, called) == "batch") for name, size in kept]
@@ -177,6 +188,12 @@ def names_of(axes: Sequence[Axis]) -> list[str]:
         name = "sequence" if axis.kind == "batch" else "head" if axis.name in ("heads", "h") else axis.name
         labels = [", ".join(filter(None, [label, f"{name} {index}"])) for label in labels for index in range(axis.size)]
     return labels
+
+
+def seq_labels(axes: Sequence[Axis], names: Sequence[Any] | None, alone: str = "sequence 0") -> list[str]:
+    """A label per sequence: the names, if there is one for each; of one sequence without axes what it is alone."""
+    own = [name or alone for name in names_of(axes)]
+    return [str(name) for name in names] if names is not None and len(names) == len(own) else own
 
 
 class RowsOver(list[list[str]]):

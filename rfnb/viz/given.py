@@ -1,6 +1,5 @@
 """The values that views are given: Tensors, arrays of any library, tuples of them for layers and steps as models give them, whole outputs.
 
-plain(value, dims)                                 # what knows its axes itself is a Tensor from here on
 by_layer(output.attentions, dims, least=3)         # {"layer 0": ..., "layer 1": ...}
 joined_steps(attentions_of_generate, "attention")  # the steps below each other
 """
@@ -15,7 +14,6 @@ import numpy as np
 from rfnb.core import foreign
 from rfnb.core.axis_names import parse
 from rfnb.core.errors import shape_error, value_error
-from rfnb.core.named import named
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims.of_transformers import is_model_output
 from rfnb.viz.spec import host
@@ -24,11 +22,6 @@ STEPS_REMARK = (
     "The steps of generate are below each other, each with what it had. After a beam search a row may be of another hypothesis than the "
     "row above it."
 )
-
-
-def plain(value: Any, dims: Any) -> Any:
-    """The value; a Tensor of what knows lengths or names of its axes (a packed sequence, a nested tensor, a DataArray)."""
-    return named(value, dims) if foreign.knows_axes(value) else value
 
 
 def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False) -> Any:

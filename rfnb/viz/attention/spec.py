@@ -24,10 +24,10 @@ from rfnb.viz.attention.long import long_spec
 from rfnb.viz.attention.maps import MapPart, Maps
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
-from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, tokens_of, vocab_of
-from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, plain, refuse_missing
+from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, seq_labels, tokens_of, vocab_of
+from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, refuse_missing
 from rfnb.viz.roles import attention_axes
-from rfnb.viz.spec import Spec, host, single
+from rfnb.viz.spec import Spec, single
 
 _EXAMPLE = 'rf.viz.attention(weights, dims=["head", "target", "source"])'
 
@@ -138,7 +138,7 @@ def spec(
                 part = part.merged(merge)
             entry = one.entry(same)
             partial = live or one.named.plain
-            made.add(part, entry, one.places(str(label)), _names(names, one.seqs), step=step, partial=partial)
+            made.add(part, entry, one.places(str(label)), seq_labels(one.seqs, names), step=step, partial=partial)
     if isinstance(weights, Mapping) and _slides(weights, slider):
         name = slider if isinstance(slider, str) else "step"
         made.slider = {"name": name, "labels": list(map(str, weights))}
@@ -185,13 +185,7 @@ class _Weights:
     def of(
         value: Any, source: Any, target: Any, source_dim: Any, target_dim: Any, dims: str | Sequence[str] | None
     ) -> _Weights:
-        value = plain(value, dims)
-        if isinstance(value, Tensor):
-            named = NamedArray.of(value)
-        else:
-            array = host(value)
-            names = dims if dims is not None else _default_names(array, source, target)
-            named = NamedArray.of(array, names, where="attention")
+        named = NamedArray.of(value, dims, _usual(source, target), where="attention")
         if not named.axes:
             raise dim_error(
                 "attention: the weights have no dims.",
@@ -244,18 +238,10 @@ def axes_of(weights: Tensor, source: Any, target: Any) -> tuple[list[Axis], list
     return one.seqs, one.maps
 
 
-def _default_names(array: np.ndarray, source: Any, target: Any) -> list[str]:
+def _usual(source: Any, target: Any) -> dict[int, list[str]]:
+    """The axes of plain arrays, by their number."""
     nested = any(
         labels is not None and len(labels) and isinstance(labels[0], (list, tuple)) for labels in (source, target)
     )
-    front = {0: [], 1: ["batch" if nested else "head"], 2: ["batch", "head"], 3: ["batch", "layer", "head"]}
-    if array.ndim == 1:
-        return ["source"]
-    if array.ndim - 2 not in front:
-        return []  # the message of Named.of says what to do
-    return [*front[array.ndim - 2], "target", "source"]
-
-
-def _names(names: Sequence[str] | None, seq_axes: Sequence[Axis]) -> list[str]:
-    own = [name or "sequence 0" for name in names_of(seq_axes)]
-    return [str(name) for name in names] if names is not None and len(names) == len(own) else own
+    front = [[], ["batch" if nested else "head"], ["batch", "head"], ["batch", "layer", "head"]]
+    return {1: ["source"], **{len(names) + 2: [*names, "target", "source"] for names in front}}

@@ -18,15 +18,18 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
-from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, tokens_of
+from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
 from rfnb.viz.distribution.scores import ScoreRows, kind_of, rows_of
-from rfnb.viz.given import of_output, plain, stacked_steps
+from rfnb.viz.given import of_output, stacked_steps
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
 from rfnb.viz.states.check import since
 
 _WHERE = "distribution"
 _OF_STEPS = "A tuple has one array {batch, label} for each step, as generate gives its scores; a list has one for each sequence."
+
+
+_USUAL = {1: ["label"], 2: ["step", "label"], 3: ["batch", "step", "label"]}  # axes of plain arrays
 
 
 def spec(
@@ -77,8 +80,7 @@ def spec(
     scores = of_output(scores, "logits", _WHERE, "return_dict=True")
     half = _is_half(scores)
     scores, of_steps = stacked_steps(scores, dims)
-    scores = plain(scores, dims)
-    named = _named(scores, dims)
+    named = NamedArray.of(scores, dims, _USUAL, where=_WHERE)
     vocab = _vocab(named, reference, axis)
     seqs, step = _others(named, scores, vocab, step_dim)
     known = labels if labels is not None else getattr(vocab.dim, "vocab", None)
@@ -115,9 +117,7 @@ def spec(
     if of_steps:
         head["remark"] = _OF_STEPS
     alone = "the batch" if step is not None and step.kind == "batch" else "sequence 0"
-    seq_names = [name or alone for name in names_of(seqs)]
-    if names is not None and len(names) == len(seq_names):
-        seq_names = [str(name) for name in names]
+    seq_names = seq_labels(seqs, names, alone)
     words = tokens_of(steps, own, seqs, where=_WHERE, role="step")
     head["seqs"] = [
         {"label": label, "len": int(length), "steps": row, **_summary(blocks, seq, int(length), vocab.size)}
@@ -131,15 +131,6 @@ def _is_half(scores: Any) -> bool:
     while isinstance(scores, tuple) and scores and not is_array(scores):
         scores = scores[0]
     return str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
-
-
-def _named(scores: Any, dims: str | Sequence[str] | None) -> NamedArray:
-    if isinstance(scores, Tensor):
-        return NamedArray.of(scores)
-    scores = host(scores)
-    count = scores.ndim
-    default = {1: ["label"], 2: ["step", "label"], 3: ["batch", "step", "label"]}.get(count, [])
-    return NamedArray.of(scores, dims if dims is not None else default, where=_WHERE)
 
 
 def _vocab(named: NamedArray, reference: Any, given: Any) -> Axis:

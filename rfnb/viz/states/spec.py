@@ -15,15 +15,18 @@ import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
-from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, tokens_of
-from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output, plain
+from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
+from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output
 from rfnb.viz.roles import step_axis
-from rfnb.viz.spec import Spec, host, single
+from rfnb.viz.spec import Spec, single
 from rfnb.viz.states.check import AFTER_END, flags_of, judge, summary
 from rfnb.viz.states.orders import is_easy, order_of, orders_of
 from rfnb.viz.states.tracks import is_gate, is_held, rank_of, span_of
 
 _EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
+
+
+_USUAL = {1: ["step"], 2: ["step", "unit"], 3: ["batch", "step", "unit"]}  # axes of plain arrays
 
 
 def spec(
@@ -70,9 +73,7 @@ def spec(
     first = made[0]
     own = given_lengths(lengths, steps, first.step, first.seqs, where="states", role="step")
     tokens = tokens_of(steps, own, first.seqs, where="states", role="step")
-    labels = [name or "sequence 0" for name in names_of(first.seqs)]
-    if names is not None and len(names) == len(labels):
-        labels = [str(name) for name in names]
+    labels = seq_labels(first.seqs, names)
     head["step_dim"] = first.step.entry(0)
     head["seqs"] = [{"label": labels[i], "steps": tokens[i], "len": int(own[i])} for i in range(len(labels))]
     head["orders"] = [] if live else orders_of(head)
@@ -143,13 +144,7 @@ class _Track:
 
     @staticmethod
     def of(label: str, value: Any, step_dim: Any, dims: str | Sequence[str] | None) -> _Track:
-        value = plain(value, dims)
-        if isinstance(value, Tensor):
-            named = NamedArray.of(value)
-        else:
-            array = host(value)
-            default = {1: ["step"], 2: ["step", "unit"], 3: ["batch", "step", "unit"]}.get(array.ndim, [])
-            named = NamedArray.of(array, dims if dims is not None else default, where=f'states, track "{label}"')
+        named = NamedArray.of(value, dims, _USUAL, where=f'states, track "{label}"')
         if step_dim is not None:
             return _Track(label, named, named.find(step_dim, where=f'states, track "{label}"', role="step_dim"))
         step = step_axis(named, value, f'states, track "{label}"')
