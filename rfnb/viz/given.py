@@ -1,6 +1,6 @@
 """The values that views are given: Tensors, arrays of any library, tuples of them for layers and steps as models give them, whole outputs.
 
-by_layer(output.attentions, dims, least=3)         # {"layer 0": ..., "layer 1": ...}
+by_layer(output.attentions, dims)                  # {"layer 0": ..., "layer 1": ...}
 joined_steps(attentions_of_generate, "attention")  # the steps below each other
 """
 
@@ -18,6 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.viz.dims.of_transformers import is_model_output
 from rfnb.viz.spec import host
 
+_LEAST = 3  # axes of the arrays of a tuple that are those of layers, if no names tell
 STEPS_REMARK = (
     "The steps of generate are below each other, each with what it had. After a beam search a row may be of another hypothesis than the "
     "row above it."
@@ -108,12 +109,11 @@ def _sequences(value: Any) -> int:
     return int(value.shape[0])
 
 
-def by_layer(value: Any, dims: Any, *, least: int) -> dict[str, Any] | None:
+def by_layer(value: Any, dims: Any) -> dict[str, Any] | None:
     """The arrays of a list or tuple as those of layers; None if it is something else, e.g. nested lists of numbers.
 
     Args:
         dims: The names of the axes, if they are given: of an array of a layer, or of all stacked.
-        least: Arrays of so many axes are those of layers, if no names tell.
     """
     if not isinstance(value, (list, tuple)) or foreign.is_array(value) or not value:
         return None
@@ -124,21 +124,28 @@ def by_layer(value: Any, dims: Any, *, least: int) -> dict[str, Any] | None:
         entries = parse(dims, "viz")
         if ... not in entries and counts != {len(entries)}:
             return None
-    elif min(counts) < least and not any(isinstance(item, Tensor) for item in value):
+    elif min(counts) < _LEAST and not any(isinstance(item, Tensor) for item in value):
         return None
     return {f"layer {index}": item for index, item in enumerate(value)}
 
 
-def flat_layers(weights: Mapping[Any, Any], dims: Any, *, least: int) -> dict[str, Any]:
+def flat_layers(weights: Mapping[Any, Any], dims: Any) -> dict[str, Any]:
     """A dict in which the entries of tuples are entries: {"encoder": (w0, w1)} has "encoder, layer 0" and "encoder, layer 1"."""
     out: dict[str, Any] = {}
     for label, value in weights.items():
-        inner = by_layer(value, dims, least=least)
+        inner = by_layer(value, dims)
         if inner is None:
             out[str(label)] = value
         else:
             out |= {", ".join(filter(None, [str(label), name])): item for name, item in inner.items()}
     return out
+
+
+def by_label(value: Any, dims: Any, alone: str = "") -> Mapping[str, Any]:
+    """The arrays by their label: those of a dict, or of layers, or one alone."""
+    if isinstance(value, Mapping):
+        return flat_layers(value, dims)
+    return by_layer(value, dims) or {alone: value}
 
 
 def joined_in(weights: Any, where: str) -> tuple[Any, dict[str, Any]]:
@@ -152,7 +159,7 @@ def joined_in(weights: Any, where: str) -> tuple[Any, dict[str, Any]]:
     seen: dict[str, Any] = {}
     for label, value in weights.items():
         each, masks = joined_in(value, where)
-        layers = flat_layers({label: tuple(each.values()) if masks else each}, None, least=3)
+        layers = flat_layers({label: tuple(each.values()) if masks else each}, None)
         out |= layers
         seen |= dict.fromkeys(layers, next(iter(masks.values()), None))
     return out, seen

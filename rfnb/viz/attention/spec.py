@@ -25,7 +25,7 @@ from rfnb.viz.attention.maps import MapPart, Maps
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, seq_labels, tokens_of, vocab_of
-from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, joined_in, of_output, refuse_missing
+from rfnb.viz.given import STEPS_REMARK, by_label, joined_in, of_output, refuse_missing
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, single
 
@@ -158,17 +158,9 @@ def _slides(weights: Mapping[Any, Any], slider: str | bool) -> bool:
 
 def _places(weights: Any, slider: str | bool, dims: Any) -> list[Mapping[str, Any]]:
     """The weights by label, for each place of the slider."""
-    if not isinstance(weights, Mapping):
-        return [_layers(weights, dims)]
-    if not _slides(weights, slider):
-        return [flat_layers(weights, dims, least=3)]
-    return [_layers(value, dims) for value in weights.values()]
-
-
-def _layers(value: Any, dims: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
-        return flat_layers(value, dims, least=3)
-    return by_layer(value, dims, least=3) or {"": value}
+    if isinstance(weights, Mapping) and _slides(weights, slider):
+        return [by_label(value, dims) for value in weights.values()]
+    return [by_label(weights, dims)]
 
 
 class _Weights:

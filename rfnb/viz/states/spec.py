@@ -8,7 +8,7 @@ The widget draws the same spec in `widgets/src/states/`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
-from rfnb.viz.given import STEPS_REMARK, by_layer, flat_layers, is_of_steps, joined_steps, of_output
+from rfnb.viz.given import STEPS_REMARK, by_label, is_of_steps, joined_steps, of_output
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, single
 from rfnb.viz.states.check import AFTER_END, flags_of, judge, summary
@@ -60,7 +60,8 @@ def spec(
     tracks, remark = of_output(tracks, "hidden_states", "states", "output_hidden_states=True", one=True), None
     if is_of_steps(tracks):
         tracks, remark = joined_steps(tracks, "states").layers, STEPS_REMARK
-    given = _by_name(tracks, dims)
+    name = tracks.name if isinstance(tracks, Tensor) else None
+    given = by_label(tracks, dims, name or "state")
     # A state that is None (a cell without memory) has nothing to show.
     made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items() if value is not None]
     made.sort(key=lambda track: rank_of(track.label))
@@ -88,14 +89,6 @@ def spec(
         head["tracks"].append(entry)
         blocks.update(of_track)
     return Spec("states", head, blocks)
-
-
-def _by_name(tracks: Any, dims: Any) -> Mapping[str, Any]:
-    """The tracks by name."""
-    if isinstance(tracks, Mapping):
-        return flat_layers(tracks, dims, least=3)
-    name = tracks.name if isinstance(tracks, Tensor) else None
-    return by_layer(tracks, dims, least=3) or {name or "state": tracks}
 
 
 def axes_of(label: str, value: Tensor, step_dim: str) -> tuple[list[Axis], list[Axis]]:
