@@ -3,7 +3,7 @@
 export type Table = Uint32Array; // little-endian RGBA, ready for ImageData
 type Lab = [number, number, number];
 
-// The same colours at equal distances as in rfnb/viz/picture.py.
+// The same colours at equal distances as in rfnb/viz/drawing/theme.py.
 const LIGHT = ["#f3f8ff", "#cfe4fc", "#a6cdf6", "#78b4ee", "#4a99e0", "#267dca", "#1061ab", "#094785", "#062c58"];
 const DARK = ["#16202c", "#16314d", "#16456f", "#1a5b94", "#2873b7", "#468fd6", "#71acec", "#a3cbf8", "#dceafd"];
 const DIVERGING_LIGHT = [
