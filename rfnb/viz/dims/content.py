@@ -45,13 +45,12 @@ def page(spec: Any) -> list[str]:
 
 
 def _legend(entries: list[dict[str, Any]]) -> str:
-    names = table.names_of(entries)
-    rows = []
+    sizes, rows = table.sizes_of(entries), []
     for entry in entries:
         lengths = entry.get("lengths") or []
         cells = [
-            f"{table.GLYPHS[entry['id'] % 8]}\u00a0{table.size_text(entry, names[entry['id']])}",
-            ", ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("kind"), entry.get("origin")])),
+            f"{table.GLYPHS[entry['id'] % 8]}\u00a0{sizes[entry['id']]}",
+            table.about(entry),
             f"{table.bars(lengths)} {table.lengths_text(lengths)}" if lengths else "",
             table.waste_text(lengths),
         ]
@@ -60,9 +59,7 @@ def _legend(entries: list[dict[str, Any]]) -> str:
 
 
 def _tensors(head: dict[str, Any]) -> str:
-    names = table.names_of(head["dims"])
-    columns = table.columns_of(head["rows"])
-    plain = {e["id"]: table.size_text(e, names[e["id"]]) for e in head["dims"]}
+    plain, columns = table.sizes_of(head["dims"]), table.columns_of(head["rows"])
     short = {id: f"{table.GLYPHS[id % 8]}\u00a0{text}" for id, text in plain.items()}
     count = max(columns.values(), default=-1) + 1
     rows = []
@@ -70,11 +67,9 @@ def _tensors(head: dict[str, Any]) -> str:
         cells = [""] * count
         for dim in row["dims"]:
             cells[columns[dim]] = short[dim]
-        order = f"stored as {_compact(row, plain)}" if table.is_permuted(row, columns) else ""
+        said = table.remarks(row, plain, table.stored(row, columns, plain))
         label = "\u2003" * row.get("indent", 0) + str(row.get("label", ""))
-        rows.append(
-            [label, *cells, *_kind(row, "\u00a0"), table.stats_text(row.get("stats")), _said(row, plain, order)]
-        )
+        rows.append([label, *cells, *_kind(row, "\u00a0"), table.stats_text(row.get("stats")), said])
     titles = [f"dim {index + 1}" if count > 1 else "dim" for index in range(count)]
     return _table(["", *titles, "dtype", "device", "bytes", "values", ""], rows)
 
@@ -102,8 +97,7 @@ def text(spec: Any) -> str:
 
 
 def _legend_lines(entries: list[dict[str, Any]]) -> list[str]:
-    names = table.names_of(entries)
-    rows = []
+    sizes, rows = table.sizes_of(entries), []
     for entry in entries:
         lengths = entry.get("lengths") or []
         note = (
@@ -115,7 +109,7 @@ def _legend_lines(entries: list[dict[str, Any]]) -> list[str]:
         rows.append(
             [
                 " " + table.GLYPHS[entry["id"] % 8],
-                table.size_text(entry, names[entry["id"]]),
+                sizes[entry["id"]],
                 entry.get("kind") or "",
                 note,
             ]
@@ -124,10 +118,7 @@ def _legend_lines(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def _rows(head: dict[str, Any]) -> list[str]:
-    by_id = {entry["id"]: entry for entry in head["dims"]}
-    names = table.names_of(head["dims"])
-    columns = table.columns_of(head["rows"])
-    short = {dim: table.size_text(entry, names[dim]) for dim, entry in by_id.items()}
+    short, columns = table.sizes_of(head["dims"]), table.columns_of(head["rows"])
     widths = [0] * (max(columns.values(), default=-1) + 1)
     for row in head["rows"]:
         for dim in row["dims"]:
@@ -135,11 +126,13 @@ def _rows(head: dict[str, Any]) -> list[str]:
     out, details = [], []
     for row in head["rows"]:
         permuted = table.is_permuted(row, columns)
-        dims = _compact(row, short) if permuted else _spread(row, short, columns, widths)
+        dims = table.compact(row, short) if permuted else _spread(row, short, columns, widths)
         indent = "  " * row.get("indent", 0)
         heading = row.get("dtype") is None and not row["dims"]
         out.append([indent + str(row.get("label", "")), "" if heading else dims, *_kind(row, " ")])
-        details.append([table.stats_text(row.get("stats")), _said(row, short, "other order" if permuted else "")])
+        details.append(
+            [table.stats_text(row.get("stats")), table.remarks(row, short, "other order" if permuted else "")]
+        )
     whole = aligned([[*first, *second] for first, second in zip(out, details)], _MOST_DIMS)
     if max(width_of(line, WIDTH + 1) for line in whole) <= WIDTH:
         return whole
@@ -156,23 +149,8 @@ def _kind(row: dict[str, Any], space: str) -> list[str]:
     return [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes")).replace(" ", space)]
 
 
-def _said(row: dict[str, Any], names: dict[int, str], order: str) -> str:
-    """The remarks on a row.
-
-    Args:
-        order: That of its dims, in words, if it is another one.
-    """
-    sparse = f"indices into {names[row['sparse']]}" if row.get("sparse") is not None else ""
-    stats = row.get("stats")
-    return ", ".join(filter(None, [table.alarm_text(stats), row.get("note"), order, sparse, table.padding_text(stats)]))
-
-
-def _compact(row: dict[str, Any], short: dict[int, str]) -> str:
-    return "[" + ", ".join(short[dim] for dim in row["dims"]) + "]"
-
-
 def _spread(row: dict[str, Any], short: dict[int, str], columns: dict[int, int], widths: list[int]) -> str:
-    """Like `_compact`, with each dim under its column."""
+    """Like `table.compact`, with each dim under its column."""
     cells = ["" for _ in widths]
     for axis, dim in enumerate(row["dims"]):
         cells[columns[dim]] = short[dim] + (", " if axis < len(row["dims"]) - 1 else "]")

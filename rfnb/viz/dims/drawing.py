@@ -38,7 +38,7 @@ def description(head: dict[str, Any], chips: dict[int, str]) -> str:
     """The picture in words: the dims, and those of each tensor."""
     words = ", ".join(chips[entry["id"]] for entry in head["dims"][:_MOST_DIMS])
     rows = [
-        f"{labels.short(str(row.get('label', '')), _LONGEST)} [{', '.join(chips[dim] for dim in row['dims'])}]"
+        f"{labels.short(str(row.get('label', '')), _LONGEST)} {table.compact(row, chips)}"
         for row in head["rows"][:_MOST_ROWS]
         if row["dims"]
     ]
@@ -80,11 +80,7 @@ def _legend(made: Drawing, entries: Sequence[dict[str, Any]], chips: dict[int, s
     for entry in shown:
         y, lengths = made.height + _ROW / 2, entry.get("lengths") or []
         _chip(made, 0, y, entry["id"], chips[entry["id"]], ragged=bool(lengths))
-        kind = labels.fitted(
-            ", ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("kind"), entry.get("origin")])),
-            400,
-            10.5,
-        )
+        kind = labels.fitted(table.about(entry), 400, 10.5)
         made.add(Text(second, y, kind, 10.5, "muted"))
         x = second + max(58.0, fonts.width(kind, 10.5) + 10)
         if lengths:
@@ -127,10 +123,10 @@ def _rows(made: Drawing, head: dict[str, Any], chips: dict[int, str], width: flo
         for part, own in zip(text[:4], wide):
             made.add(Text(x, y, part, 10.5, "muted"))
             x += own + (_GAP if own else 0)
-        remark = _remarks(row, columns, chips)
+        remark, alarm = table.remarks(row, chips, table.stored(row, columns, chips)), table.alarm_text(row.get("stats"))
         if remark:
-            remark = labels.fitted(remark, max(260.0, width - x), 10.5)
-            made.add(Text(x, y, remark, 10.5, "warn" if table.alarm_text(row.get("stats")) else "muted"))
+            remark = labels.fitted(f"! {remark}" if alarm else remark, max(260.0, width - x), 10.5)
+            made.add(Text(x, y, remark, 10.5, "warn" if alarm else "muted"))
             x += fonts.width(remark, 10.5)
         made.width = max(made.width, x)
         made.height += _ROW
@@ -148,13 +144,3 @@ def _texts(row: dict[str, Any]) -> list[str]:
         table.bytes_text(row.get("bytes")),
         table.stats_text(row.get("stats")),
     ]
-
-
-def _remarks(row: dict[str, Any], columns: dict[int, int], chips: dict[int, str]) -> str:
-    alarm = table.alarm_text(row.get("stats"))
-    order = (
-        "stored as [" + ", ".join(chips[dim] for dim in row["dims"]) + "]" if table.is_permuted(row, columns) else ""
-    )
-    sparse = f"indices into {chips[row['sparse']]}" if row.get("sparse") is not None else ""
-    parts = [f"! {alarm}" if alarm else "", row.get("note") or "", order, sparse, table.padding_text(row.get("stats"))]
-    return ", ".join(filter(None, parts))

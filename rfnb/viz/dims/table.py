@@ -32,6 +32,17 @@ def size_text(entry: dict[str, Any], name: str) -> str:
     return f"{name}={entry['size'] if entry.get('size') is not None else '?'}"
 
 
+def sizes_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """The text of each dim by id."""
+    names = names_of(entries)
+    return {entry["id"]: size_text(entry, names[entry["id"]]) for entry in entries}
+
+
+def about(entry: dict[str, Any]) -> str:
+    """The facts on a dim beside its size: that it clashes, its kind, where it was made."""
+    return ", ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("kind"), entry.get("origin")]))
+
+
 def columns_of(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
     """The column of each dim, such that rows of equal order align; with many dims, those that never meet share columns."""
     order = _order(rows)
@@ -81,6 +92,27 @@ def is_permuted(row: dict[str, Any], columns: dict[int, int]) -> bool:
     """Whether the axes of a row are in another order than the columns."""
     places = [columns[dim] for dim in row["dims"]]
     return places != sorted(places)
+
+
+def stored(row: dict[str, Any], columns: dict[int, int], names: dict[int, str]) -> str:
+    """`stored as [...]` if the axes are in another order than the columns."""
+    return f"stored as {compact(row, names)}" if is_permuted(row, columns) else ""
+
+
+def compact(row: dict[str, Any], names: dict[int, str]) -> str:
+    """`[batch=3, time<=7]`."""
+    return "[" + ", ".join(names[dim] for dim in row["dims"]) + "]"
+
+
+def remarks(row: dict[str, Any], names: dict[int, str], order: str) -> str:
+    """The remarks on a row, what is wrong with its values before others.
+
+    Args:
+        order: That of its dims, in words, if it is another one.
+    """
+    sparse = f"indices into {names[row['sparse']]}" if row.get("sparse") is not None else ""
+    stats = row.get("stats")
+    return ", ".join(filter(None, [alarm_text(stats), row.get("note"), order, sparse, padding_text(stats)]))
 
 
 def waste(lengths: Sequence[int]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.dims.table import lengths_text, names_of, size_text
+from rfnb.viz.dims.table import lengths_text, sizes_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.img import img
 from rfnb.viz.drawing.labels import sentence
@@ -87,8 +87,7 @@ def text(spec: Any) -> str:
 
 def legend(head: dict[str, Any]) -> list[str]:
     """A line for each dim: its mark, its name and size, its lengths."""
-    names = names_of(head["dims"])
-    rows = []
+    sizes, rows = sizes_of(head["dims"]), []
     for entry in head["dims"]:
         lengths = entry.get("lengths")
         about = ", ".join(
@@ -96,7 +95,7 @@ def legend(head: dict[str, Any]) -> list[str]:
                 None, [entry.get("kind"), entry.get("origin"), f"lengths {lengths_text(lengths)}" if lengths else ""]
             )
         )
-        rows.append([f"  {entry['mark']}", clip(size_text(entry, names[entry["id"]]), _NAME).rstrip(), about])
+        rows.append([f"  {entry['mark']}", clip(sizes[entry["id"]], _NAME).rstrip(), about])
     more = [["", f"... {len(rows) - MOST_DIMS:,} more dims", ""]] if len(rows) > MOST_DIMS else []
     return aligned(rows[:MOST_DIMS] + more)
 

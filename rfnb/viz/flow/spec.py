@@ -22,7 +22,7 @@ from typing import Any
 
 from rfnb.core.errors import type_error
 from rfnb.viz.dims.entries import Entries
-from rfnb.viz.dims.table import names_of, size_text
+from rfnb.viz.dims.table import names_of, sizes_of
 from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.theme import HUES
 from rfnb.viz.flow.calls import Flow, FlowCall, flow_of
@@ -56,7 +56,7 @@ def spec(trace: Any, *, title: str | None = None, live: bool = False, dot: bool 
             )
     marks = marks_of(known.entries)
     names = names_of(known.entries)
-    text = {entry["id"]: size_text(entry, names[entry["id"]]) for entry in known.entries}
+    text = sizes_of(known.entries)
     for level in levels:
         for station in level["stations"]:
             station["change"] = change_of(station, names)
