@@ -129,7 +129,7 @@ class PathRun:
 
     @property
     def text(self) -> str:
-        """Which of how many, in words."""
+        """The place of the run among those of its path, in words."""
         return f", run {self.number + 1} of {self.count}" if self.count > 1 else ""
 
 
