@@ -254,7 +254,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
 
     # -- To look inside: traces, views, checks -----------------------------------------------------------------------------
     from rfnb.trace.beams import BeamHistory
-    from rfnb.trace.compare import compare_runs
+    from rfnb.trace.compare_runs import compare_runs
     from rfnb.trace.diff import Diff, diff
     from rfnb.trace.file import load_trace
     from rfnb.trace.long_attention import LongAttention
@@ -269,25 +269,26 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
 
     # -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
     from rfnb.data.alignment import Alignment, align, character_errors, word_errors
-    from rfnb.interop.doors import (as_torch, beams_of, from_torch, net_from_dict,)
+    from rfnb.interop.doors import (
+        as_torch, beams_of, ctc_output, from_torch, net_from_dict, transducer_lattice, transducer_output
+    )
     from rfnb.interop.hf_llama import (
         import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
         import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
         import_params_hf_llama_to_rf_transformer_decoder,
     )
     from rfnb.interop.hf_search import hf_search_options
-    from rfnb.interop.speech.doors import ctc_output, transducer_lattice, transducer_output
     from rfnb.interop.processes import mean_over_processes
     from rfnb.interop.torch_checkpoint import load_torch_checkpoint
-    from rfnb.interop.watch.start import watch
+    from rfnb.interop.watch.watching import watch
     from rfnb.interop.xarray_arrays import to_xarray
 
 # -- What is bound to these names --------------------------------------------------------------------------------------
-import rfnb.interop.seen.door as _door  # lets recordings see into torch modules
+import rfnb.interop.seen.registered as _door  # lets recordings see into torch modules
 from rfnb.nn.backend import methods as _backend_methods
 from rfnb.nn.run import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
-from rfnb.places import doors as _doors
+from rfnb.places import public_doors as _doors
 from rfnb.places import later as _later
 from rfnb.places import paths as _paths
 

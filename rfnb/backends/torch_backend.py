@@ -16,7 +16,6 @@ from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_ahead import JOIN, PRODUCTS, product_ahead
 from rfnb.backends.torch_autocast import autocast, full_precision
-from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_compiled import compile_function
 from rfnb.backends.torch_devices import brought, refuse_device
 from rfnb.backends.torch_functions import DTYPES, HALF, NAMES
@@ -33,6 +32,7 @@ from rfnb.backends.torch_random import (
     set_random_state,
 )
 from rfnb.backends.torch_read_only import read_only
+from rfnb.backends.torch_recompute import CheckpointScope
 from rfnb.backends.torch_rnn import gru, rnn_tanh, two_d_lstm
 from rfnb.backends.torch_trace import note_made, signature, trace_calls, watch_draws
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rfnb.backends.kept import kept
+from rfnb.backends.constants import kept
 from rfnb.backends.torch_functions import DTYPES, HALF
 
 _INDEX = frozenset((torch.int64, torch.int32))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rfnb.backends.kept import has_values
+from rfnb.backends.constants import has_values
 
 # Beyond all that inputs and weights can add to a gate: its sigmoid is exactly 1, or exactly 0.
 _SHUT, _SHUT_HALF = 1e30, 6e4

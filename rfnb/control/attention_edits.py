@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rfnb.control.attention_rows import RowEdit, check_value, edited
-from rfnb.control.entries import Chosen
+from rfnb.control.named_entries import Chosen
 from rfnb.core.dim import Dim
 from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor

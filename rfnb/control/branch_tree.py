@@ -11,8 +11,8 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import leaves
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import keep
+from rfnb.trace.run_tree import Branch, Outcome, Tree, best_of, best_so_far
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Branch, Outcome, Tree, best_of, best_so_far
 
 if TYPE_CHECKING:
     from rfnb.control.run import Run

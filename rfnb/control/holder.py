@@ -21,7 +21,7 @@ from rfnb.rec import running
 from rfnb.rec.hold import Hold
 from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import listen, listening
-from rfnb.trace.tree import Changed
+from rfnb.trace.run_tree import Changed
 
 if TYPE_CHECKING:
     from rfnb.control.attention_rows import RowEdit

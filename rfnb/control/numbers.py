@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.control.entries import Chosen, axis_of
+from rfnb.control.named_entries import Chosen, axis_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor

@@ -43,8 +43,8 @@ from rfnb.core.whole_number import whole
 from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by
 from rfnb.trace.record import record as recorded
+from rfnb.trace.run_tree import Changed, Left, Tree
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Changed, Left, Tree
 
 _numbers = itertools.count(1)
 _naming = threading.Lock()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.changes import as_given, entries_words, number_words, value_words
-from rfnb.control.entries import Chosen, by_name, under_names
+from rfnb.control.named_entries import Chosen, by_name, under_names
 from rfnb.control.numbers import Numbers, Reduced, real_entries
 from rfnb.control.of_run import OfPosition
 from rfnb.core.dim import Dim

@@ -2,7 +2,7 @@
 
 A layer finds this out when its call has failed, which costs a good call nothing. A function has `**unknown: Never` where people
 bring keywords of torch (`dim=`, `keepdim=`): Python refuses an unknown keyword before any code of ours runs. That costs a call
-about 20 ns, and is left out of its signature (`places/doors.py`).
+about 20 ns, and is left out of its signature (`places/public_doors.py`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import numpy as np
 
 from rfnb.core import algebra, dim_mask, dim_math, dim_relations, dim_sizes
 from rfnb.core.compat.absent import put_all_absent
-from rfnb.core.compat.dim_names import OldDimNames
+from rfnb.core.compat.old_dim_names import OldDimNames
 from rfnb.core.dim_math import DimOperators
 from rfnb.core.errors import DimError, dim_error
 from rfnb.core.lengths import Lengths, check_lengths

@@ -18,7 +18,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core import marked_dim, tensor_copies, tensor_mask
 from rfnb.core.compat.absent import old_options_error, put_all_absent
-from rfnb.core.compat.tensor_names import OldTensorNames
+from rfnb.core.compat.old_tensor_names import OldTensorNames
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, message, shape_error, value_error
 from rfnb.core.not_specified import NotSpecified, is_specified

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.backends.kept import has_values
+from rfnb.backends.constants import has_values
 from rfnb.core.axis_names import parse, text_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error, value_error

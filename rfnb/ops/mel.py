@@ -7,7 +7,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.backends.kept import kept
+from rfnb.backends.constants import kept
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from rfnb.core.when_loaded import when_loaded
-from rfnb.places import doors
+from rfnb.places import public_doors
 
 # Module: its public names, as in the block for type checkers of `rfnb/__init__.py`. tests/contracts/test_public_names.py writes this.
 LATER = {
@@ -97,7 +97,7 @@ LATER = {
     "rfnb.lm.ngram": "NGramLM",
     "rfnb.nn.kenlm_state": "KenLmState",
     "rfnb.trace.beams": "BeamHistory",
-    "rfnb.trace.compare": "compare_runs",
+    "rfnb.trace.compare_runs": "compare_runs",
     "rfnb.trace.diff": "Diff diff",
     "rfnb.trace.file": "load_trace",
     "rfnb.trace.long_attention": "LongAttention",
@@ -110,24 +110,23 @@ LATER = {
     "rfnb.debugging.debug": "Debug debug",
     "rfnb.teaching.lesson": "lesson",
     "rfnb.data.alignment": "Alignment align character_errors word_errors",
-    "rfnb.interop.doors": "as_torch beams_of from_torch net_from_dict",
+    "rfnb.interop.doors": "as_torch beams_of ctc_output from_torch net_from_dict transducer_lattice transducer_output",
     "rfnb.interop.hf_llama": (
         "import_params_hf_llama_att_to_rf_rotary_att import_params_hf_llama_decoder_layer_to_rf "
         "import_params_hf_llama_mlp_to_rf_feed_forward_gated import_params_hf_llama_rms_norm_to_rf "
         "import_params_hf_llama_to_rf_transformer_decoder"
     ),
     "rfnb.interop.hf_search": "hf_search_options",
-    "rfnb.interop.speech.doors": "ctc_output transducer_lattice transducer_output",
     "rfnb.interop.processes": "mean_over_processes",
     "rfnb.interop.torch_checkpoint": "load_torch_checkpoint",
-    "rfnb.interop.watch.start": "watch",
+    "rfnb.interop.watch.watching": "watch",
     "rfnb.interop.xarray_arrays": "to_xarray",
 }
 # Module: classes whose objects users get, but that are no public names.
 GIVEN = {
     "rfnb.control.position": "Position PositionStates",
     "rfnb.control.state_value": "StateValue",
-    "rfnb.trace.tree": "Tree",
+    "rfnb.trace.run_tree": "Tree",
 }
 # Name: where it is.
 LATER_NAMES = {name: module for module, names in LATER.items() for name in names.split()}
@@ -148,9 +147,9 @@ def put_when_loaded(package: dict[str, Any]) -> None:
 
     def put(module: ModuleType) -> None:
         names = {name: getattr(module, name) for name in LATER.get(module.__name__, "").split()}
-        doors.name_the_dims(names)
+        public_doors.name_the_dims(names)
         given = [getattr(module, name) for name in GIVEN.get(module.__name__, "").split()]
-        doors.make_doors(package, names, given)
+        public_doors.make_doors(package, names, given)
         package.update(names)
 
     for path in (*LATER, *GIVEN):

@@ -32,7 +32,7 @@ from rfnb.core.place import in_package
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.rec.draws import is_shared
-from rfnb.rec.position import has_position, position_of
+from rfnb.rec.read_position import has_position, position_of
 
 
 class Look(NamedTuple):

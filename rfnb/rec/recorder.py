@@ -23,7 +23,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested, values_in
 from rfnb.rec.draws import DrawWatch, library_files
 from rfnb.rec.hold import holding
-from rfnb.rec.masked import Masked
+from rfnb.rec.masked_inputs import Masked
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.step_tensor import Owner, RecordingError, StepTensor, begin_growing, recording_error
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context

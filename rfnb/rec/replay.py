@@ -18,7 +18,7 @@ from rfnb.rec.chosen import Body, ChosenSteps
 from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
-from rfnb.rec.masked import Masked
+from rfnb.rec.masked_inputs import Masked
 from rfnb.rec.modes import modes_again
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder, dims_of_leaf

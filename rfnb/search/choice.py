@@ -27,7 +27,7 @@ from rfnb.search.choose import choose
 from rfnb.search.choose_plain import choose_plain
 from rfnb.search.operand_checks import check_scores, no_labels_dim
 from rfnb.search.options import ChoiceOptions
-from rfnb.search.reference import regressed, trained
+from rfnb.search.reference_choice import regressed, trained
 from rfnb.search.score import Fusion
 from rfnb.search.several import choose_several
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.site.executed import SiteError, executed, is_kept
-from rfnb.site.tree import SiteTree, root
+from rfnb.site.source_tree import SiteTree, root
 
 _STATIC = Path(__file__).parent / "static"
 NEEDED = ("sphinx", "myst_nb", "furo")
@@ -128,7 +128,7 @@ def _sphinx(work: Path) -> str:
 
 
 def _options() -> dict[str, Any]:
-    from rfnb.site.tree import PACKAGE
+    from rfnb.site.source_tree import PACKAGE
 
     version = next(
         line.split('"')[1]

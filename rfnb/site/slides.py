@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.site.executed import FOR_A_PAGE, executed
-from rfnb.site.tree import without_kernel
+from rfnb.site.source_tree import without_kernel
 
 _STATIC = Path(__file__).parent / "deck"
 _LESSON = "application/vnd.rfnb.lesson+json"

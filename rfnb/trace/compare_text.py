@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rfnb.trace.tree import changes_words, one_line, outcome_words, story
+from rfnb.trace.run_tree import changes_words, one_line, outcome_words, story
 
 if TYPE_CHECKING:
-    from rfnb.trace.compare import Comparison, SequenceResults
+    from rfnb.trace.compare_runs import Comparison, SequenceResults
 
 _MOST_SEQS, _MOST_LABELS, _WIDTH = 8, 400, 76
 _SHORT, _AROUND = 40, 4  # a result that is seen as a whole; labels that are left at the ends of what is the same

@@ -12,7 +12,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tree import is_container
 from rfnb.trace.event import Event, named_tensors
 from rfnb.trace.probe import Later
-from rfnb.trace.stack import loop_dim_of
+from rfnb.trace.stacked_events import loop_dim_of
 
 _CALLS = ("module", "op")
 _NOT_COMPARED = frozenset({"inputs", "reads", "writes", "axis", "dim", "target", "beam"})

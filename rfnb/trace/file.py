@@ -19,9 +19,9 @@ from rfnb.trace import training_file, tree_file
 from rfnb.trace.event_fields import check_calls, misfit
 from rfnb.trace.file_values import Reader, Writer, of_type
 from rfnb.trace.probe import Place
+from rfnb.trace.run_tree import Tree
 from rfnb.trace.trace import Trace, Truncated
 from rfnb.trace.training import Training
-from rfnb.trace.tree import Tree
 
 FORMAT = "rfnb.trace"
 _KEY = "rfnb"

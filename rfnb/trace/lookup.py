@@ -17,7 +17,7 @@ from rfnb.trace.event import Event
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import is_lent
-from rfnb.trace.stack import loop_dim_of, runs_of, stack
+from rfnb.trace.stacked_events import loop_dim_of, runs_of, stack
 
 if TYPE_CHECKING:
     from rfnb.trace.trace import Trace

@@ -18,11 +18,11 @@ from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, State
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
 from rfnb.trace.probe import Place
 from rfnb.trace.resized import RecordedSizes
-from rfnb.trace.stack import loop_dim_of, step_dim_of
+from rfnb.trace.stacked_events import loop_dim_of, step_dim_of
 
 if TYPE_CHECKING:
+    from rfnb.trace.run_tree import Tree
     from rfnb.trace.training import Training
-    from rfnb.trace.tree import Tree
 
 
 @dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.trace.file_values import Reader, Writer, of_type
+from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
 
 _STATES = ("running", "paused", "done", "failed", "stopped", "recorded")
 

@@ -13,7 +13,7 @@ from typing import Any
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
-from rfnb.trace.tree import Changed
+from rfnb.trace.run_tree import Changed
 from rfnb.viz.axes import Axis
 from rfnb.viz.of_search import Followed
 

@@ -46,7 +46,7 @@ KINDS = {
     "plan": Kind("Plan", "rfnb.rec.loop.Loop rfnb.rec.loop_plan.LoopPlan"),
     "flow": Kind("Flow"),
     "diff": Kind("Diff", "rfnb.trace.diff.Diff"),
-    "branches": Kind("Branches", "rfnb.trace.tree.Tree rfnb.trace.compare.Comparison", double=True),
+    "branches": Kind("Branches", "rfnb.trace.run_tree.Tree rfnb.trace.compare_runs.Comparison", double=True),
     "question": Kind("Question"),
     "control": Kind("Run"),
     "group": Kind("Views", double=True),

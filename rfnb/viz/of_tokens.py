@@ -19,7 +19,7 @@ import numpy as np
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.trace.stack import loop_dim_of
+from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.axes import Axis, RowsOver, is_nested
 
 _LETTERS = 24  # of a name

@@ -16,7 +16,7 @@ from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.trace.probe import lent
-from rfnb.trace.stack import loop_dim_of
+from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.attention import of_trace as attention
 from rfnb.viz.attention.long import is_long
 from rfnb.viz.attention.remade import Recent

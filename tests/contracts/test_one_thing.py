@@ -1,4 +1,4 @@
-"""A name of a class is one thing in the whole package."""
+"""A name of a class is one thing in the whole package, and so is that of a file; a function is no longer than one can read."""
 
 import ast
 from collections import defaultdict
@@ -8,6 +8,13 @@ import rfnb
 
 PACKAGE = Path(rfnb.__file__).parent
 DOCUMENTED = {"PiecewiseLinear", "Types", "WatchCallback"}  # others have given both their name
+
+# One subject in several rooms: an op and its layer, a command and what it calls, data and the model of them, ours and that of others.
+SAME_SUBJECT = {
+    "attach", "conv", "course", "ctc", "dates", "g2p", "grades", "linear", "number_words", "processes", "slides", "torch_rnn",
+    "transducer", "view",
+}  # fmt: skip
+OF_A_FOLDER = {"__init__", "__main__"}
 
 
 def homonyms(files):
@@ -29,3 +36,43 @@ def test_homonyms_are_seen(tmp_path):
     for name in ("one", "other"):
         (tmp_path / f"{name}.py").write_text("class Step:\n    pass\n")
     assert list(homonyms(tmp_path.glob("*.py"))) == ["Step"]
+
+
+def file_names_of_several(files):
+    """Names of files that several folders have, with these; the forms of views (`viz/*/text.py`) are those of their kinds."""
+    places = defaultdict(list)
+    for path in files:
+        if path.relative_to(PACKAGE).parts[0] not in ("viz", "plot"):
+            places[path.stem].append(path.relative_to(PACKAGE).as_posix())
+    return {name: found for name, found in places.items() if len(found) > 1 and name not in OF_A_FOLDER}
+
+
+def test_a_file_name_is_one_thing():
+    found = file_names_of_several(sorted(PACKAGE.rglob("*.py")))
+    assert {name: places for name, places in found.items() if name not in SAME_SUBJECT} == {}
+    assert SAME_SUBJECT - found.keys() <= {"view"}  # what is one file by now goes from the list
+
+
+def test_a_file_name_of_two_is_seen():
+    assert list(file_names_of_several([PACKAGE / "rec" / "steps.py", PACKAGE / "control" / "steps.py"])) == ["steps"]
+
+
+def long_bodies(text, most=100):
+    """Functions whose body without docstring has more lines."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            if body and body[-1].end_lineno - body[0].lineno >= most:
+                found.append(node.name)
+    return found
+
+
+def test_the_body_of_a_function_has_at_most_a_hundred_lines():
+    assert {str(path): found for path in PACKAGE.rglob("*.py") if (found := long_bodies(path.read_text()))} == {}
+
+
+def test_a_long_body_is_seen():
+    assert long_bodies(
+        'def short():\n    """Text.\n\n\n"""\n    pass\n\n\ndef long():\n    pass\n\n\n    pass\n', most=3
+    ) == ["long"]

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import rfnb as rf
-from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
 
 
 @pytest.fixture

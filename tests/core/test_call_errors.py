@@ -10,7 +10,7 @@ from contracts.wrong_arguments import likely
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.places.doors import _KEEP
+from rfnb.places.public_doors import _KEEP
 
 batch, feat, out, vocab = Dim(2, name="batch"), Dim(4, name="feat"), Dim(6, name="out"), Dim(5, name="vocab")
 time = rf.ragged_dim([3, 2], over=batch, name="time")

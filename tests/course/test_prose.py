@@ -20,7 +20,7 @@ from waiting import SLOWNESS
 from rfnb.cli import course as course_files
 from rfnb.site.executed import executed
 from rfnb.site.slides import page
-from rfnb.site.tree import SiteTree, without_kernel
+from rfnb.site.source_tree import SiteTree, without_kernel
 from rfnb.teaching.assignment import assignment
 
 ROOT = NOTEBOOKS.parent

@@ -9,7 +9,7 @@ import pytest
 from dict_nets import built, loop_of, run
 
 import rfnb as rf
-from rfnb.interop.net.functions import activation
+from rfnb.interop.net.named_functions import activation
 from rfnb.interop.net.safe_eval import evaluate
 
 LARGE = [

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.backends import torch_checkpoint
+from rfnb.backends import torch_recompute
 
 batch, feat = Dim(50, name="batch"), Dim(20, name="feat")
 MODEL_BYTES = 50 * 20 * 4  # one activation
@@ -101,13 +101,13 @@ def test_backward_holds_one_block_at_a_time_and_what_comes_out_of_the_others():
 
 
 def test_what_backward_does_not_need_is_let_go_at_once(monkeypatch):
-    most, repeat = [0], torch_checkpoint._Tape._repeat
+    most, repeat = [0], torch_recompute._Tape._repeat
 
     def counted(self, operation, storages):
         repeat(self, operation, storages)
         most[0] = max(most[0], len(storages))
 
-    monkeypatch.setattr(torch_checkpoint._Tape, "_repeat", counted)
+    monkeypatch.setattr(torch_recompute._Tape, "_repeat", counted)
     x = torch.ones(3, requires_grad=True)
     with rf.gradient_checkpoint_scope():
         y = x

@@ -7,8 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from rfnb.site import tree as module
-from rfnb.site.tree import SiteTree, without_kernel
+from rfnb.site import source_tree as module
+from rfnb.site.source_tree import SiteTree, without_kernel
 
 ROOT = Path(__file__).parents[2]
 WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -6,8 +6,8 @@ from asserting import ragged, randn
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.compare import Comparison
-from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.compare_runs import Comparison
+from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
 
 BATCH = Dim(3, name="batch")
 

@@ -10,7 +10,7 @@ from viz.stored_files import assert_stored
 from viz.two_searches import STEPS, branch_tree, recorded_search
 
 import rfnb as rf
-from rfnb.trace.tree import Branch, Left, Outcome, Tree
+from rfnb.trace.run_tree import Branch, Left, Outcome, Tree
 from rfnb.viz.beams.arms import merged, parting
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow

@@ -17,7 +17,7 @@ from waiting import LONG
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.probe import trace_context
-from rfnb.trace.tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
 from rfnb.viz.control.spec import spec as control_spec
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.kinds import drawing_of, text_of

@@ -8,7 +8,7 @@ import numpy as np
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.tree import Branch, Changed, Left, Tree, best_so_far
+from rfnb.trace.run_tree import Branch, Changed, Left, Tree, best_so_far
 
 STEPS = 5
 

@@ -10,7 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import attended_dim, inner_dims, is_batch_like, marked, with_feature, with_twins
+from rfnb.interop.net.call_dims import attended_dim, inner_dims, is_batch_like, marked, with_feature, with_twins
 from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase

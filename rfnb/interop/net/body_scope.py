@@ -7,9 +7,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import same_lengths, time_dim
-from rfnb.interop.net.functions import combine
+from rfnb.interop.net.call_dims import same_lengths, time_dim
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
+from rfnb.interop.net.named_functions import combine
 from rfnb.interop.net.scope import Scope, frame_zeros, lengths_text, plain_index
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import replace_dim

@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import marked
+from rfnb.interop.net.call_dims import marked
 from rfnb.interop.net.feature_layers import LinearLayer
 from rfnb.interop.net.layer import Layer, Unknown, computes, layer_class
 from rfnb.interop.net.scope import Scope

@@ -12,7 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message, shape_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import CallDims, DeclaredDims
+from rfnb.interop.net.call_dims import CallDims, DeclaredDims
 from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.dims import replace_dim

@@ -11,9 +11,9 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
-from rfnb.interop.net.functions import activation
+from rfnb.interop.net.call_dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, computes, layer_class
+from rfnb.interop.net.named_functions import activation
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.parameter import Parameter

@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import attended_dim, axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.call_dims import attended_dim, axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
 from rfnb.interop.net.needs import makers_of_dims
 from rfnb.interop.net.scope import Scope

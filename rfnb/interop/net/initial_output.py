@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import with_feature
+from rfnb.interop.net.call_dims import with_feature
 from rfnb.interop.net.layer import Layer, LayerDict, owner_in
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.module.parameter import Parameter

@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import CallDims, is_ragged_like, same_static_dims
+from rfnb.interop.net.call_dims import CallDims, is_ragged_like, same_static_dims
 from rfnb.nn.dropout import dropout
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter

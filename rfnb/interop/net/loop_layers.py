@@ -9,10 +9,10 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.body_scope import BodyScope
-from rfnb.interop.net.dims import axis_of, marked
+from rfnb.interop.net.call_dims import axis_of, marked
 from rfnb.interop.net.layer import Layer, computes, layer_class
-from rfnb.interop.net.loop import StepNetworkLayer
 from rfnb.interop.net.scope import Scope
+from rfnb.interop.net.step_network import StepNetworkLayer
 from rfnb.interop.net.unit_layers import UnitLayer
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import axis_of, time_dim
+from rfnb.interop.net.call_dims import axis_of, time_dim
 from rfnb.interop.net.safe_eval import evaluate
 from rfnb.interop.net.scope import Scope
 

@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import marked, time_dim
+from rfnb.interop.net.call_dims import marked, time_dim
 from rfnb.interop.net.initial_output import initial_output
 from rfnb.interop.net.layer import Layer, LayerDict, layer_class
 from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros

@@ -10,9 +10,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import common_feature, marked, same_static_dims, with_feature
-from rfnb.interop.net.functions import FUNCTIONS, activation, combine, compare
+from rfnb.interop.net.call_dims import common_feature, marked, same_static_dims, with_feature
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
+from rfnb.interop.net.named_functions import FUNCTIONS, activation, combine, compare
 from rfnb.interop.net.safe_eval import evaluate, shown
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.module.parameter import Parameter

@@ -34,12 +34,12 @@ from rfnb.interop.net import (  # noqa: F401  they register their classes
     unit_layers,
     wrapper_layers,
 )
-from rfnb.interop.net.dims import CallDims, DeclaredDims
+from rfnb.interop.net.call_dims import CallDims, DeclaredDims
 from rfnb.interop.net.extern_data import bind_all, declare
 from rfnb.interop.net.layer import LayerDict
-from rfnb.interop.net.loop import StepNetworkLayer
 from rfnb.interop.net.needs import Needs
 from rfnb.interop.net.scope import NetCall, Scope
+from rfnb.interop.net.step_network import StepNetworkLayer
 from rfnb.nn.attention.encoder_decoder import last_frame
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter

@@ -9,7 +9,16 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import axes_of, axis_of, marked, same_lengths, size_of, spatial_dims, time_dim, with_twins
+from rfnb.interop.net.call_dims import (
+    axes_of,
+    axis_of,
+    marked,
+    same_lengths,
+    size_of,
+    spatial_dims,
+    time_dim,
+    with_twins,
+)
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import CallDims
+from rfnb.interop.net.call_dims import CallDims
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
 from rfnb.interop.net.needs import in_step_order, is_deep
 from rfnb.ops.cast import cast

@@ -8,9 +8,9 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import axes_of, axis_of, in_order, marked, size_of
-from rfnb.interop.net.functions import combine, compare
+from rfnb.interop.net.call_dims import axes_of, axis_of, in_order, marked, size_of
 from rfnb.interop.net.layer import Layer, computes, layer_class
+from rfnb.interop.net.named_functions import combine, compare
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.concat import concat
 from rfnb.ops.dims import range_over_dim

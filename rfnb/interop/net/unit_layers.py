@@ -9,10 +9,10 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.call_dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, Unknown, is_initial_keyword, layer_class
-from rfnb.interop.net.loop import REC_OPTIONS
 from rfnb.interop.net.scope import Scope
+from rfnb.interop.net.step_network import REC_OPTIONS
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
 from rfnb.nn.recurrent.native_lstm import NativeLstm

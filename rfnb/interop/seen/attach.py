@@ -18,28 +18,28 @@ from rfnb.core.errors import ShapeError
 from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     attention,
+    distributions,
     fast,
     hf_attention,
     hf_cache,
     hf_inputs,
     hf_outputs,
     hf_softmax,
-    outputs,
     recurrent,
-    softmax,
     tokens,
+    written_attention,
 )
 from rfnb.interop.seen.calls import Call, _current
-from rfnb.interop.seen.functions import functions_seen, others_seen, unheard
+from rfnb.interop.seen.distributions import output_modules
+from rfnb.interop.seen.function_calls import functions_seen, others_seen, unheard
 from rfnb.interop.seen.generate import generate_seen
-from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.outputs import output_modules
 from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.replaced import InPlace, Place, Replaced, backward_task
-from rfnb.interop.seen.said import UserAxisNames
 from rfnb.interop.seen.silent import begin, end, open_modules, say_new, say_transformed
+from rfnb.interop.seen.token_labels import Labels
+from rfnb.interop.seen.user_axis_names import UserAxisNames
 from rfnb.interop.seen.why import Why
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.probe import listening, trace_context

@@ -17,7 +17,7 @@ from rfnb.backends.torch_random import device_state, set_device_state
 from rfnb.core.block import block
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
-from rfnb.interop.seen.kept import ValueSnapshot, say_changed
+from rfnb.interop.seen.snapshot import ValueSnapshot, say_changed
 
 Raws = dict[str, torch.Tensor]
 

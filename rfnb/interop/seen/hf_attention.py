@@ -27,13 +27,13 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.functions import opens, unheard
+from rfnb.interop.seen.function_calls import opens, unheard
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
-from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.snapshot import version_of
 from rfnb.interop.seen.streams import attention_dims, is_cross
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later

@@ -20,7 +20,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.functions import opens
+from rfnb.interop.seen.function_calls import opens
 from rfnb.interop.seen.replaced import Replaced
 from rfnb.interop.seen.streams import attention_dims, is_cross, source_size
 from rfnb.trace.probe import listening

@@ -11,8 +11,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_inputs import DECODER, MODEL
-from rfnb.interop.seen.kept import ValueSnapshot, say_changed
 from rfnb.interop.seen.readers import reads
+from rfnb.interop.seen.snapshot import ValueSnapshot, say_changed
 from rfnb.interop.seen.streams import dims_of, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 

@@ -16,9 +16,9 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_attention import is_twinless
 from rfnb.interop.seen.hf_cache import cached_dims, past_around, places_of
 from rfnb.interop.seen.hf_inputs import MODEL
-from rfnb.interop.seen.kept import version_of
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.sides import heads_in, says_attention
+from rfnb.interop.seen.snapshot import version_of
 from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.kept import version_of
+from rfnb.interop.seen.snapshot import version_of
 
 _MOST_LOOKS = 4  # at views with other shapes: the first ones are those that something was said of
 

@@ -17,7 +17,7 @@ from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, roles_for, roles_guessed
-from rfnb.interop.seen.said import FIRST, OUTPUT, fits, names_for
+from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, fits, names_for
 from rfnb.trace.probe import listening, probe
 
 

@@ -5,10 +5,10 @@
     names.tensor(raw, ["batch", "time", "feature"], call)       # a Tensor: dims that are known, else found, else new
     names.found(shape, ["batch", "head", "target", "source"], call)
 
-What is known of an axis, in this order: what the user said for the place (`said.py`); the same memory (`layouts.py`); for axes of the
-data (batch, time and the like) the dim of this size of an input of a call around it, nearest call and first input first; for axes of
-the model (feature, head, vocab) the one dim that the recording has of this role and size; else a new dim. A role that nobody knows is
-guessed by the rank of the tensor. The name of a dim that was guessed is marked (`dim.guessed`), until something says it.
+What is known of an axis, in this order: what the user said for the place (`user_axis_names.py`); the same memory (`layouts.py`); for
+axes of the data (batch, time and the like) the dim of this size of an input of a call around it, nearest call and first input first;
+for axes of the model (feature, head, vocab) the one dim that the recording has of this role and size; else a new dim. A role that nobody
+knows is guessed by the rank of the tensor. The name of a dim that was guessed is marked (`dim.guessed`), until something says it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import torch
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.interop.seen.kept import version_of
-from rfnb.interop.seen.labels import Labels
 from rfnb.interop.seen.layouts import Layouts, memory_of
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed, roles_guessed
-from rfnb.interop.seen.said import FIRST, OUTPUT, UserAxisNames
+from rfnb.interop.seen.snapshot import version_of
+from rfnb.interop.seen.token_labels import Labels
+from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, UserAxisNames
 from rfnb.interop.seen.why import Why
 
 Role = str | Dim | None
@@ -35,14 +35,14 @@ class Names:
     """The dims of the raw tensors of one recording.
 
     Args:
-        given: What the user said, see `said.py`.
+        given: What the user said, see `user_axis_names.py`.
         around: Those of the recording around this one.
         labels: Of tokens.
         paths: The modules of the models by all of their paths.
 
     Attributes:
         said: The paths of which was said that they could not be seen into.
-        outputs: The ids of the modules that make logits, see `outputs.py`.
+        outputs: The ids of the modules that make logits, see `distributions.py`.
         offered: The vocabularies of logits that were offered.
         masks: By dim, a NumPy array {batch, time} of what is real, where that makes no lengths.
         steps: By the path of a cell that is called by itself, a reference to what it has returned last, and the step that it was.

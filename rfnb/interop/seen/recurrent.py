@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from rfnb.backends.torch_random import device_state
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.functions import sees
+from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
 from rfnb.interop.seen.readers import enters, reads

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from rfnb.interop.seen.kept import ValueSnapshot, version_of
+from rfnb.interop.seen.snapshot import ValueSnapshot, version_of
 
 
 def keep(raw: Any, what: str) -> Any:

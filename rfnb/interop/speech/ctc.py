@@ -19,8 +19,8 @@ import torch
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.speech.frames import FrameBatch, check_scores, references_of
-from rfnb.interop.speech.labels import LabelSet, sampling_rate_of
+from rfnb.interop.speech.encoder_output import FrameBatch, check_scores, references_of
+from rfnb.interop.speech.label_texts import LabelSet, sampling_rate_of
 from rfnb.interop.speech.sound import Sound, frame_lengths
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.ctc import ctc_best_path, ctc_loss

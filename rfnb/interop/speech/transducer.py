@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 from rfnb.core.dim import Dim
 from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.speech.frames import FrameBatch, check_finite, references_of
-from rfnb.interop.speech.labels import LabelSet, sampling_rate_of
+from rfnb.interop.speech.encoder_output import FrameBatch, check_finite, references_of
+from rfnb.interop.speech.label_texts import LabelSet, sampling_rate_of
 from rfnb.interop.speech.sound import Sound
 from rfnb.ops.const import convert_to_tensor
 from rfnb.search.decide import Found, NBest

@@ -19,7 +19,7 @@ from rfnb.core.block import block
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested
-from rfnb.interop.watch.parts import inner, parameters_of
+from rfnb.interop.watch.model_parts import inner, parameters_of
 from rfnb.nn.module.module import Module
 from rfnb.nn.run.run_ctx import init_forward_step_run_ctx
 from rfnb.ops.random_state import get_random_state, set_random_state

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.interop.watch import failure
-from rfnb.interop.watch.failure import Again, KeptCall, not_finite_error
-from rfnb.interop.watch.parts import inner
+from rfnb.interop.watch import failed_batch
+from rfnb.interop.watch.failed_batch import Again, KeptCall, not_finite_error
+from rfnb.interop.watch.model_parts import inner
 from rfnb.nn.module.module import Module
 
 
@@ -48,7 +48,7 @@ class NotFinite:
 
     def error(self) -> FloatingPointError:
         """Give the error with all that is known."""
-        bad = failure.bad_parameters(self.model)
+        bad = failed_batch.bad_parameters(self.model)
         found = self.again.found if self.again is not None else None
         if bad and not self.late:
             return self._of_parameters(bad)
@@ -80,7 +80,7 @@ class NotFinite:
         fix = "model.load_state_dict(torch.load(path))    # of before, and a smaller learning rate"
         return not_finite_error(f'watch: the parameter "{bad[0]}" is NaN or infinite.', rows, rule, fix)
 
-    def _of_forward(self, found: failure.BadCall) -> FloatingPointError:
+    def _of_forward(self, found: failed_batch.BadCall) -> FloatingPointError:
         where = f'the output of "{found.path}"' if found.path else "the output of the model"
         rows: list[tuple[str, object]] = [("module", f"{found.path or 'the model'} ({found.kind})")]
         rows += [("input", found.inputs), ("output", found.output)]

@@ -17,12 +17,10 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.replaced import backward_task
 from rfnb.interop.watch.activations import Activations
 from rfnb.interop.watch.example import ExampleRun, fewer
-from rfnb.interop.watch.failure import KeptCall, do_again, kept
+from rfnb.interop.watch.failed_batch import KeptCall, do_again, kept
 from rfnb.interop.watch.forward import Forward, see, see_no_more
 from rfnb.interop.watch.late import Late
-from rfnb.interop.watch.not_finite import NotFinite
-from rfnb.interop.watch.pace import Pace, StepTimes
-from rfnb.interop.watch.parts import (
+from rfnb.interop.watch.model_parts import (
     check,
     check_optimizers,
     inner,
@@ -30,7 +28,9 @@ from rfnb.interop.watch.parts import (
     parameters_of,
     shared_of,
 )
-from rfnb.interop.watch.steps import OptimizerSteps
+from rfnb.interop.watch.not_finite import NotFinite
+from rfnb.interop.watch.optimizer_steps import OptimizerSteps
+from rfnb.interop.watch.pace import Pace, StepTimes
 from rfnb.nn.module.module import Module
 from rfnb.trace.trace import Trace
 from rfnb.trace.training import ACTIVATIONS, ExampleRecording, Training

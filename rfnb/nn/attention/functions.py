@@ -11,8 +11,8 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention.attended import are_edited, attended, attending_dim, note_fused, offer
+from rfnb.nn.attention.attention_kernel import fused_attention
 from rfnb.nn.attention.causal_mask import causal_mask, unseen
-from rfnb.nn.attention.fused import fused_attention
 from rfnb.nn.dropout import dropout
 from rfnb.nn.run import run_ctx
 from rfnb.ops.amp import narrowed, widened

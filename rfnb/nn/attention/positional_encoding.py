@@ -9,7 +9,7 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.backends.kept import kept
+from rfnb.backends.constants import kept
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends.kept import kept
+from rfnb.backends.constants import kept
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op

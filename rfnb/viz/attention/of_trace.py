@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.on_host import on_host
 from rfnb.trace.probe import lent
-from rfnb.trace.stack import loop_dim_of
+from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.attention import badges
 from rfnb.viz.attention.long import is_long, long_spec
 from rfnb.viz.attention.maps import finished, index_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.trace.beam_labels import Combined
-from rfnb.trace.stack import loop_dim_of
+from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.hands import vocabulary
 from rfnb.viz.of_tokens import RunLabels

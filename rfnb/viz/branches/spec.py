@@ -14,9 +14,9 @@ from typing import Any
 
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.whole_number import whole
-from rfnb.trace.compare import Comparison
+from rfnb.trace.compare_runs import Comparison
 from rfnb.trace.compare_text import columns, folded, said
-from rfnb.trace.tree import Branch, Outcome, Tree, changes_words, outcome_words, story
+from rfnb.trace.run_tree import Branch, Outcome, Tree, changes_words, outcome_words, story
 from rfnb.viz.branches.sides import missing, of_both, sides_of
 from rfnb.viz.group.spec import join
 from rfnb.viz.spec import Spec

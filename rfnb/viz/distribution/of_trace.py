@@ -15,7 +15,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.on_host import on_host
-from rfnb.trace.stack import runs_of, stack
+from rfnb.trace.stacked_events import runs_of, stack
 from rfnb.viz.axes import RowsOver
 from rfnb.viz.distribution.spec import spec as distribution_spec
 from rfnb.viz.of_search import Followed, SearchEvents, search_of

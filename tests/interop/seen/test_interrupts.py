@@ -22,7 +22,7 @@ from torch.nn.utils import clip_grad
 from torch.optim.swa_utils import AveragedModel
 
 import rfnb as rf
-from rfnb.interop.seen import attach, functions, generate, hf_attention, hf_cache, replaced
+from rfnb.interop.seen import attach, function_calls, generate, hf_attention, hf_cache, replaced
 from rfnb.interop.seen.replaced import InPlace
 from rfnb.interop.watch.watch import _watched
 from rfnb.nn.run import run_ctx
@@ -54,14 +54,20 @@ EXPECTED = MODEL(X)
 def state():
     """The state that may be left behind."""
     kinds = {type(module) for module in MODEL.modules()}
-    tables = [attach._forwards, functions._replaced, generate._replaced, hf_attention._replaced, hf_cache._replaced]
+    tables = [
+        attach._forwards,
+        function_calls._replaced,
+        generate._replaced,
+        hf_attention._replaced,
+        hf_cache._replaced,
+    ]
     return {
         "instances": [{key: id(value) for key, value in vars(module).items() if callable(value)} for module in MODEL.modules()],
         "classes": {kind: kind.__dict__.get("forward") for kind in kinds}, "modes": [module.training for module in MODEL.modules()],
         "hooks": [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in MODEL.modules()],
         "steps": len(OPTIMIZER._optimizer_step_pre_hooks) + len(OPTIMIZER._optimizer_step_post_hooks),
         "clipping": clip_grad._clip_grads_with_norm_, "functional": [F.relu, torch.relu, torch.Tensor.relu],
-        "functions": [getattr(owner, name) for owner, name in functions._handlers], "tables": [len(table._put) for table in tables],
+        "functions": [getattr(owner, name) for owner, name in function_calls._handlers], "tables": [len(table._put) for table in tables],
         "methods": len(replaced.methods._put), "recordings": len(probe._open), "listeners": probe._listeners.get(),
         "place": probe.trace_context.place,
         "names": attach._names.get(), "run": rf.get_run_ctx(), "flags": run_ctx._flags.get(), "dtype": rf.get_default_float_dtype(),

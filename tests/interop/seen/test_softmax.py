@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import rfnb as rf
-from rfnb.interop.seen.softmax import says_attention
+from rfnb.interop.seen.written_attention import says_attention
 
 BATCH, TARGETS, SOURCES, WIDTH, HEADS, VOCAB = 3, 5, 7, 8, 2, 11
 WAYS = [lambda x: F.softmax(x, dim=-1), lambda x: torch.softmax(x, -1), lambda x: x.softmax(-1), nn.Softmax(dim=-1)]

@@ -282,9 +282,9 @@ def test_half_precision_is_summed_in_single():
 
 
 def test_a_large_model_is_measured_in_turns(monkeypatch):
-    from rfnb.interop.watch import steps
+    from rfnb.interop.watch import optimizer_steps
 
-    monkeypatch.setattr(steps, "ROOM", 600)
+    monkeypatch.setattr(optimizer_steps, "ROOM", 600)
     model = made(Tagger)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with rf.watch(model, optimizer, updates=1) as watch:

@@ -8,7 +8,7 @@ from asserting import assert_same, ragged, randn, with_nan_padding
 import rfnb as rf
 from rfnb import Dim
 from rfnb.nn.attention import functions as attention
-from rfnb.nn.attention.fused import fused_attention
+from rfnb.nn.attention.attention_kernel import fused_attention
 
 batch, heads, key, value, beam = (
     Dim(n, name=name) for n, name in ((3, "batch"), (2, "heads"), (4, "key"), (5, "value"), (6, "beam"))

@@ -12,7 +12,7 @@ import torch
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.speech.labels import LabelSet
+from rfnb.interop.speech.label_texts import LabelSet
 from rfnb.ops.const import convert_to_tensor
 from rfnb.search.decide import NBest
 

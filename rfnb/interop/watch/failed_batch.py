@@ -16,7 +16,7 @@ from rfnb.core.errors import ErrorOf
 from rfnb.interop.watch.activations import floats_of
 from rfnb.interop.watch.example import settle, untouched
 from rfnb.interop.watch.forward import Forward
-from rfnb.interop.watch.parts import inner, is_whole, parameters_of
+from rfnb.interop.watch.model_parts import inner, is_whole, parameters_of
 from rfnb.trace.record import record
 from rfnb.trace.trace import Trace
 

@@ -21,8 +21,8 @@ from rfnb.trace.diff_dims import Planner, Sides, batch_dims, placed
 from rfnb.trace.diff_numbers import Tolerance, compare
 from rfnb.trace.diff_text import number, sentence
 from rfnb.trace.edits import aligned
+from rfnb.trace.run_tree import Branch, Left, Tree, best_so_far
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Branch, Left, Tree, best_so_far
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from rfnb.interop.watch.late import Late
+from rfnb.interop.watch.model_parts import Owned
 from rfnb.interop.watch.pace import Pace, StepTimes
-from rfnb.interop.watch.parts import Owned
 from rfnb.trace.training import Training, TrainingTable
 
 _MOST_GROUPS = 8  # of parameters whose learning rates are curves

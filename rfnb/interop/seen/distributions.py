@@ -15,10 +15,10 @@ from torch import nn
 
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.functions import sees
+from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.hf_inputs import MODEL
-from rfnb.interop.seen.kept import ValueSnapshot, say_changed
 from rfnb.interop.seen.readers import reads
+from rfnb.interop.seen.snapshot import ValueSnapshot, say_changed
 from rfnb.trace.probe import Later, listening, probe_later
 
 _NAMES = {

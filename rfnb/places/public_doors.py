@@ -21,7 +21,7 @@ from rfnb.core.tensor_text import MissingDim
 # What is of these is called by ops, in every step or while torch compiles: it gets no call more, and no code that torch cannot see.
 _OFTEN = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.backends."
 _SELDOM = {  # but these
-    "rfnb.core.compat.tensor_names", "rfnb.core.compat.dim_names",
+    "rfnb.core.compat.old_tensor_names", "rfnb.core.compat.old_dim_names",
     "rfnb.nn.module.module", "rfnb.nn.module.container", "rfnb.nn.module.hooks",
     "rfnb.nn.init", "rfnb.nn.run.marked_loss",
 }  # fmt: skip

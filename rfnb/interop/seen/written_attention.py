@@ -18,9 +18,9 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import hf_softmax
 from rfnb.interop.seen.attention import described, softmax_inside, unchanged
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.functions import sees
-from rfnb.interop.seen.kept import ValueSnapshot
+from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.sides import around, heads_in, inputs_of, says_attention, sides, weights_dims
+from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 
