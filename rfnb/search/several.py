@@ -60,21 +60,21 @@ def choose_several(
         _one_each("no_repeat_ngram", options.no_repeat_ngram, 0, count),
         _one_each("end_label", options.end_label or None, None, count),
     )
-    each = [_Limits(*given) for given in zip(*limits)]
+    each = [*zip(*limits)]
     search = Search.of(loop)
     link, ended = search.next_link(loop), search.ended(loop)
     link.sources = tuple(axes)
     decisions = None
     if loop.step.decisions and not link.position:
         decisions = SourceDecisions(loop, search, sources, axes, ended)
-    before = [search.written(link, index) if limited.no_repeat_ngram else None for index, limited in enumerate(each)]
+    before = [search.written(link, index) if ngram else None for index, (*_, ngram, _) in enumerate(each)]
     total, labels, parts, log_probs = None, [], [], []
     for index, (scores, axis) in enumerate(zip(sources, axes)):
         log_prob = log_prob_of(scores, axis, options.input_type)
         has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
         if options.check:
             check_sums(log_prob, axis, has_ended, place_of(loop))
-        log_prob = each[index].limited(log_prob, axis, has_ended, link, before[index], loop)
+        log_prob = _limited(log_prob, axis, has_ended, link, before[index], loop, *each[index])
         if decisions is not None:
             log_prob = decisions.limited(decisions.over_all(log_prob, axis), axis, index)
         log_probs.append(log_prob)
@@ -104,36 +104,39 @@ def choose_several(
     decided = [] if decisions is None else decisions.of_combinations(labels, parts)
     chosen = choose(loop, merged, combination, plain, decided=decided)
     out = _split(chosen, labels, parts, axes, loop)
-    for index, limited in enumerate(each):
-        if limited.no_repeat_ngram:
+    for index, (*_, ngram, _) in enumerate(each):
+        if ngram:
             note_written(search, link, index, out[index], before[index])
     return tuple(out)
 
 
-class _Limits:
-    """The limits of the labels of one source."""
-
-    def __init__(self, prefix: Tensor | None, banned: Any, no_repeat_ngram: int, end_label: int | None):
-        self.prefix, self.banned, self.no_repeat_ngram, self.end_label = prefix, banned, no_repeat_ngram, end_label
-
-    def limited(
-        self, log_prob: Tensor, axis: Dim, has_ended: Tensor | None, link: Link, before: Any, loop: Loop
-    ) -> Tensor:
-        """log_prob with -inf for labels that may not come. What has ended goes on through the end label, or through anything."""
-        if self.end_label is not None:
-            check_end_label(self.end_label, axis, loop)
-        if self.prefix is not None or self.banned is not None or self.no_repeat_ngram:
-            allowed = allowed_labels(
-                log_prob, axis, prefix=self.prefix, banned=self.banned, no_repeat_ngram=self.no_repeat_ngram,
-                written=before, loop=loop,
-            )  # fmt: skip
-            if allowed is not None:
-                if has_ended is not None:
-                    allowed = math.combine_bc(allowed, "logical_or", has_ended)
-                log_prob = where(allowed, log_prob, float("-inf"), allow_broadcast_all_sources=True)
-        if self.end_label is not None and has_ended is not None:
-            log_prob = only_end_label(log_prob, has_ended, axis, link, self.end_label)
-        return log_prob
+def _limited(
+    log_prob: Tensor,
+    axis: Dim,
+    has_ended: Tensor | None,
+    link: Link,
+    before: Any,
+    loop: Loop,
+    prefix: Tensor | None,
+    banned: Any,
+    no_repeat_ngram: int,
+    end_label: int | None,
+) -> Tensor:
+    """log_prob with -inf for labels that may not come. What has ended goes on through the end label, or through anything."""
+    if end_label is not None:
+        check_end_label(end_label, axis, loop)
+    if prefix is not None or banned is not None or no_repeat_ngram:
+        allowed = allowed_labels(
+            log_prob, axis, prefix=prefix, banned=banned, no_repeat_ngram=no_repeat_ngram,
+            written=before, loop=loop,
+        )  # fmt: skip
+        if allowed is not None:
+            if has_ended is not None:
+                allowed = math.combine_bc(allowed, "logical_or", has_ended)
+            log_prob = where(allowed, log_prob, float("-inf"), allow_broadcast_all_sources=True)
+    if end_label is not None and has_ended is not None:
+        log_prob = only_end_label(log_prob, has_ended, axis, link, end_label)
+    return log_prob
 
 
 def _one_each(name: str, given: Any, default: Any, count: int) -> list[Any]:

@@ -140,18 +140,18 @@ def kept_by(history: BeamHistory, seq: int, sizes: Sequence[int]) -> tuple[list[
     until: list[int | None] = [None] * len(sizes)
     kept: list[np.ndarray] = []
     for step, fields in enumerate(history.steps):
-        found = _Candidates(fields, seq)
+        scores, parents, slots, eligible = _all_candidates(fields, seq)
         inside = kept[-1] if kept else None
-        there = found.eligible[None] if inside is None else inside[:, found.parents] & found.eligible
+        there = eligible[None] if inside is None else inside[:, parents] & eligible
         best = np.argmax(there, 1)  # where there is one
         if history.threshold is not None:
             dtype = fields["scores"].dtype.type
-            there = there & (found.scores[None] >= (found.scores[best] - dtype(history.threshold))[:, None])
+            there = there & (scores[None] >= (scores[best] - dtype(history.threshold))[:, None])
         taken = there & (np.cumsum(there, 1) <= most)
         here = np.zeros((len(sizes), fields["scores"].shape[1]), bool)
-        rows, places = np.nonzero(taken & (found.slots >= 0))
-        here[rows, found.slots[places]] = True
-        lost = (taken & (found.slots < 0)).any(1)
+        rows, places = np.nonzero(taken & (slots >= 0))
+        here[rows, slots[places]] = True
+        lost = (taken & (slots < 0)).any(1)
         open_ = (taken.sum(1) < most[:, 0]) & ~_all_stored(history, seq, step, there.any(1) & (best == 0))
         for index in np.flatnonzero(lost | open_).tolist():
             until[index] = step if until[index] is None else until[index]
@@ -159,28 +159,23 @@ def kept_by(history: BeamHistory, seq: int, sizes: Sequence[int]) -> tuple[list[
     return kept, until
 
 
-class _Candidates:
-    """The candidates of a step, best first: what a smaller beam could keep of them, and in which slot each is (-1: in none)."""
-
-    def __init__(self, fields: Mapping[str, Any], seq: int):
-        names = ("tokens", "parents", "scores")
-        stored = "cand_tokens" in fields
-        tokens, parents, scores = (fields[f"cand_{name}" if stored else name][seq] for name in names)
-        scores = scores + np.float32(0)  # of bool, too
-        order = np.lexsort((tokens, parents, -scores))  # ties as in the search
-        tokens, self.scores = tokens[order], scores[order]
-        real = self.scores > -np.inf
-        self.parents = np.where(real, parents[order], 0)
-        own = {name: fields[name][seq] for name in names}
-        same = (tokens[:, None] == own["tokens"]) & (self.parents[:, None] == own["parents"])
-        same &= own["scores"] > -np.inf
-        self.slots = np.where(same.any(1), same.argmax(1), -1)
-        self.eligible = real
-        if stored and "cand_verdict" in fields:
-            why = fields["cand_verdict"][seq][order]
-            self.eligible = real & (
-                fields["cand_kept"][seq][order] | ((why != CandidateFate.BLOCKED) & (why != CandidateFate.MERGED))
-            )
+def _all_candidates(fields: Mapping[str, Any], seq: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The candidates of a step, best first: scores, parents, in which slot each is (-1: in none), and what a smaller beam could keep."""
+    names = ("tokens", "parents", "scores")
+    stored = "cand_tokens" in fields
+    tokens, parents, scores = (fields[f"cand_{name}" if stored else name][seq] for name in names)
+    scores = scores + np.float32(0)  # of bool, too
+    order = np.lexsort((tokens, parents, -scores))  # ties as in the search
+    tokens, scores = tokens[order], scores[order]
+    eligible = scores > -np.inf
+    parents = np.where(eligible, parents[order], 0)
+    own = {name: fields[name][seq] for name in names}
+    same = (tokens[:, None] == own["tokens"]) & (parents[:, None] == own["parents"])
+    same &= own["scores"] > -np.inf
+    if stored and "cand_verdict" in fields:
+        why = fields["cand_verdict"][seq][order]
+        eligible &= fields["cand_kept"][seq][order] | ((why != CandidateFate.BLOCKED) & (why != CandidateFate.MERGED))
+    return scores, parents, np.where(same.any(1), same.argmax(1), -1), eligible
 
 
 def _is_plain(history: BeamHistory, seq: int) -> bool:

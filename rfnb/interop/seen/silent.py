@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -29,31 +29,20 @@ _REASON = (
 )
 
 
-class _Silent(NamedTuple):
-    """A call of which nothing was offered.
-
-    Attributes:
-        kinds: Its class, and those of the attentions around it that did nothing else.
-    """
-
-    call: Call
-    kinds: tuple[str, ...]
-
-
 class _Run:
     """An attention that runs.
 
     Attributes:
         begun: How much had been offered before.
         inside: How much was offered by the attentions in it.
-        silent: Those of them that have offered nothing.
+        silent: Those of them that have offered nothing: the call, its class, and those of the attentions around it that did nothing else.
     """
 
     __slots__ = ("begun", "inside", "silent")
 
     def __init__(self) -> None:
         self.begun, self.inside = offers_here.count, 0
-        self.silent: list[_Silent] = []
+        self.silent: list[tuple[Call, tuple[str, ...]]] = []
 
 
 def begin(call: Call) -> None:
@@ -72,14 +61,14 @@ def end(call: Call) -> None:
     if offered > run.inside:  # by itself: what it has called is a part of that
         silent = []
     elif not offered:
-        silent = [each._replace(kinds=(*each.kinds, kind)) for each in silent] or [_Silent(call, (kind,))]
+        silent = [(each, (*kinds, kind)) for each, kinds in silent] or [(call, (kind,))]
     outer = next((each.seen[_RUN] for each in around(call.outer) if _RUN in each.seen), None)
     if outer is not None:
         outer.inside += offered
         outer.silent += silent
         return
-    for each in silent:
-        say_unseen(each.call, each.kinds, each.call.seen.get(ODD, _REASON))
+    for each, kinds in silent:
+        say_unseen(each, kinds, each.seen.get(ODD, _REASON))
 
 
 _is_called_attention = functools.cache(says_attention)
