@@ -20,6 +20,7 @@ from rfnb.viz.attention.maps import finished, index_of
 from rfnb.viz.curves.spec import spec as curves_spec
 from rfnb.viz.group import spec as group
 from rfnb.viz.group.spec import parts_of
+from rfnb.viz.pool import together
 from rfnb.viz.spec import Spec
 
 _MOST_GROUPS = 6  # lines in one panel that can still be told apart
@@ -236,17 +237,6 @@ def _labels(rows: list[tuple[str, Spec, list[int]]]) -> list[dict[str, Any]]:
     ]
 
 
-def _padded(arrays: list[np.ndarray], fill: float) -> np.ndarray:
-    """Arrays [seq, ...] of different sizes as one, their sequences after each other."""
-    shape = np.max([array.shape[1:] for array in arrays], axis=0)
-    out = np.full((sum(map(len, arrays)), *shape), fill, arrays[0].dtype)
-    start = 0
-    for array in arrays:
-        out[(slice(start, start + len(array)), *(slice(size) for size in array.shape[1:]))] = array
-        start += len(array)
-    return out
-
-
 def _outputs(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
     """The outputs of all recordings as sequences of one view, the newest first."""
     rows = _rows([(label, part) for label, part in reversed(given) if part.head["seqs"]], every)
@@ -254,7 +244,7 @@ def _outputs(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | No
         return None
     names = [name for name in rows[0][1].blocks if all(name in part.blocks for _, part, _ in rows)]
     blocks = {
-        name: _padded(
+        name: together(
             [part.blocks[name][indices] for _, part, indices in rows], -1 if name in ("top", "reference") else 0
         )
         for name in names
@@ -278,11 +268,11 @@ def _states(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | Non
     tracks, blocks = [], {}
     for index, track in enumerate(first["tracks"]):
         own = [(part, part.head["tracks"][index], indices) for _, part, indices in same]
-        blocks[track["block"]] = _padded([part.blocks[each["block"]][at] for part, each, at in own], 0)
+        blocks[track["block"]] = together([part.blocks[each["block"]][at] for part, each, at in own])
         for what in ("units", "steps"):
             if all(f"{each['block']}/{what}" in part.blocks for part, each, _ in own):
-                blocks[f"{track['block']}/{what}"] = _padded(
-                    [part.blocks[f"{each['block']}/{what}"][at] for part, each, at in own], 0
+                blocks[f"{track['block']}/{what}"] = together(
+                    [part.blocks[f"{each['block']}/{what}"][at] for part, each, at in own]
                 )
         ranges = [each["range"] for _, each, _ in own]
         entry = {

@@ -89,3 +89,25 @@ def largest_in(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
         if size > most:
             values = merged(values, np.arange(most) * size // most, axis, largest)
     return values
+
+
+def bounds(values: np.ndarray) -> tuple[float, float]:
+    """The lowest and highest finite value; (0, 0) without one."""
+    if not values.size:
+        return 0.0, 0.0
+    low, high = float(values.min()), float(values.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = values[np.isfinite(values)]
+        return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    return low, high
+
+
+def together(arrays: Sequence[np.ndarray], fill: float = 0) -> np.ndarray:
+    """Arrays [seq, ...] of different sizes as one, their sequences after each other."""
+    shape = np.max([array.shape[1:] for array in arrays], axis=0)
+    out = np.full((sum(map(len, arrays)), *shape), fill, arrays[0].dtype)
+    start = 0
+    for array in arrays:
+        out[(slice(start, start + len(array)), *(slice(size) for size in array.shape[1:]))] = array
+        start += len(array)
+    return out

@@ -15,6 +15,7 @@ from rfnb.viz.attention import badges
 from rfnb.viz.attention.check import judge
 from rfnb.viz.attention.masks import above, hidden_of, is_causal
 from rfnb.viz.attention.words import Merge, joined, merged, starts
+from rfnb.viz.pool import bounds, together
 from rfnb.viz.spec import Spec
 
 _LIVE_CELLS = 1 << 21  # of all maps: with more, the badges wait for the end of the recording
@@ -59,17 +60,8 @@ class MapPart(NamedTuple):
                 hidden.append(merged(~masks[seq], *one) == 0)
             for side, labels, at in zip(words, sides, begins):
                 side.append(joined(labels, at))
-        array = _stacked(arrays, 0, np.float32)
-        return MapPart(array, *words, _stacked(hidden, 1, bool) if hidden else None)
-
-
-def _stacked(arrays: list[np.ndarray], fill: float, dtype: Any) -> np.ndarray:
-    """Arrays of different sizes as one."""
-    shape = np.max([array.shape for array in arrays], axis=0)
-    out = np.full((len(arrays), *shape), fill, dtype)
-    for index, array in enumerate(arrays):
-        out[index][tuple(slice(size) for size in array.shape)] = array
-    return out
+        array = together([array[None] for array in arrays])
+        return MapPart(array, *words, together([mask[None] for mask in hidden], 1) if hidden else None)
 
 
 class Maps:
@@ -224,11 +216,8 @@ def _range(spec: Spec) -> list[float]:
             hidden = hidden_of(spec, entry, seq) if entry.get("mask") else None
             if hidden is not None:
                 values = values[:, : size["col_len"]][~hidden]
-            least, most = values.min(initial=0.0), values.max(initial=0.0)
-            if not (np.isfinite(least) and np.isfinite(most)):
-                finite = values[np.isfinite(values)]
-                least, most = finite.min(initial=0.0), finite.max(initial=0.0)
-            low, high = min(low, float(least)), max(high, float(most))
+            least, most = bounds(values)
+            low, high = min(low, least), max(high, most)
     return [low, high]
 
 

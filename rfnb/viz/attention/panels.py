@@ -15,7 +15,6 @@ from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Text
 from rfnb.viz.parts.matrix import (
     MatrixBox,
     Scale,
-    bounds,
     draw_end,
     draw_key,
     draw_matrix,
@@ -23,7 +22,7 @@ from rfnb.viz.parts.matrix import (
     draw_padding,
     draw_scale,
 )
-from rfnb.viz.pool import largest_in
+from rfnb.viz.pool import bounds, largest_in
 
 HEAD = 24.0  # the line with the names of the dims and the scale
 

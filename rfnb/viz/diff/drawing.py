@@ -10,7 +10,8 @@ from rfnb.viz.diff.content import share
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text, paths_of
-from rfnb.viz.parts.matrix import MatrixBox, Scale, bounds, draw_matrix, number
+from rfnb.viz.parts.matrix import MatrixBox, Scale, draw_matrix, number
+from rfnb.viz.pool import bounds
 
 _MOST_ROWS, _ROW, _CELL, _MOST_LABEL = 40, 16.0, 30.0, 180.0
 _GROWTH, _STRIP, _MAP = 70.0, 26.0, 150.0

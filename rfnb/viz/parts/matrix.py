@@ -52,17 +52,6 @@ def farthest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
     return np.where(-low > high, low, high)
 
 
-def bounds(values: np.ndarray) -> tuple[float, float]:
-    """The lowest and highest finite value; (0, 0) without one."""
-    if not values.size:
-        return 0.0, 0.0
-    low, high = float(values.min()), float(values.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        finite = values[np.isfinite(values)]
-        return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    return low, high
-
-
 @dataclass(frozen=True)
 class MatrixBox:
     """The place of a matrix in a drawing: its corner, and the size of a cell."""

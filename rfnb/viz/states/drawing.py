@@ -11,7 +11,6 @@ from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Text, paths_of
 from rfnb.viz.parts.matrix import (
     MatrixBox,
     Scale,
-    bounds,
     draw_end,
     draw_key,
     draw_matrix,
@@ -20,6 +19,7 @@ from rfnb.viz.parts.matrix import (
     draw_scale,
     number,
 )
+from rfnb.viz.pool import bounds
 from rfnb.viz.states.tracks import changes, line_of, name_of, span_of
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
