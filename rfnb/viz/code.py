@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rfnb.core.errors import value_error
+from rfnb.viz.pool import bounds
 
 Kind = Literal["sqrt", "linear"]
 LEVELS = 252  # the highest; even, so that 0 has a level in the middle of a symmetric range
@@ -100,7 +101,7 @@ def encode(
         span: The least and the largest of the values that count; what is beyond becomes one of these. Default: of all.
     """
     finite = np.isfinite(pooled)
-    low, high = span_of(pooled) if span is None else span
+    low, high = bounds(np.zeros(1), pooled) if span is None else span
     high = high if high > low else low + 1
     if low < 0:
         kind, low, high = "linear", -max(-low, high), max(-low, high)
@@ -121,12 +122,3 @@ def decode(levels: np.ndarray, code: BlockCode) -> np.ndarray:
         if factor > 1:
             values = np.take(values, np.arange(size) // factor, axis=axis)
     return values
-
-
-def span_of(values: np.ndarray) -> tuple[float, float]:
-    """The least and the largest of the finite values and 0."""
-    finite = np.isfinite(values)
-    return (
-        float(np.min(values, where=finite, initial=0)),
-        float(np.max(values, where=finite, initial=0)),
-    )

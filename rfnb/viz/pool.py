@@ -91,15 +91,19 @@ def largest_in(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
     return values
 
 
-def bounds(values: np.ndarray) -> tuple[float, float]:
-    """The lowest and highest finite value; (0, 0) without one."""
-    if not values.size:
-        return 0.0, 0.0
-    low, high = float(values.min()), float(values.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        finite = values[np.isfinite(values)]
-        return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    return low, high
+def bounds(*arrays: np.ndarray) -> tuple[float, float]:
+    """The lowest and the highest finite value; (0, 0) without one."""
+    low, high = np.inf, -np.inf
+    for array in arrays:
+        if array.size:
+            least, most = float(array.min()), float(array.max())
+            if not (np.isfinite(least) and np.isfinite(most)):
+                finite = array[np.isfinite(array)]
+                if not finite.size:
+                    continue
+                least, most = float(finite.min()), float(finite.max())
+            low, high = min(low, least), max(high, most)
+    return (low, high) if low <= high else (0.0, 0.0)
 
 
 def together(arrays: Sequence[np.ndarray], fill: float = 0) -> np.ndarray:

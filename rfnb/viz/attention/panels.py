@@ -95,12 +95,8 @@ def scale_of(spec: Any, panels: Sequence[MapPanel]) -> Scale:
 
 
 def _range(panels: Sequence[MapPanel]) -> tuple[float, float]:
-    low = high = 0.0
-    for panel in panels:
-        rows, cols = panel.real()
-        own = bounds(panel.values[:rows, :cols])
-        low, high = min(low, own[0]), max(high, own[1])
-    return low, high
+    real = ((panel, *panel.real()) for panel in panels)
+    return bounds(np.zeros(1), *(panel.values[:rows, :cols] for panel, rows, cols in real))
 
 
 def label_of(spec: Any, panel: MapPanel) -> str:

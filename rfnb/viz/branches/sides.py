@@ -11,6 +11,7 @@ from rfnb.viz.beams.arms import merged
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.hypotheses import without_slots
 from rfnb.viz.of_trace import spec as trace_spec
+from rfnb.viz.pool import bounds, together
 from rfnb.viz.spec import Spec
 
 KINDS = ("beams", "attention", "states")
@@ -88,7 +89,7 @@ def _attention(a: Spec, b: Spec) -> Spec | None:
         numbers = [entry["seqs"][index] for index in chosen]
         for index, seq in enumerate(numbers):
             values[index, seqs[seq]["row_len"] :] = values[index, :, seqs[seq]["col_len"] :] = np.nan
-        most = max(most, _largest(values))
+        most = max(most, max(map(abs, bounds(values))))
         name = f"map{len(maps)}"
         blocks[name] = values
         kept: dict[str, Any] = {field: value for field, value in entry.items() if field not in (*_OF_A_SLOT, "mask")}
@@ -123,7 +124,7 @@ def _states(a: Spec, b: Spec) -> Spec | None:
         values = _minus(one[: len(seqs)], b.blocks[other["block"]][: len(seqs)])
         for index, seq in enumerate(seqs):
             values[index, seq["len"] :] = np.nan
-        most = _largest(values)
+        most = max(map(abs, bounds(values)))
         every = max(every, most)
         name = f"track{len(tracks)}"
         blocks[name] = values
@@ -142,19 +143,11 @@ def _states(a: Spec, b: Spec) -> Spec | None:
 
 def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a - b where both have something; NaN elsewhere."""
-    shape = tuple(map(max, a.shape, b.shape))
-    full = [np.full(shape, np.nan, np.float32) for _ in range(2)]
-    for into, value in zip(full, (a, b)):
-        into[tuple(slice(0, size) for size in value.shape)] = value
+    full = together([a[None], b[None]], np.nan)
     with np.errstate(invalid="ignore", over="ignore"):
         made = full[0] - full[1]
     made[(full[0] == full[1]) & np.isinf(full[0])] = 0  # equal infinities are no difference
     return made
-
-
-def _largest(values: np.ndarray) -> float:
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max()) if finite.size else 0.0
 
 
 def _range(most: float) -> list[float]:

@@ -132,7 +132,7 @@ def _pair(made: Drawing, spec: Any, pair: Any) -> None:
     with np.errstate(all="ignore"):
         apart = np.where(a == b, 0, a - b)
     names = spec.head["names"]
-    low, high = bounds(np.stack([a, b]))
+    low, high = bounds(a, b)
     most = max(abs(low), abs(high)) or 1.0
     far = max(map(abs, bounds(apart))) or 1.0
     panels = [(names[0], a, most), (names[1], b, most), (f"{names[0]} − {names[1]}", apart, far)]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rfnb.viz.code import BlockCode, Kind, encode, span_of
+from rfnb.viz.code import BlockCode, Kind, encode
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import lessened
-from rfnb.viz.pool import Pooling, pooled
+from rfnb.viz.pool import Pooling, bounds, pooled
 from rfnb.viz.spec import Spec
 
 _SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
@@ -157,10 +157,8 @@ def coded(grid: Grid, rung: Rung) -> Coded:
     """A grid on a rung."""
     down, across = grid.factors(rung.cells)
     values = pooled(grid.values, (down, across), grid.lengths, grid.merge)
-    spans = [
-        span_of(values[seq, : -(-rows // down), : -(-cols // across)]) for seq, (rows, cols) in enumerate(grid.lengths)
-    ]
-    span = min((low for low, _ in spans), default=0.0), max((high for _, high in spans), default=0.0)
+    real = (values[seq, : -(-rows // down), : -(-cols // across)] for seq, (rows, cols) in enumerate(grid.lengths))
+    span = bounds(np.zeros(1), *real)
     shape = tuple(grid.values.shape)
     code, levels = encode(values, grid.kind, shape=shape, pool=(1, down, across), step=rung.step, span=span)
     return Coded(code, levels, len(zlib.compress(levels.tobytes(), 6)))

@@ -12,11 +12,11 @@ from rfnb.viz.markup import findings, picture, title
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Grid, cols_first, fit_in, with_codes, words_of
 from rfnb.viz.page.thin import is_small, size_of
-from rfnb.viz.pool import extreme, merged
+from rfnb.viz.pool import bounds, extreme, merged
 from rfnb.viz.rounding import brief, share
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.check import warnings
-from rfnb.viz.states.tracks import changes, line_of, name_of, span_of
+from rfnb.viz.states.tracks import changes, line_of, name_of
 from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 from rfnb.viz.visible import visible
 
@@ -117,7 +117,7 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: i
     size = values.shape[1]
     gate = bool(track.get("gate"))
     line_, change = line_of(values, gate=gate), changes(values, gate=gate)
-    low, high = track["range"] if "range" in track else span_of([values])
+    low, high = track["range"] if "range" in track else bounds(values)
     top = float(line_[np.isfinite(line_)].max(initial=0.0)) or 1.0
     name = name_of(gate=gate)
     span = "0 to 1" if gate else f"largest magnitude {max(abs(low), abs(high)):.3g}"

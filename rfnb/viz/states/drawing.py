@@ -20,7 +20,7 @@ from rfnb.viz.parts.matrix import (
     number,
 )
 from rfnb.viz.pool import bounds
-from rfnb.viz.states.tracks import changes, line_of, name_of, span_of
+from rfnb.viz.states.tracks import changes, line_of, name_of
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
 _STRIP, _STRIP_LEAST, _UNIT, _STRIPS = 150.0, 28.0, 14.0, 900.0  # _STRIPS: of all strips together
@@ -52,7 +52,7 @@ def scale_of(spec: Any, track: dict[str, Any]) -> Scale:
     if "range" in track:
         low, high = track["range"]
         return Scale(low, high, "sequential" if track.get("gate") else "diverging")
-    low, high = span_of([block[seq, : entry["len"]] for seq, entry in enumerate(spec.head["seqs"])])
+    low, high = bounds(*(block[seq, : entry["len"]] for seq, entry in enumerate(spec.head["seqs"])))
     most = max(abs(low), abs(high)) or 1.0
     return Scale(-most, most, "diverging")
 

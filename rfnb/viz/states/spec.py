@@ -17,11 +17,12 @@ from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
 from rfnb.viz.given import STEPS_REMARK, by_label, is_of_steps, joined_steps, of_output
+from rfnb.viz.pool import bounds
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, single
 from rfnb.viz.states.check import AFTER_END, flags_of, judge, summary
 from rfnb.viz.states.orders import is_easy, order_of, orders_of
-from rfnb.viz.states.tracks import is_gate, is_held, rank_of, span_of
+from rfnb.viz.states.tracks import is_gate, is_held, rank_of
 
 _EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
 
@@ -102,7 +103,7 @@ def _judged(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The entry of a track with its range and what is to be said of it, and its blocks."""
     block = entry["block"]
-    low, high = span_of([array[seq, :length] for seq, length in enumerate(lengths)])
+    low, high = bounds(*(array[seq, :length] for seq, length in enumerate(lengths)))
     gate = is_gate(entry["label"], low, high)
     most = max(abs(low), abs(high))
     units, steps = flags_of(array, lengths, span=most or 1.0, gate=gate, live=live)

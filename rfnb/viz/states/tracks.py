@@ -27,21 +27,6 @@ def rank_of(label: str) -> int:
     return 0 if label.rpartition(".")[2] in _STATE else 2 if label.lower().endswith("gate") else 1
 
 
-def span_of(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
-    """The lowest and the highest finite value; (0, 0) without one."""
-    low, high = np.inf, -np.inf
-    for array in arrays:
-        if array.size:
-            least, most = float(array.min()), float(array.max())
-            if not (np.isfinite(least) and np.isfinite(most)):
-                finite = array[np.isfinite(array)]
-                if not finite.size:
-                    continue
-                least, most = float(finite.min()), float(finite.max())
-            low, high = min(low, least), max(high, most)
-    return (low, high) if low <= high else (0.0, 0.0)
-
-
 def joined(specs: Sequence[tuple[str, Spec]], title: str) -> Spec:
     """The tracks of several specs of the same steps and sequences in one; the name of a spec goes before the labels of its tracks."""
     given = [(name, spec, track) for name, spec in specs for track in spec.head["tracks"]]
