@@ -14,7 +14,7 @@ from rfnb.viz.markup import findings, picture, title
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Coded, Grid, finer, fit_in, square, with_codes, words_of
 from rfnb.viz.page.thin import size_of
-from rfnb.viz.pool import extreme, largest
+from rfnb.viz.pool import bounds, extreme, largest
 from rfnb.viz.rounding import percent, share
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
@@ -106,8 +106,7 @@ def heard(head: dict[str, Any], seq: int) -> list[str]:
 
 def top(values: np.ndarray) -> float:
     """The value that gets the full colour: 1 for ordinary weights, so that the scale stays while rows arrive."""
-    finite = values[np.isfinite(values)]
-    most = float(finite.max(initial=0.0))
+    most = max(0.0, bounds(values)[1])
     return 1.0 if 0.2 < most <= 1.001 else most or 1.0
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.pool import bounds
+
 
 def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
     """The faults of one sequence of a track [step, unit], as a sentence without its end; "" if nothing is.
@@ -117,7 +119,7 @@ def moving_after(values: np.ndarray, length: int) -> np.ndarray:
         return np.zeros(0, np.int64)
     after = after[there].astype(np.float64)
     held = real[-1] if length else after[0]
-    span = float(np.abs(real[np.isfinite(real)]).max(initial=0.0))
+    span = max(map(abs, bounds(real)))
     with np.errstate(invalid="ignore"):
         same = (after == held) | (np.abs(after - held) <= 1e-5 * span) | (np.isnan(after) & np.isnan(held))
     return np.asarray(length + there[~same.all(-1) & (after != 0).any(-1)])

@@ -118,7 +118,7 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: i
     gate = bool(track.get("gate"))
     line_, change = line_of(values, gate=gate), changes(values, gate=gate)
     low, high = track["range"] if "range" in track else bounds(values)
-    top = float(line_[np.isfinite(line_)].max(initial=0.0)) or 1.0
+    top = bounds(line_)[1] or 1.0
     name = name_of(gate=gate)
     span = "0 to 1" if gate else f"largest magnitude {max(abs(low), abs(high)):.3g}"
     lines = [f"{track['label']}: {unit['name']}={size}, {span}, {name} up to {top:.3g}"]

@@ -137,8 +137,7 @@ def _track(
 def _line(made: Drawing, norm: np.ndarray, change: np.ndarray, top: float, pitch: float, *, gate: bool) -> None:
     """The norms from 0 to the largest, the openings of a gate from 0 to 1, and thinner how far each step is from the one before; of many
     steps those that stand out in each unit of width."""
-    finite = np.r_[norm[np.isfinite(norm)], change[np.isfinite(change)]]
-    most = 1.0 if gate else float(finite.max(initial=0.0)) or 1.0
+    most = 1.0 if gate else bounds(norm, change)[1] or 1.0
     right = _LEFT + max(len(norm), 1) * pitch
     made.add(Lines("line", 0.8, [[(_LEFT, top + _NORM), (right, top + _NORM)]]))
     name = "mean" if gate else name_of(gate=False)
