@@ -117,7 +117,7 @@ def table(diff: Diff) -> str:
 
 
 def _apart(row: Row) -> tuple[str, str]:
-    """How far apart two values are, and that in epsilons; of what is no number that it is another one."""
+    """The distance of two values, and that in epsilons; of what is no number that it is another one."""
     units, most = row.numbers.units, row.numbers.max_abs
     if math.isfinite(units):
         return number(most), f"{units:.3g}"
