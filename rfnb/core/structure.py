@@ -33,13 +33,9 @@ class DimForm:
         self.latest: weakref.ref[Dim] | None = None
 
 
-class DimPlace:
-    """Stands for the dim that came so-and-so-manieth."""
-
-
 IN_FORM = {has_padding, has_empty, is_empty, is_clipped}  # what is asked of a dim that its form says anyway
-PLACES = tuple(DimPlace() for _ in range(256))
-_TUPLE = DimPlace()  # what follows, as many as the next number says, is in a tuple
+PLACES = tuple(object() for _ in range(256))  # each stands for the dim that came so-and-so-manieth
+_TUPLE = object()  # what follows, as many as the next number says, is in a tuple
 Index = dict[Dim, int]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,36 +70,31 @@ def recurrent(call: Call, result: Any) -> None:
     )
     for layer in range(module.num_layers):
         for direction in range(1 + module.bidirectional):
-            later = Later(_Made(names, layers, (layer, direction), dims[:-1], (cells, hidden), time, single), num_bytes)
+            later = Later(
+                partial(_values, names, layers, (layer, direction), dims[:-1], (cells, hidden), time, single), num_bytes
+            )
             name = f"l{layer}" + "_reverse" * direction if module.num_layers > 1 or module.bidirectional else ""
             with trace_context.scope(name) if step is None else trace_context.loop(name, step):
                 probe_later("states", later)
 
 
-class _Made:
-    """Makes the values of the event of a layer in one direction."""
-
-    def __init__(
-        self,
-        names: Any,
-        layers: Layers,
-        place: tuple[int, int],
-        outer: Sequence[Dim],
-        units: tuple[Dim, Dim],
-        time: Dim,
-        single: bool,
-    ):
-        self._names, self._layers, self._place, self._single = names, layers, place, single
-        self._outer, self._units, self._time = tuple(outer), units, time
-
-    def __call__(self) -> dict[str, Any]:
-        cells, hidden = self._units
-        values: dict[str, Any] = {}
-        outer = tuple(dim for dim in self._outer if dim is not self._time or not self._single)
-        for name, raw in self._layers.states(*self._place).items():
-            raw = raw.squeeze(self._outer.index(self._time)) if self._single else raw
-            values[name] = self._names.seen(raw, (*outer, hidden if name == "h" else cells), name)
-        return values if self._single else {**values, "axis": self._time}
+def _values(
+    names: Any,
+    layers: Layers,
+    place: tuple[int, int],
+    outer: Sequence[Dim],
+    units: tuple[Dim, Dim],
+    time: Dim,
+    single: bool,
+) -> dict[str, Any]:
+    """The values of the event of a layer in one direction."""
+    cells, hidden = units
+    values: dict[str, Any] = {}
+    kept = tuple(dim for dim in outer if dim is not time or not single)
+    for name, raw in layers.states(*place).items():
+        raw = raw.squeeze(outer.index(time)) if single else raw
+        values[name] = names.seen(raw, (*kept, hidden if name == "h" else cells), name)
+    return values if single else {**values, "axis": time}
 
 
 def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
