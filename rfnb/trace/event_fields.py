@@ -23,10 +23,12 @@ class Holds(NamedTuple):
     Attributes:
         words: For messages.
         fits: Whether a value is that.
+        or_none: Whether None is as well.
     """
 
     words: str
     fits: Callable[[Any], bool]
+    or_none: bool = False
 
 
 def _is_number(value: Any) -> bool:
@@ -38,13 +40,16 @@ def _has_numbers(value: Any) -> bool:
 
 
 def _or_none(holds: Holds) -> Holds:
-    return Holds(f"{holds.words}, or None", lambda value: value is None or holds.fits(value))
+    return Holds(f"{holds.words}, or None", holds.fits, True)
 
 
 NUMBERS = Holds("a Tensor with its numbers", _has_numbers)
 OPTIONAL = _or_none(NUMBERS)
-ARRAY = Holds(
-    "a Tensor with its numbers, an array, or None", lambda x: x is None or isinstance(x, np.ndarray) or _has_numbers(x)
+ARRAY = _or_none(
+    Holds(
+        "a Tensor with its numbers, an array",
+        lambda x: x._raw is not None if isinstance(x, Tensor) else isinstance(x, np.ndarray),
+    )
 )
 NO_TEMPLATE = Holds("anything but a Tensor without numbers", lambda x: not isinstance(x, Tensor) or x._raw is not None)
 DIM = _or_none(Holds("a Dim", lambda value: isinstance(value, Dim)))
@@ -81,7 +86,7 @@ def misfit(kind: str, values: Mapping[str, Any]) -> tuple[str, Holds] | None:
     if fields is not None:
         for name, value in values.items():
             holds = fields.get(name) or _row_of(fields, name)
-            if holds is not None and not holds.fits(value):
+            if holds is not None and not (holds.or_none and value is None) and not holds.fits(value):
                 return name, holds
     return None
 

@@ -20,7 +20,7 @@ from rfnb.core.block import Setting, Undone, block
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.trace.event_fields import misfit
+from rfnb.trace.event_fields import FIELDS, Holds, misfit
 from rfnb.trace.named_values import named_values
 
 
@@ -124,28 +124,27 @@ def probe(kind: str, *, dims: Any = None, lengths: Any = None, **values: Any) ->
         if dims is not None and _listeners.get():
             for label, named in named_values(kind, values, dims, lengths):
                 with trace_context.scope(label) if label else nullcontext():
-                    _check(kind, named)
+                    if kind in FIELDS and (wrong := misfit(kind, named)) is not None:
+                        raise _misfit(kind, named, *wrong)
                     _offer(kind, named)
             return
         values |= {} if lengths is None else {"lengths": lengths}
         for name, value in values.items():
             if not isinstance(value, (Tensor, str, int, float, list, dict)) and hasattr(value, "detach"):
                 raise _raw_value(kind, name, value)
-        _check(kind, values)
+        if kind in FIELDS and (wrong := misfit(kind, values)) is not None:
+            raise _misfit(kind, values, *wrong)
         _offer(kind, values)
 
 
-def _check(kind: str, values: Mapping[str, Any]) -> None:
-    wrong = misfit(kind, values)
-    if wrong is not None:
-        name, holds = wrong
-        raise type_error(
-            f'probe "{kind}": {name} is not {holds.words}.',
-            [(name, values[name] if isinstance(values[name], Tensor) else type(values[name]).__name__)],
-            "What looks at a recording knows fields by their names. Name the axes of an array; other things have a "
-            "kind of their own:",
-            f'rf.probe("my {kind}", {name}={name}, ...)',
-        )
+def _misfit(kind: str, values: Mapping[str, Any], name: str, holds: Holds) -> TypeError:
+    return type_error(
+        f'probe "{kind}": {name} is not {holds.words}.',
+        [(name, values[name] if isinstance(values[name], Tensor) else type(values[name]).__name__)],
+        "What looks at a recording knows fields by their names. Name the axes of an array; other things have a "
+        "kind of their own:",
+        f'rf.probe("my {kind}", {name}={name}, ...)',
+    )
 
 
 def _raw_value(kind: str, name: str, value: Any) -> TypeError:
