@@ -112,6 +112,8 @@ def test_an_error_with_arguments_that_fit_stays_what_it_is():
         ([feat], "Sequence[Dim]", True), ("feat", "Sequence[str]", False), ([3], "Sequence[Dim]", False),
         (feat, "Dim | Sequence[Dim]", True),
         (None, "Dim | None", True), (None, Dim, False), (len, "Callable[..., Any]", True), (x, rf.Tensor, True),
+        ((1, feat), "tuple[int, Dim]", True), ((feat, 1), "tuple[int, Dim]", False), ((1,), "tuple[int, Dim]", False),
+        ((1, 2), "tuple[int, ...]", True), ((1, "2"), "tuple[int, ...]", False),
         ("same", "Literal['same', 'valid']", True), ("full", "Literal['same', 'valid']", False), ({}, "Mapping[str, Any]", True),
     ],
 )  # fmt: skip

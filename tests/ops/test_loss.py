@@ -188,6 +188,22 @@ def test_what_are_no_probabilities_is_said(kind, other):
     assert caught[0].filename == __file__
 
 
+def test_a_softmax_of_a_softmax_is_said():
+    with pytest.warns(UserWarning) as caught:
+        loss(rf.softmax(logits, axis=classes))
+    assert [str(each.message) for each in caught] == [
+        textwrap.dedent(
+            """\
+            cross_entropy: a softmax of a softmax.
+              estimated  [batch=2, time<=3, classes=5], of rf.softmax
+              type       logits
+            As logits they are all nearly equal, and little is learned. Leave the softmax out, or say what they are:
+                estimated_type="probs\""""
+        )
+    ]
+    assert caught[0].filename == __file__
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_nobody_is_warned_of_probabilities(dtype, recwarn):
     sure = rf.cast(logits * 40.0, dtype)  # the best class has all
