@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 
-from contracts.wrong_arguments import INSTANCES, methods, public
+import pytest
+from contracts.wrong_arguments import INSTANCES, X, likely, methods, public
 from waiting import LONG
 
 # What ends raw, by the reason; a call that is mended is taken from here.
@@ -112,6 +114,33 @@ def test_what_a_method_needs_is_asked_for():
                     called()
                     silent.append(f"{name}.{method}")
     assert silent == []
+
+
+def takes_nothing_else(name):
+    """(function, its parameters) of the public ones with this parameter, which is there to refuse what it gets."""
+    for _, fn in public():
+        if isinstance(fn, FunctionType) and fn.__annotations__.get(name) == "Never":
+            yield fn, list(inspect.signature(fn).parameters.values())
+
+
+def test_an_unknown_keyword_is_refused_by_its_name():
+    found = list(takes_nothing_else("unknown"))
+    assert len(found) > 100
+    for fn, parameters in found:
+        named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+        needed = {each.name: likely(each) for each in named if each.default is each.empty}
+        with pytest.raises(TypeError, match="no_such_keyword"):
+            fn(**needed, no_such_keyword=1)
+
+
+def test_a_value_more_than_there_are_places_is_refused():
+    found = list(takes_nothing_else("extra"))
+    assert len(found) > 50
+    for fn, parameters in found:
+        given = [likely(each) for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        named = [each for each in parameters if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
+        with pytest.raises(TypeError, match="by position"):
+            fn(*given, X, **{each.name: likely(each) for each in named})
 
 
 def test_what_may_be_raw_is_public():
