@@ -185,6 +185,19 @@ def test_an_ended_hypothesis_keeps_its_score_and_goes_on_through_label_zero_alon
     assert labels.numpy()[:, 0, 0].tolist() == [0, 0, 0, 0]
 
 
+def test_labels_are_along_the_axis_that_is_given_whatever_the_features_are():
+    group, vocab = Dim(2, name="group"), Dim(3, name="vocab")
+    scores = rf.log_softmax(tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 4.0]], group, vocab), axis=vocab)
+    scores.feature_dim = group
+    loop = rf.Loop(max_seq_len=1)
+    for _ in loop:
+        label = rf.choice(scores, beam_size=2, axis=vocab)
+        loop.end(label == 0, include_eos=True)
+    (beam,) = (dim for dim in label.dims if dim is not group)
+    assert label.sparse_dim is vocab
+    assert label.copy_transpose([group, beam]).numpy().tolist() == [[1, 2], [2, 0]]
+
+
 def test_where_all_have_ended_the_rest_of_the_beam_is_label_zero():
     """Two labels, of which the second is impossible: one sequence exists, whatever the beam size."""
     vocab, batch = Dim(2, name="vocab"), Dim(1, name="batch")
