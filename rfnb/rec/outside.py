@@ -461,13 +461,16 @@ def _is_buffer(kind: type) -> bool:
 
 
 def _contents_of_buffer(value: Any) -> Contents:
-    memory = memoryview(value)
-    kept = memory.tobytes() if memory.nbytes <= DEEP.bytes else b""
+    size = memoryview(value).nbytes
+    kept = memoryview(value).tobytes() if size <= DEEP.bytes else b""
 
     def again() -> None:
+        if len(kept) == size != memoryview(value).nbytes and hasattr(value, "extend"):  # it has grown
+            del value[:]
+            value.extend(kept if isinstance(value, bytearray) else type(value)(value.typecode, kept))
         memoryview(value).cast("B")[:] = kept
 
-    return Contents(f"{memory.nbytes} bytes", kept, again)
+    return Contents(f"{size} bytes", kept, again)
 
 
 def _bytes_of(array: Any, shown: str, most: int) -> Callable[[], Contents] | None:

@@ -5,6 +5,7 @@ import itertools
 import random
 import types
 import warnings
+from array import array
 from collections import deque
 
 import numpy as np
@@ -231,6 +232,23 @@ def test_what_is_changed_in_place_is_shown_without_its_values():
         "What steps collect is loop.stack(...), and random numbers are those of rf.random_...; or let Python run every step:\n"
         "    for _ in loop:"
     )
+
+
+ADD = {
+    "list": ([7], list.append), "deque": (deque([7]), deque.append), "set": ({7}, set.add),
+    "dict": ({7: 7}, lambda d, n: d.update({n: n})), "bytes": (bytearray([7]), bytearray.append), "array": (array("d", [7]), array.append),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADD)
+def test_what_is_changed_in_place_is_afterwards_as_one_step_left_it(name):
+    """The steps that are asked what they would do leave nothing."""
+    x, loop, (value, add) = source(), rf.Loop(axis=TIME), ADD[name]
+    with pytest.raises(RecordingError):
+        with loop:
+            add(value, len(value))
+            loop.stack(loop.unstack(x) * len(value))
+    assert sorted(value) == [1, 7]
 
 
 def test_an_attribute_assigned_in_the_body_is_named_with_its_line():
