@@ -179,6 +179,16 @@ ERRORS = {
             rf.matmul(a, rf.cast(b, a.dtype), reduce=...)
         """,
     ),
+    "a cast of a list": (
+        lambda: rf.cast([1, 2], "int32"),
+        TypeError,
+        """
+        cast: this operand is not a Tensor.
+          got  list
+        Raw arrays and lists do not say which axis is which.
+            rf.convert_to_tensor(value, dims=[...])
+        """,
+    ),
     "an unknown dtype": (
         lambda: rf.cast(x, "flaot32"),
         TypeError,

@@ -24,6 +24,7 @@ SAME = {
     "nothing multiplied": (1 * a * 1, a),
     "nothing times a dim": ((t - t) * b, 0 * t),
     "a dim times nothing": (b * (t - t), a - a),
+    "nothing in parts": ((t - t) // b, 0 * t),
     "a product cancels": (a + 2 * b - b + (-b), a),
     "the left factor distributes": (a * b + b, (a + 1) * b),
     "a sum times a number": ((a + b) * 2, a * 2 + b * 2),

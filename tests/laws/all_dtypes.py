@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from asserting import real_frames, using_backend
-from laws import Case, parts_in
-from world import World
+from laws import Run, parts_in
 
 import rfnb as rf
 from rfnb import Tensor
@@ -39,13 +38,13 @@ OTHER_NUMBERS: dict[str, str] = {
 }
 
 
-def check_dtype(name: str, case: Case, world: World, dtype: str) -> int:
+def check_dtype(run: Run, dtype: str) -> int:
     """Both backends give for numbers of `dtype` what NumPy gives for the same numbers in the widest dtype, or an error of ours.
 
     Returns:
         How many numbers were compared.
     """
-    call, inputs = case(world)
+    name, call, inputs = run.name, run.call, run.inputs
     if not any(x.dtype == "float32" for x in inputs):
         return 0
     values = [_values(x, dtype) for x in inputs]

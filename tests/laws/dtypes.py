@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 from asserting import on_selected_backend, real_frames, using_backend
-from laws import Case, parts_in
+from laws import Run, parts_in
 from torch.utils._python_dispatch import TorchDispatchMode
-from world import World
 
 import rfnb as rf
 from rfnb import Tensor
@@ -62,15 +61,15 @@ LARGE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def check_large(name: str, case: Case, world: World, change: Callable[[Tensor], Tensor]) -> int:
+def check_large(run: Run, change: Callable[[Tensor], Tensor]) -> int:
     """Inputs changed to large ones give in float16 what they give in float32, where that is in the range of float16.
 
     Returns:
         How many numbers were compared; 0 if a product of matrices overflows.
     """
+    name, call, inputs = run.name, run.call, run.inputs
     if name in NOT_COMPARED or name in NOT_LARGE:
         return 0
-    call, inputs = case(world)
     rounded = [rf.cast(rf.cast(change(x), "float16"), "float32") if x.dtype == "float32" else x for x in inputs]
     with _Products() as products:
         expected = list(parts_in(call(*rounded), Tensor))
@@ -106,29 +105,20 @@ class _Products(TorchDispatchMode):
         return out
 
 
-def check_half(name: str, case: Case, world: World, dtype: str) -> None:
-    """In `dtype` an op gives what it gives in float32, in that dtype."""
+def check_half(run: Run, dtype: str) -> None:
+    """In `dtype` an op gives what it gives in float32, in that dtype; in float16 NumPy agrees with torch (it has no bfloat16)."""
+    name, call, inputs = run.name, run.call, run.inputs
     if name in NOT_COMPARED:
         return
-    call, inputs = case(world)
     rounded = [rf.cast(rf.cast(x, dtype), "float32") if x.dtype == "float32" else x for x in inputs]
     expected = list(parts_in(call(*rounded), Tensor))
     with rf.set_default_float_dtype_ctx(dtype):
         got = list(parts_in(call(*(_as(x, dtype) for x in rounded)), Tensor))
     _compare(name, got, expected, dtype, TOLERANCE[dtype])
-
-
-def check_numpy(name: str, case: Case, world: World) -> None:
-    """NumPy and torch agree in float16 (NumPy has no bfloat16)."""
-    if name in NOT_COMPARED:
-        return
-    call, inputs = case(world)
-    with rf.set_default_float_dtype_ctx("float16"):
-        inputs = [_as(x, "float16") for x in inputs]
-        got = list(parts_in(call(*inputs), Tensor))
-        with using_backend("numpy"):
-            expected = list(parts_in(call(*map(on_selected_backend, inputs)), Tensor))
-    _compare(name, got, expected, None, TOLERANCE["float16"])
+    if dtype == "float16":
+        with rf.set_default_float_dtype_ctx(dtype), using_backend("numpy"):
+            on_numpy = list(parts_in(call(*(on_selected_backend(_as(x, dtype)) for x in inputs)), Tensor))
+        _compare(name, got, on_numpy, None, TOLERANCE[dtype])
 
 
 def _as(x: Tensor, dtype: str) -> Tensor:

@@ -14,8 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from asserting import real_frames, tensor, with_padding
-from laws import Case
-from world import World
+from laws import Run
 
 import rfnb as rf
 from rfnb import Parameter, Tensor
@@ -29,6 +28,7 @@ WITHOUT_GRADIENT: dict[str, str] = {
     "BatchNorm in training": "the running statistics are no function to learn from",
     "linspace_over_dim": "one of the two is between numbers",
     "RunningMean": "it is a statistic",
+    "PositionalEncoding": "positions alone are constant",
     **dict.fromkeys(
         "ctc_prefix_beam_search transducer_beam_search transducer_greedy_decode transducer_forced_align".split(),
         "what goes on is no function to learn from",
@@ -51,12 +51,12 @@ NOT_SMOOTH: dict[str, str] = {
 GARBAGE = (float("nan"), float("inf"), float("-inf"), 0.0, 1e200)
 
 
-def check_derivative(name: str, case: Case, world: World) -> None:
+def check_derivative(run: Run) -> None:
     """Backward agrees with the differences of nearby results."""
-    if name in NOT_SMOOTH:
+    if run.name in NOT_SMOOTH:
         return
-    with _double():
-        total, inputs = _as_one_number(name, case, world)
+    with doubles():
+        total, inputs = _as_one_number(run.name, run.call, run.inputs)
         sizes = [x.raw_tensor.numel() for x in inputs]
         flat = torch.cat([torch.zeros(0, dtype=torch.float64), *(x.raw_tensor.flatten() for x in inputs)])
 
@@ -68,53 +68,56 @@ def check_derivative(name: str, case: Case, world: World) -> None:
             torch.autograd.gradcheck(of_flat, flat, fast_mode=True, eps=1e-6, atol=1e-4, rtol=1e-3)
 
 
-def check_padding(name: str, case: Case, world: World) -> None:
+def check_padding(run: Run) -> None:
     """The gradient of padding is exactly 0."""
-    with _double():
-        total, inputs = _as_one_number(name, case, world)
+    if not run.has_padding:
+        return
+    with doubles():
+        total, inputs = _as_one_number(run.name, run.call, run.inputs)
         for x, gradient in zip(inputs, _gradients(total, inputs)):
-            assert (gradient[~real_frames(x.dims)] == 0).all(), f"{name}: the padding of {x} has a gradient"
+            assert (gradient[~real_frames(x.dims)] == 0).all(), f"{run.name}: the padding of {x} has a gradient"
 
 
-def check_garbage(name: str, case: Case, world: World) -> None:
+def check_garbage(run: Run) -> None:
     """Whatever is in the padding changes the gradient of no real frame and of nothing that frames share, and gets the gradient 0.
 
     Before the op something shared is added to each input; after it each result is scaled by something shared and goes through a
     nonlinear function. So it shows what the op gives to the gradient of its padding, and what it leaves in that of its result.
     """
-    with _double():
-        total, inputs = _as_one_number(name, _between_shared(case), world)
+    if not run.has_padding:
+        return
+    with doubles():
+        total, inputs = _as_one_number(run.name, *_between_shared(run.call, run.inputs))
         expected = _gradients(total, inputs)
         for garbage in GARBAGE:
             spoiled = [with_padding(x, garbage) for x in inputs]
             for x, got, clean in zip(inputs, _gradients(total, spoiled), expected):
-                real, where = real_frames(x.dims), f"{name}, padding {garbage}: {x}"
+                real, where = real_frames(x.dims), f"{run.name}, padding {garbage}: {x}"
                 np.testing.assert_allclose(got[real], clean[real], rtol=1e-6, atol=1e-9, err_msg=where)
                 assert (got[~real] == 0).all(), f"{where}: padding has a gradient"
 
 
-def _between_shared(case: Case) -> Case:
-    """The case with scalars as further inputs: one is added to each float, one scales each result."""
+def _between_shared(call: Callable[..., Any], inputs: list[Tensor]) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The call with scalars as further inputs: one is added to each float, one scales each result."""
+    floats = [rf.is_float_dtype(x.dtype) for x in inputs]
 
-    def between(world: World) -> tuple[Callable[..., Any], list[Tensor]]:
-        call, inputs = case(world)
-        floats = [rf.is_float_dtype(x.dtype) for x in inputs]
+    def shared_call(gain: Tensor, *values: Tensor) -> Any:
+        values, shifts = values[: len(inputs)], iter(values[len(inputs) :])
+        result = call(*(x + next(shifts) if is_float else x for x, is_float in zip(values, floats)))
+        return [rf.tanh(_zero_for_infinite(x) * gain) for x in _floats_of(result)]
 
-        def shared_call(gain: Tensor, *values: Tensor) -> Any:
-            values, shifts = values[: len(inputs)], iter(values[len(inputs) :])
-            result = call(*(x + next(shifts) if is_float else x for x, is_float in zip(values, floats)))
-            return [rf.tanh(_zero_for_infinite(x) * gain) for x in _floats_of(result)]
-
-        return shared_call, [tensor(0.3), *inputs, *(tensor(0.0) for is_float in floats if is_float)]
-
-    return between
+    return shared_call, [tensor(0.3), *inputs, *(tensor(0.0) for is_float in floats if is_float)]
 
 
-GRADIENT_LAWS = {"derivative": check_derivative, "padding": check_padding, "garbage in padding": check_garbage}
+GRADIENT_LAWS = {
+    "derivative": check_derivative,
+    "gradient of padding": check_padding,
+    "garbage in padding": check_garbage,
+}
 
 
 @contextmanager
-def _double() -> Iterator[None]:
+def doubles() -> Iterator[None]:
     """Parameters are float64, and what is assigned to them keeps its gradient."""
     with rf.set_default_float_dtype_ctx("float64"), patch.object(Parameter, "assign", _assign):
         yield
@@ -126,9 +129,10 @@ def _assign(parameter: Parameter, value: Any) -> None:
     parameter._raw = value.copy_compatible_to_dims_raw(parameter.dims).expand(parameter._raw.shape).clone()
 
 
-def _as_one_number(name: str, case: Case, world: World) -> tuple[Callable[..., Any], list[Tensor]]:
+def _as_one_number(
+    name: str, call: Callable[..., Any], inputs: list[Tensor]
+) -> tuple[Callable[..., Any], list[Tensor]]:
     """A function of the raw arrays of the float inputs, and these inputs."""
-    call, inputs = case(world)
     inputs = [rf.cast(x, "float64") if x.dtype == "float32" else x for x in inputs]
     floats = [x for x in inputs if x.dtype == "float64"]
 

@@ -7,16 +7,18 @@ once more after all plans are forgotten: results, gradients and errors have to b
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 import torch
 from laws import Case, as_leaf, parts_in
 from world import World
 
 import rfnb as rf
 from rfnb import Dim, Tensor
-from rfnb.core import counterparts, layout
-from rfnb.core.layout import clear_plans
+from rfnb.core import counterparts, layout, size_queries
+from rfnb.core.layout import PlanCache, clear_plans
 from rfnb.core.structure import structure_of
 
 # Lengths of time and source: other ones with another longest, none with padding, all of one frame, some and all empty, the same
@@ -46,17 +48,59 @@ NOT_AGAIN = {
 
 
 def check_second_batch(name: str, case: Case, seed: int, sizes: tuple[int, ...] = (2, 3, 4, 5)) -> None:
-    """Compute the case in all worlds, warm and cold, and compare.
+    """Compute the case in all worlds, warm and cold, and compare. What is put together ahead is looked at, too.
 
     Raises:
         AssertionError: If any two differ.
     """
+    with patch.object(layout, "look_ahead", look_ahead_checked):
+        _check_second_batch(name, case, seed, sizes)
+
+
+def _check_second_batch(name: str, case: Case, seed: int, sizes: tuple[int, ...]) -> None:
     runs = [case(World(time, source, list(sizes), seed)) for time, source in LENGTHS]
     clear_plans()
     warm = [_outcome(*run) for run in runs]
     for (time, source), run, found in zip(LENGTHS, runs, warm):
         clear_plans()
         _assert_equal(f"{name}, time {time}, source {source}", found, _outcome(*run))
+
+
+def check_plans_are_of_one_batch(case: Case) -> None:
+    """A plan that was made of other plans serves one batch: what is found says nothing of what it was made by, so what is made of it
+    cannot know whom else it may serve.
+
+    Raises:
+        AssertionError: If a plan was looked at while one was made that is kept for others.
+    """
+    found: list[Any] = []
+    keep, make = PlanCache._keep_template, PlanCache.make
+
+    def look_up(self: PlanCache, key: Any) -> Any:
+        if size_queries._current.get() is not None:
+            found.append(key)
+        return dict.__getitem__(self, key)
+
+    def keep_template(self: PlanCache, *args: Any) -> None:
+        assert not found, f"planning looked at {found}"
+        keep(self, *args)
+
+    def make_apart(self: PlanCache, *args: Any) -> Any:
+        outer = found.copy()
+        found.clear()
+        try:
+            return make(self, *args)
+        finally:
+            found[:] = outer + found
+
+    clear_plans()
+    instead = {"__getitem__": look_up, "_keep_template": keep_template, "make": make_apart}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, method in instead.items():
+            patched.setattr(PlanCache, name, method, raising=False)
+        for time, source in LENGTHS[:4]:
+            call, inputs = case(World(time, source, [2, 3, 4, 5], 0))
+            call(*inputs)
 
 
 def _outcome(call: Any, inputs: list[Tensor]) -> list[Any]:

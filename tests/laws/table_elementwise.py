@@ -56,7 +56,7 @@ for _name in (*_ARITHMETIC, *_COMPARISONS):
 
     @case(_name, "number on the right")
     def _binary_number(w: World, name: str = _name) -> Any:
-        return lambda a: getattr(rf, name)(a, 1.7), [w.floats(*w.dims(), low=0.3)]
+        return lambda a: getattr(rf, name)(a, 1.75), [w.floats(*w.dims(), low=0.3)]
 
     @case(_name, "number on the left")
     def _number_binary(w: World, name: str = _name) -> Any:

@@ -1,4 +1,4 @@
-"""The law of all dtypes for every case of the table, and reductions and norms of every dtype against plain NumPy."""
+"""The law of all dtypes can fail (see `all_dtypes.py`); reductions and norms of every dtype against plain NumPy."""
 
 import warnings
 
@@ -6,24 +6,13 @@ import numpy as np
 import pytest
 from all_dtypes import DTYPES, OTHER_NUMBERS, check_dtype, is_ours
 from asserting import ragged, using_backend
+from laws import Run
 from table import CASES, read_entries
-from world import World
 
 import rfnb as rf
 from rfnb import Dim, Tensor
 
 read_entries()
-
-
-def world():
-    return World([4, 2, 3], [3, 4, 2], [2, 3, 2, 4], 0)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", CASES)
-def test_every_dtype_is_right_or_refused(name):
-    for dtype in DTYPES:
-        check_dtype(name, CASES[name], world(), dtype)
 
 
 def test_the_list_of_exceptions_has_only_cases_with_a_reason():
@@ -164,6 +153,6 @@ def _raw_error(x):
 
 @pytest.mark.parametrize(("fn", "dtype"), [(_drops, "complex64"), (_wraps, "int8"), (_raw_error, "int32")])
 def test_a_broken_op_breaks_the_law(fn, dtype):
-    assert check_dtype("broken", _case(lambda x: x * 1), world(), dtype)
+    assert check_dtype(Run("broken", _case(lambda x: x * 1)), dtype)
     with pytest.raises(AssertionError):
-        check_dtype("broken", _case(fn), world(), dtype)
+        check_dtype(Run("broken", _case(fn)), dtype)

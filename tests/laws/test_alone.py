@@ -1,46 +1,14 @@
-"""The law of a single sequence, for every case of the table."""
+"""The law of a single sequence can fail; see `alone.py`."""
 
 import pytest
 from alone import MIXES_SEQUENCES, compare_alone
-from dtypes import LARGE, NOT_COMPARED, NOT_LARGE
-from hypothesis import HealthCheck, given, settings
+from laws import Run
 from table import CASES, read_entries
-from world import hard_worlds, worlds
 
 import rfnb as rf
 from rfnb import Tensor
 
 read_entries()
-_settings = settings(
-    max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_sequence_alone_is_as_in_the_batch(name):
-    if name in MIXES_SEQUENCES:
-        return
-    compared = sum(compare_alone(name, CASES[name], world) for world in hard_worlds())
-
-    @_settings
-    @given(world=worlds)
-    def holds(world):
-        nonlocal compared
-        compared += compare_alone(name, CASES[name], world)
-
-    holds()
-    assert compared, f"{name}: no result has a batch dim; let the case draw one, or list it with a reason"
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_sequence_alone_is_as_in_the_batch_in_float16(name):
-    """Also where the numbers are large: what overflows does so in both."""
-    if name in MIXES_SEQUENCES or name in NOT_COMPARED:
-        return
-    with rf.set_default_float_dtype_ctx("float16"):
-        for change in (lambda x: x, *(() if name in NOT_LARGE else LARGE.values())):
-            for world in hard_worlds()[3:]:
-                compare_alone(name, CASES[name], world, lambda x, change=change: rf.cast(change(x), "float16"))
 
 
 def test_the_list_of_exceptions_has_only_cases_with_a_reason():
@@ -73,4 +41,4 @@ def lengths_of_the_longest(w):
 )
 def test_a_broken_op_breaks_the_law(case):
     with pytest.raises(AssertionError):
-        compare_alone("broken", case, hard_worlds()[4])
+        compare_alone(Run("broken", case))

@@ -5,7 +5,8 @@ import torch
 from on_device import check_same_values, second_call
 from simulated import NAME, watched
 from table import CASES, read_entries
-from world import hard_worlds
+from two_devices import MADE_INSIDE, MAY_MOVE, SIM, check_two_devices, checked
+from world import world
 
 import rfnb as rf
 from rfnb import Dim
@@ -48,23 +49,42 @@ ON_HOST = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_values_and_gradients_are_those_of_the_cpu(name):
-    check_same_values(name, CASES[name], lambda: hard_worlds()[4])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_results_are_where_the_operands_are_and_nobody_waits(name):
-    for index in (0, 4):
-        devices, seen = second_call(CASES[name], lambda index=index: hard_worlds()[index])
+def check_nobody_waits(name):
+    for lengths in ("none", "empty beside full"):
+        devices, seen = second_call(CASES[name], lambda lengths=lengths: world(lengths))
         assert devices <= ({NAME, "cpu"} if name in ON_HOST else {NAME})
         often, _ = MAY_READ.get(name, (0, ""))
         to_host = [str(event) for event in seen if event.waits or event.kind == "to host"]
         assert len(to_host) <= often, to_host
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_devices(name, subtests):
+    case = CASES[name]
+    with subtests.test("values and gradients of the CPU"):
+        check_same_values(name, case, world)
+    with subtests.test("results are where the operands are, and nobody waits"):
+        check_nobody_waits(name)
+    for odd in ("cpu", SIM):
+        with subtests.test("an input on another device", odd=odd):
+            check_two_devices(name, case, odd)
+
+
 def test_the_exceptions_are_cases():
-    assert [name for name in (*MAY_READ, *ON_HOST) if name not in CASES] == []
+    assert [name for name in (*MAY_READ, *ON_HOST, *MAY_MOVE, *MADE_INSIDE) if name not in CASES] == []
+
+
+def test_words_of_torch_are_seen():
+    x, y = rf.ones([rf.Dim(3, name="feat")]), rf.copy_to_device(rf.ones([rf.Dim(3, name="feat")]), NAME)
+    with pytest.raises(AssertionError, match="Expected all tensors to be on the same device"):
+        checked(lambda a, b: a.raw_tensor + b.raw_tensor, [x, y], "cpu", [])
+
+
+def test_a_copy_without_a_word_is_seen():
+    feat = rf.Dim(3, name="feat")
+    inputs = [rf.ones([feat]), rf.copy_to_device(rf.ones([feat]), NAME)]
+    _, moved, _ = checked(lambda a, b: a + rf.copy_to_device(b, "cpu"), inputs, "cpu", [])
+    assert len(moved) == 1
 
 
 def test_the_host_waits_for_nothing_in_a_training_step():
@@ -94,15 +114,17 @@ def test_lengths_may_be_read():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", [name for name in CASES if name not in MAY_READ])
-def test_no_op_waits_for_a_gpu(name):
-    with rf.set_default_device_ctx("cuda"):
-        call, inputs = CASES[name](hard_worlds()[4])
-        inputs = [rf.copy_to_device(x, "cuda") for x in inputs]
-        call(*inputs)  # masks and tables go to the device
-        torch.cuda.synchronize()
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            call(*inputs)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+def test_no_op_waits_for_a_gpu(subtests):
+    for name in CASES:
+        if name in MAY_READ:
+            continue
+        with subtests.test(name), rf.set_default_device_ctx("cuda"):
+            call, inputs = CASES[name](world())
+            inputs = [rf.copy_to_device(x, "cuda") for x in inputs]
+            call(*inputs)  # masks and tables go to the device
+            torch.cuda.synchronize()
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                call(*inputs)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")

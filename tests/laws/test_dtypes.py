@@ -1,37 +1,18 @@
-"""The law of dtypes, for every case of the table with floats among its inputs; and what becomes of mixed dtypes."""
+"""The law of dtypes can fail; see `dtypes.py`."""
 
 import pytest
-from dtypes import LARGE, NOT_COMPARED, NOT_LARGE, OWN_DTYPE, TOLERANCE, check_half, check_large, check_numpy
+from dtypes import LARGE, NOT_COMPARED, NOT_LARGE, OWN_DTYPE, TOLERANCE, check_half, check_large
+from laws import Run
 from table import CASES, read_entries
-from world import World, hard_worlds
+from world import RAGGED, world
 
 import rfnb as rf
 
 read_entries()
 
 
-def worlds():
-    return [*hard_worlds()[3:], *(World([4, 2, 1], [3, 1, 2], [2, 3, 2, 4], seed) for seed in range(2))]
-
-
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", CASES)
-def test_half_precision(name, dtype):
-    for world in worlds():
-        check_half(name, CASES[name], world, dtype)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_large_numbers_in_float16(name):
-    for world in worlds():
-        for change in LARGE.values():
-            check_large(name, CASES[name], world, change)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_numpy_agrees_in_float16(name):
-    for world in worlds():
-        check_numpy(name, CASES[name], world)
+def runs(name, case):
+    return [Run(name, case, lambda lengths=lengths: world(lengths)) for lengths in ("full", *RAGGED)]
 
 
 def test_the_lists_of_exceptions_have_only_cases_with_a_reason():
@@ -52,7 +33,7 @@ def loses_digits(w):
 @pytest.mark.parametrize("case", [always_float32, loses_digits])
 def test_a_broken_op_breaks_the_law(case, dtype):
     with pytest.raises(AssertionError):
-        check_half("broken", case, hard_worlds()[4], dtype)
+        check_half(Run("broken", case), dtype)
 
 
 def test_an_op_that_is_off_in_numpy_breaks_the_law():
@@ -60,7 +41,7 @@ def test_an_op_that_is_off_in_numpy_breaks_the_law():
         return lambda x: x * (1.3 if x.backend.name == "numpy" else 1.0), [w.floats(w.batch, w.feat)]
 
     with pytest.raises(AssertionError):
-        check_numpy("broken", off_in_numpy, hard_worlds()[4])
+        check_half(Run("broken", off_in_numpy), "float16")
 
 
 def adds_up_and_divides(w):
@@ -75,13 +56,13 @@ def squares(w):
 def test_a_sum_or_square_that_overflows_breaks_the_law(case, kind):
     (change,) = [change for name, change in LARGE.items() if name.endswith((kind, f"{kind} overflow"))]
     with pytest.raises(AssertionError):
-        for world in worlds():
-            check_large("broken", case, world, change)
+        for run in runs("broken", case):
+            check_large(run, change)
 
 
 def test_a_product_of_matrices_that_overflows_is_not_compared():
     def product(w):
         return lambda x, y: rf.matmul(x, y, reduce=w.feat) / 1e9, [w.floats(w.batch, w.feat), w.floats(w.feat, w.out)]
 
-    assert not any(check_large("product", product, world, LARGE["whose squares overflow by far"]) for world in worlds())
-    assert any(check_large("sum", adds_up_and_divides, world, LARGE["whose squares overflow"]) for world in worlds())
+    assert not any(check_large(run, LARGE["whose squares overflow by far"]) for run in runs("product", product))
+    assert any(check_large(run, LARGE["whose squares overflow"]) for run in runs("sum", adds_up_and_divides))

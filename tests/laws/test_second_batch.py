@@ -1,58 +1,51 @@
-"""The law of the second batch, for every public op; see `second_batch.py`."""
+"""The law of the second batch can fail; see `second_batch.py`."""
 
 import pytest
-from second_batch import LENGTHS, NOT_AGAIN, check_second_batch, look_ahead_checked
+from second_batch import NOT_AGAIN, check_plans_are_of_one_batch, check_second_batch
 from table import CASES, read_entries
-from world import EXAMPLES, World
 
-from rfnb.core import layout, size_queries
-from rfnb.core.layout import PlanCache, clear_plans
+from rfnb import Tensor
+from rfnb.core.layout import PlanCache
 
 read_entries()
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_AGAIN])
-def test_plans_of_other_batches_give_the_same(name, monkeypatch):
-    monkeypatch.setattr(layout, "look_ahead", look_ahead_checked)
-    for seed in range(max(2, EXAMPLES // 4)):
-        check_second_batch(name, CASES[name], seed)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_plan_that_was_made_of_other_plans_serves_one_batch(name, monkeypatch):
-    """A plan that is found says nothing of what it was made by, so what is made of it cannot know whom else it may serve."""
-    found = []
-
-    def look_up(self, key):
-        if size_queries._current.get() is not None:
-            found.append(key)
-        return dict.__getitem__(self, key)
-
-    keep = PlanCache._keep_template
-
-    def keep_template(self, *args):
-        before = len(found)
-        assert not before, f"planning looked at {found}"
-        keep(self, *args)
-
-    make = PlanCache.make
-
-    def make_apart(self, *args):
-        outer = found.copy()
-        found.clear()
-        try:
-            return make(self, *args)
-        finally:
-            found[:] = outer + found
-
-    clear_plans()
-    monkeypatch.setattr(PlanCache, "__getitem__", look_up, raising=False)
-    monkeypatch.setattr(PlanCache, "_keep_template", keep_template)
-    monkeypatch.setattr(PlanCache, "make", make_apart)
-    for time, source in LENGTHS[:4]:
-        call, inputs = CASES[name](World(time, source, [2, 3, 4, 5], 0))
-        call(*inputs)
-
-
 def test_the_exceptions_are_cases():
     assert [name for name in NOT_AGAIN if name not in CASES] == []
+
+
+def longest_of_the_first_batch(w):
+    """The plan keeps a length that it has read past what is watched."""
+
+    def call(x):
+        key = (w.batch, w.time)
+        try:
+            longest = PLANS[key]
+        except KeyError:
+            longest = PLANS.make(key, lambda: x.raw_tensor.shape[1])
+        return Tensor(dims=[w.batch], raw_tensor=x.raw_tensor.sum(1) * longest)
+
+    return call, [w.floats(w.batch, w.time)]
+
+
+def a_plan_made_of_another(w):
+    def call(x):
+        key = (w.batch, w.time)
+        OTHER[key] = 2
+        PLANS.make(key, lambda: OTHER[key])
+        return x
+
+    return call, [w.floats(w.batch, w.time)]
+
+
+PLANS, OTHER = PlanCache(), PlanCache()
+
+
+def test_a_plan_of_another_batch_breaks_the_law():
+    with pytest.raises(AssertionError):
+        check_second_batch("broken", longest_of_the_first_batch, 0)
+
+
+def test_a_plan_made_of_another_breaks_its_law():
+    with pytest.raises(AssertionError, match="planning looked at"):
+        check_plans_are_of_one_batch(a_plan_made_of_another)

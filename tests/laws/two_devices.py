@@ -1,24 +1,24 @@
-"""Operands on two devices: an error that names both, and whose last lines mend it. No copy of what is a user's, no words of torch."""
+"""The law of two devices as a function: an operand on another device is an error that names both, and whose last lines mend it. No copy
+of what is a user's, no words of torch."""
 
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
 
-import pytest
 from asserting import assert_same
+from laws import Case
 from simulated import NAME, watched
+from table import CASES, read_entries
+from world import world
 
 import rfnb as rf
 from rfnb import Tensor
 from rfnb.core.errors import parts_of
 from rfnb.core.tensor_text import dims_text
 from rfnb.nn.module.parameter import Parameter
-
-sys.path.append(str(Path(__file__).parents[1] / "laws"))
-from table import CASES, read_entries
-from world import hard_worlds
 
 read_entries()
 SIM = f"{NAME}:0"
@@ -28,6 +28,7 @@ _READ = "the host reads the mask anyway, wherever it is: it gives the size of th
 MAY_MOVE = {
     "slice with a start and an end for each sequence": _LENGTHS,
     "pad with a number of frames and a value for each sequence": _LENGTHS,
+    "repeat": _LENGTHS,
     "masked_select all dims of the mask": _READ,
     "masked_select of frames": _READ,
     "masked_select_nested": _READ,
@@ -53,8 +54,8 @@ MADE_INSIDE = set(
 }
 
 
-@pytest.fixture
-def assigned(monkeypatch):
+@contextmanager
+def assigned() -> Iterator[list]:
     """Parameters are on the device of what is assigned to them, so that the inputs of a case say where all is; a list of these."""
     values, assign = [], Parameter.assign
 
@@ -66,15 +67,15 @@ def assigned(monkeypatch):
         raw = parameter.backend.cast_raw(raw.detach().clone(), parameter.dtype)
         parameter._raw = parameter.backend.parameter_raw(raw, parameter.trainable)
 
-    monkeypatch.setattr(Parameter, "assign", assign_there)
-    return values
+    with patch.object(Parameter, "assign", assign_there):
+        yield values
 
 
 def is_among(x, raws):
     return x.raw_tensor.untyped_storage()._cdata in {raw.untyped_storage()._cdata for raw in raws}
 
 
-def after(error, inputs, assigned):
+def after(error, inputs, values):
     """The inputs after the last lines of the error, and the device where all is then; None if they name none of these."""
     _, rows, _, fix = parts_of(error)
     out, target = list(inputs), None
@@ -85,17 +86,17 @@ def after(error, inputs, assigned):
         target = copied[2] if copied else moved[1]
         for place, x in enumerate(inputs):
             text = f"{dims_text(x.dims)} {x.dtype} on {x.device}"
-            if moved if is_among(x, assigned) else copied and (copied[3] or copied[1], text) in rows:
+            if moved if is_among(x, values) else copied and (copied[3] or copied[1], text) in rows:
                 out[place] = rf.copy_to_device(x, target)
     return (out, target) if fix.count(".to(") or any(x is not y for x, y in zip(inputs, out)) else (None, target)
 
 
-def checked(call, inputs, default, assigned):
+def checked(call, inputs, default, values):
     """The result after all lines of errors were followed (None if they are not about the inputs), and what was copied if there
     was no error; the last error."""
     text = ""
     for _ in range(5):
-        assigned.clear()
+        values.clear()
         try:
             with rf.set_default_device_ctx(default), watched() as seen:
                 return call(*inputs), set() if text else set(seen.moved), text
@@ -103,50 +104,36 @@ def checked(call, inputs, default, assigned):
             text = str(error)
             assert parts_of(error) is not None, text
             assert f" on {SIM}" in text and " on cpu" in text
-            mended, default = after(error, inputs, assigned)
+            mended, default = after(error, inputs, values)
             if mended is None:
                 break
             inputs = mended
     return None, set(), text
 
 
-@pytest.mark.parametrize("odd", ["cpu", SIM])
-@pytest.mark.parametrize("name", CASES)
-def test_an_input_on_another_device_is_an_error_whose_last_lines_mend_it(name, odd, assigned):
+def check_two_devices(name: str, case: Case, odd: str) -> None:
+    """Each input of the case in turn is on the device `odd`, the others on the other one.
+
+    Raises:
+        AssertionError: If that gives something else, copies what is a user's, or is no error whose last lines mend it.
+    """
     rest = SIM if odd == "cpu" else "cpu"
-    call, inputs = CASES[name](hard_worlds()[3])
-    inputs = [rf.copy_to_device(x, rest) for x in inputs]
-    if len(inputs) < 2:
-        return
-    with rf.set_default_device_ctx(rest), watched() as seen:
-        expected = call(*inputs)
-    own, parameters = set(seen.moved), [place for place, x in enumerate(inputs) if is_among(x, assigned)]
-    left_out = parameters[1:] if odd == SIM else parameters[:-1]  # one of them stands for all
-    for place, x in enumerate(inputs):
-        if place in left_out:
-            continue
-        result, moved, error = checked(
-            call, [*inputs[:place], rf.copy_to_device(x, odd), *inputs[place + 1 :]], rest, assigned
-        )
-        if result is None:
-            assert name in MADE_INSIDE, error
-            continue
-        assert_same(result, expected)
-        assert moved <= own or not x.dims or name in MAY_MOVE, (place, x, moved - own)
-
-
-def test_the_exceptions_are_cases():
-    assert {*MAY_MOVE, *MADE_INSIDE} <= set(CASES)
-
-
-def test_words_of_torch_are_seen(assigned):
-    x, y = rf.ones([rf.Dim(3, name="feat")]), rf.copy_to_device(rf.ones([rf.Dim(3, name="feat")]), NAME)
-    with pytest.raises(AssertionError, match="Expected all tensors to be on the same device"):
-        checked(lambda a, b: a.raw_tensor + b.raw_tensor, [x, y], "cpu", assigned)
-
-
-def test_a_copy_without_a_word_is_seen(assigned):
-    feat = rf.Dim(3, name="feat")
-    inputs = [rf.ones([feat]), rf.copy_to_device(rf.ones([feat]), NAME)]
-    _, moved, _ = checked(lambda a, b: a + rf.copy_to_device(b, "cpu"), inputs, "cpu", assigned)
-    assert len(moved) == 1
+    with assigned() as values:
+        call, inputs = case(world("full"))
+        inputs = [rf.copy_to_device(x, rest) for x in inputs]
+        if len(inputs) < 2:
+            return
+        with rf.set_default_device_ctx(rest), watched() as seen:
+            expected = call(*inputs)
+        own, parameters = set(seen.moved), [place for place, x in enumerate(inputs) if is_among(x, values)]
+        left_out = parameters[1:] if odd == SIM else parameters[:-1]  # one of them stands for all
+        for place, x in enumerate(inputs):
+            if place in left_out:
+                continue
+            moved_one = [*inputs[:place], rf.copy_to_device(x, odd), *inputs[place + 1 :]]
+            result, moved, error = checked(call, moved_one, rest, values)
+            if result is None:
+                assert name in MADE_INSIDE, error
+                continue
+            assert_same(result, expected)
+            assert moved <= own or not x.dims or name in MAY_MOVE, (place, x, moved - own)

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from asserting import ragged, tensor
-from hypothesis import strategies as st
 
 from rfnb import Dim, Tensor
+
+
+class Choices(np.random.Generator):
+    """What a case chooses by, with a record of it: (how many choices came before, the option)."""
+
+    def __init__(self, seed: int):
+        super().__init__(np.random.PCG64(seed))
+        self.made: list[tuple[int, ...]] = []
+
+    def _note(self, option: int) -> int:
+        self.made.append((len(self.made), option))
+        return option
+
+    def integers(self, low: int, high: int | None = None) -> int:  # type: ignore[override]
+        return self._note(int(super().integers(low, high)))
+
+    def random(self) -> float:  # type: ignore[override]
+        """Small or large: both as often, whatever a case compares it with."""
+        return (0.1, 0.9)[self.integers(2)]
+
+    def choice(self, options: Any) -> Any:  # type: ignore[override]
+        return options[self.integers(len(options))]
+
+    def permutation(self, count: int) -> np.ndarray:  # type: ignore[override]
+        order = super().permutation(count)
+        self._note(int(order[0]) if count else 0)
+        return order
 
 
 class World:
@@ -19,7 +49,8 @@ class World:
     """
 
     def __init__(self, time: list[int], source: list[int], sizes: list[int], seed: int, chars: Any = None):
-        self.rng = np.random.default_rng(seed)  # what a case chooses
+        self.drawn = f"World({time}, {source}, {sizes}, {seed})"
+        self.rng = Choices(seed)  # what a case chooses
         self.values = np.random.default_rng([seed, 1])  # the values it draws
         self.batch = Dim(len(time), name="batch", kind="batch")
         self.time = ragged(time, self.batch, "time")
@@ -42,6 +73,9 @@ class World:
             (),
             (self.heads, self.batch, self.out, self.time),
         )
+
+    def __repr__(self) -> str:
+        return self.drawn
 
     def dims(self, at_least: int = 0) -> tuple[Dim, ...]:
         """One of the typical sets of dims."""
@@ -71,35 +105,94 @@ class World:
         dims = tuple(dims)
         return tuple(dims[i] for i in self.rng.permutation(len(dims)))
 
-    def alone(self, sequence: int) -> World:
-        """The world of this sequence only: the same sizes and choices, dims of its own."""
+    def alone(self, sequence: int, choices: Any) -> World:
+        """The world of this sequence only: the same sizes, choices by this state of `rng`, dims of its own."""
         time, source = int(self.time.lengths[sequence]), int(self.source.lengths[sequence])
         sizes = [dim.extent for dim in (self.heads, self.feat, self.out, self.classes)]
         world = World([time], [source], sizes, 0, self.char.lengths[sequence : sequence + 1, :time])
-        world.rng.bit_generator.state = self.rng.bit_generator.state
+        world.rng.bit_generator.state = choices
         return world
 
 
-EXAMPLES = int(os.environ.get("RFNB_WORLDS", "6"))  # random worlds for each op, beside the hard ones
-_lengths = st.lists(st.integers(0, 4), min_size=1, max_size=3)
-worlds = st.builds(
-    World,
-    time=_lengths,
-    source=_lengths,
-    sizes=st.lists(st.integers(1, 4), min_size=4, max_size=4),
-    seed=st.integers(0, 2**32 - 1),
-)
+LENGTHS = {  # of time and of source; sizes of heads, feat, out, classes
+    "none": ([], [], [2, 1, 3, 2]),
+    "no frame": ([0, 0], [3, 0], [1, 1, 1, 4]),
+    "one frame": ([1], [1], [1, 2, 3, 2]),
+    "full": ([3, 3], [4, 0], [2, 3, 1, 3]),
+    "empty beside full": ([4, 0, 1], [0, 1, 3], [2, 3, 4, 5]),
+    "ragged": ([2, 4], [4, 2], [1, 3, 4, 2]),
+}
+RAGGED = ("empty beside full", "ragged")
+MORE = int(os.environ.get("RFNB_WORLDS", "0"))  # random worlds for each op, beside the fixed ones
+_CANDIDATES = 16
 
 
-def hard_worlds() -> list[World]:
-    """Those that random draws seldom give: no sequence, no frame, one frame, all full, empty beside full."""
+def world(lengths: str = "empty beside full", seed: int = 4) -> World:
+    """A fixed one, with the choices and values of a seed."""
+    return World(*LENGTHS[lengths], seed)
+
+
+@contextlib.contextmanager
+def in_world(world: World) -> Iterator[None]:
+    """An error in the block names the world."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in {world}")
+        raise
+
+
+@functools.cache
+def worlds_for(case: Any) -> list[Any]:
+    """Functions that make the worlds of a case: one for each of the fixed lengths, and as many ragged ones as it takes for each option
+    of its choices to be in one. With RFNB_WORLDS=100 as many random ones go with them."""
+    seeds = seeds_for(case)
+    seeds = seeds + [seed for seed in (0, 1) if not any(other % 2 == seed for other in seeds)]
+    ragged = [(RAGGED[seed % 2], seed) for seed in seeds]
+    others = [name for name in LENGTHS if name not in RAGGED]
+    fixed = [(name, seeds[index % len(seeds)]) for index, name in enumerate(others)]
     return [
-        World([], [], [2, 1, 3, 2], 0),
-        World([0, 0], [0], [1, 1, 1, 2], 1),
-        World([1], [1], [1, 2, 3, 4], 2),
-        World([3, 3], [4, 0], [2, 3, 4, 3], 3),
-        World([4, 0, 1], [0, 1, 3], [2, 3, 4, 5], 4),
+        *(functools.partial(world, *each) for each in fixed + ragged),
+        *(functools.partial(drawn, n) for n in range(MORE)),
     ]
+
+
+def seeds_for(case: Any) -> list[int]:
+    """Seeds that have all choices of a case, the more useful first."""
+    return covering({seed: choices_of(case, seed) for seed in range(_CANDIDATES)})
+
+
+def choices_of(case: Any, seed: int) -> list[tuple[int, ...]]:
+    """What a case chooses in a ragged world, which one by the seed."""
+    chosen = world(RAGGED[seed % 2], seed)
+    case(chosen)
+    return chosen.rng.made
+
+
+def covering(choices: dict[int, list[tuple[int, ...]]]) -> list[int]:
+    """The seeds to take so that each choice that one of them makes is made; of those as useful, what makes new pairs of choices."""
+    taken: list[int] = []
+    singles: set[Any] = set()
+    pairs: set[Any] = set()
+    while not taken or len(singles) < len(set().union(*choices.values())):
+        best = max(
+            choices, key=lambda seed: (len({*choices[seed]} - singles), len(_pairs(choices[seed]) - pairs), -seed)
+        )
+        taken.append(best)
+        singles |= {*choices[best]}
+        pairs |= _pairs(choices[best])
+    return taken
+
+
+def _pairs(choices: list[tuple[int, ...]]) -> set[Any]:
+    return set(itertools.combinations(choices, 2))
+
+
+def drawn(seed: int) -> World:
+    """A random world."""
+    rng = np.random.default_rng([seed, 2])
+    time, source = ([int(n) for n in rng.integers(0, 5, rng.integers(1, 4))] for _ in range(2))
+    return World(time, source, [int(n) for n in rng.integers(1, 5, 4)], seed)
 
 
 def some_axes(w: World, dims: tuple[Dim, ...], count: int | None = None) -> tuple[Dim, ...]:

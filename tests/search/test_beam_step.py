@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from asserting import assert_same, raises_message, tensor
+from asserting import assert_same, raises_message, randn, tensor
 from loop_faces import run_steps
 from slow_search import SlowSearch
 
@@ -137,6 +137,23 @@ def test_of_equal_scores_the_first_goes_on_and_missing_ones_are_label_0():
     label, parent, score = rf.beam_search_step(scores, beam_size=5, axis=vocab, out_beam_dim=beam)
     assert label.numpy().tolist() == [0, 1, 2, 0, 0] and parent.numpy().tolist() == [0] * 5
     assert score.numpy().tolist() == [0, 0, 0, -np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_the_number_of_the_step_may_be_a_tensor(step):
+    """Scores are divided by the number of labels, which is at least one."""
+    batch, beam, vocab = Dim(1, name="batch"), Dim(2, name="beam"), Dim(3, name="vocab")
+    scores = rf.log_softmax(randn(batch, beam, vocab), axis=vocab)
+    base, ended = tensor([[-1.0, -2.0]], batch, beam), tensor([[True, False]], batch, beam)
+
+    def total(step):
+        return rf.beam_search_step(
+            scores, base, ended, axis=vocab, beam_dim=beam, out_beam_dim=beam, beam_size=2, step=step,
+            length_normalization=True,
+        )[2]  # fmt: skip
+
+    assert_same(total(rf.constant(step, dims=[], dtype="int32")), total(step))
+    assert step < 2 or not np.allclose(total(step).numpy(), total(1).numpy())
 
 
 def test_in_a_recorded_loop():
