@@ -57,7 +57,7 @@ const handless = {
   name: "handless",
   setup(build) {
     build.onLoad({ filter: /src\/\w+\/hands\.ts$/ }, () => ({
-      contents: "export const offer = () => null;",
+      contents: "export const offer = () => null, changeOf = offer;",
       loader: "ts",
     }));
   },

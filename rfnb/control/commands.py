@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from inspect import Parameter, signature
 from typing import Annotated, Any, NamedTuple
 
+from rfnb.control.branch_tree import runs_of
 from rfnb.control.position import Position
 from rfnb.control.run import Run
 from rfnb.core.tensor import Tensor
@@ -377,6 +378,7 @@ def branch(
             done.set_exception(_Wrong(f"{new.name} has ended before step {step}."))
 
     new = run.from_step(step, hand, path=path, nth=nth, name=name, paused=paused)
+    new.then = tuple(then)
     made.set_result(new)
     new._gate.on_change(tell)
     tell()
@@ -384,16 +386,16 @@ def branch(
 
 
 @command
-def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES) -> CommandResult:
-    """Do the commands of `then` before a step: here if the run stands before it, else in a branch from there.
+def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEXT = None) -> CommandResult:
+    """Do the commands of `then` before a step: here if the run stands before it, else in a branch from there, which runs on.
 
-    The branch waits there if the run waits, else it runs on. If one of them cannot be done, nothing is left of it. A "set" of how
-    "paste" may have a `from` {path, nth, step} besides: the entries `of` are those before that step.
+    If one of them cannot be done, nothing is left of it. A "set" of how "paste" may have a `from` {path, nth, step} besides: the entries
+    `of` are those before that step.
     """
     then = [_with_source(run, one) for one in then]
     do, at = changes_of(then), run._gate.at
     if at is None or run._holder.places[at.tick][:3] != (path, nth, step):
-        asked = branch(run, step, path, nth, then, paused=run.state == "paused")
+        asked = branch(run, step, path, nth, then, name, paused=False)
         assert asked is not None and asked.done is not None and asked.branch is not None
         new = asked.branch
         asked.done.add_done_callback(lambda done: None if done.exception() is None else _take_back(new))
@@ -406,6 +408,35 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES) -> Comman
         do(now)
 
     return CommandResult(run._gate.ask(here))
+
+
+@command
+def move(run: Run, number: COUNT, step: INDEX) -> CommandResult:
+    """Make the changes that a branch begins with at another step of the same loop, in another branch."""
+    moved = _numbered(run, number)
+    if moved.parent is None or moved.left is None or not moved.then:
+        raise _Wrong(f"{moved.name} has no change that was made by hand at its begin.")
+    path, nth = moved.parent._holder.places[moved.left.tick][:2]
+    name = moved.name.removesuffix(f" at {moved.left.step}")
+    return edit(moved.parent, step, path, nth, list(moved.then), f"{name} at {step}" if name != moved.name else name)
+
+
+@command
+def let_go(run: Run, number: COUNT) -> None:
+    """Let a branch go, and those that are made of it."""
+    gone = _numbered(run, number)
+    if gone.parent is None:
+        raise _Wrong(f"{gone.name} is what all others are branches of.")
+    for each in runs_of(gone):
+        each._gate.stop()
+    _take_back(gone)
+
+
+def _numbered(run: Run, number: int) -> Run:
+    for each in runs_of(run.root):
+        if each.number == number:
+            return each
+    raise _Wrong(f"There is no branch {number}.")
 
 
 def _take_back(branch: Run) -> None:

@@ -62,6 +62,7 @@ class Run(OfRun):
         number: Of all runs, from 1.
         parent, left: The run that this one is a branch of, and the step from which it goes its own way.
         branches: The runs made of this one.
+        then: Of a branch that was made by hand in a view, the commands that it begins with.
         counted: How far its loops have come.
         told: How many times code has told it to pause, to step, to go on or to stop.
         trace: What it offers, recorded while it runs; None if it records nothing.
@@ -83,6 +84,7 @@ class Run(OfRun):
         self.parent: Run | None = None
         self.left: Left | None = None
         self.branches: list[Run] = []
+        self.then: tuple[Any, ...] = ()
         self.trace: Trace | None = None
         self._record = record
         self._fn, self._args, self._kwargs = fn, args, dict(kwargs)

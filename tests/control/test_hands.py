@@ -310,7 +310,8 @@ def test_an_edit_is_made_where_the_run_stands_before_the_step_else_in_a_branch()
     assert asked(run, path="decode", nth=0, step=2, then=[ban]) == (None, None)
     assert [change.step for change in run.changes] == [2] and run.state == "paused"
     said, branch = asked(run, path="decode", nth=0, step=1, then=[ban])
-    assert said is None and branch.wait(LONG) and (branch.at.step, branch.state, branch.parent) == (1, "paused", run)
+    assert said is None and branch.result is not None and branch.parent is run  # it runs on, though its parent waits
+    assert run.state == "paused" and branch.then == ({**ban},)
     run.resume()
     assert run.result is not None
     said, branch = asked(run, path="decode", nth=0, step=1, then=[ban])
@@ -407,7 +408,6 @@ def test_the_row_that_a_page_draws_is_that_of_the_cell():
     drawn = {"do": "attention", "path": held["attention"], "entries": to, "row": [0.5, 0.0, 0.25, 0.25, 0.0]}
     said, branch = asked(run, **place(held, row), then=[drawn])
     assert said is None and branch.wait(LONG)
-    branch.step()
     old, new = ([e.values["weights"] for e in one.trace.select(kind="attention")][row] for one in (run, branch))
     wanted = old.numpy().copy()
     wanted[tuple(to.get(dim.name, slice(None)) for dim in old.dims)] = drawn["row"]

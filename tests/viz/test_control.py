@@ -121,7 +121,10 @@ class Page:
 
     def state(self):
         heads = [message["head"] for message in list(self.heard) if message["rfnb"] == "run"]
-        return heads[-1] if heads else {"state": None}
+        known = {}
+        for head in heads:  # of the branches a page is told what is new
+            known = known | head
+        return {**heads[-1], "runs": known["runs"]} if heads else {"state": None}
 
     def said(self):
         return [message["said"] for message in list(self.heard) if message["rfnb"] == "did"]

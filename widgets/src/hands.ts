@@ -135,13 +135,21 @@ export class Hands {
   }
 
   /** A button that makes a change at the place that is chosen. A sentence in the place of commands says why there is none. */
-  act(text: string, commands: () => Command[] | string): HTMLButtonElement {
-    return button(text, () => this.apply(commands()));
+  act(text: string, commands: () => Command[] | string, name?: string): HTMLButtonElement {
+    return button(text, () => this.apply(commands(), name));
   }
 
-  apply(commands: Command[] | string): void {
+  /** `name`: of the branch that is made, as a person would say what is changed. */
+  apply(commands: Command[] | string, name?: string): void {
     if (typeof commands === "string") this.refuse(commands);
-    else void this.send({ do: "edit", ...this.place, then: commands });
+    else if (this.place) this.keep({ place: this.place, then: commands, name });
+  }
+
+  /** Makes a change: here, or in a branch, which runs on beside what is shown. */
+  keep({ place, then, name }: { place: Place; then: Command[]; name?: string | undefined }): void {
+    const run = this.ctx.run;
+    if (run) run.before = new Set(run.state.runs.map(({ number }) => number));
+    void this.send({ do: "edit", ...place, then, ...(name ? { name } : {}) });
   }
 
   focus(): void {

@@ -17,7 +17,8 @@ export interface Spot {
   y: number;
   left: number;
   top: number;
-} // in the visible part, and how far it is scrolled
+  touch: boolean;
+} // in the visible part, and how far it is scrolled; whether a finger is there
 /** The size of the content, and of the labels at its edges that do not scroll. */
 export interface Placed {
   width: number;
@@ -31,12 +32,18 @@ export interface Box {
   width: number;
   height: number;
 }
+/** Something that is dragged: by so many pixels from where it was taken; dropped, or (false) left as it was. */
+export interface Grip {
+  move(right: number, down: number): void;
+  end(dropped: boolean): void;
+}
 export interface Handlers {
   layout(width: number): Pick<Placed, "width" | "height">; // given the room there is
   paint(g: CanvasRenderingContext2D, scene: Scene): void;
   hover(spot: Spot | null): void;
   click(spot: Spot): void;
   key(event: KeyboardEvent): boolean; // whether it was of use
+  grab?(spot: Spot): Grip | null; // what a press of the pointer takes hold of, if that moves
 }
 export interface Cell {
   row: number;
@@ -46,7 +53,8 @@ export interface Cell {
   text: string;
 }
 
-const WIDTH_UNKNOWN = 800;
+const WIDTH_UNKNOWN = 800,
+  TAKEN = 4; // pixels from which a press is a drag
 let count = 0;
 
 export class Pane {
@@ -59,6 +67,8 @@ export class Pane {
   private frame = 0;
   private ended = false;
   private room = -1;
+  private held: { grip: Grip; x: number; y: number; moved: boolean } | null = null;
+  private dropped = false; // the click that comes now ends a drag
 
   constructor(
     private readonly handlers: Handlers,
@@ -75,14 +85,54 @@ export class Pane {
         y: event.clientY - box.top - this.element.clientTop,
         left: this.element.scrollLeft,
         top: this.element.scrollTop,
+        touch: (event as PointerEvent).pointerType === "touch",
       };
     };
-    on(this.element, "pointermove", (event) => handlers.hover(spot(event)));
+    on(this.element, "pointerdown", (event) => this.grab(event, spot(event)));
+    on(this.element, "pointermove", (event) => this.drags(event) || handlers.hover(spot(event)));
+    on(this.element, "pointerup", () => this.drop(true));
+    on(this.element, "pointercancel", () => this.drop(false));
     on(this.element, "pointerleave", () => handlers.hover(null));
-    on(this.element, "click", (event) => handlers.click(spot(event)));
+    on(this.element, "click", (event) => {
+      if (this.dropped) this.dropped = false;
+      else handlers.click(spot(event));
+    });
     on(this.element, "scroll", () => this.paintSoon());
     for (const name of ["focus", "blur"] as const) on(this.element, name, () => this.paintSoon());
-    onKeys(this.element, (event) => handlers.key(event));
+    onKeys(this.element, (event) =>
+      event.key === "Escape" && this.held?.moved ? this.drop(false) : handlers.key(event),
+    );
+  }
+
+  private grab(event: PointerEvent, at: Spot): void {
+    this.dropped = false;
+    const grip = event.button || at.touch ? null : this.handlers.grab?.(at);
+    this.held = grip ? { grip, x: event.clientX, y: event.clientY, moved: false } : null;
+  }
+
+  /** Whether a move of the pointer drags something. */
+  private drags({ clientX, clientY, pointerId, buttons }: PointerEvent): boolean {
+    const { held } = this;
+    if (!held) return false;
+    if (!(buttons & 1)) return !this.drop(false);
+    const [right, down] = [clientX - held.x, clientY - held.y];
+    if (!held.moved && Math.hypot(right, down) < TAKEN) return false;
+    if (!held.moved) {
+      this.element.setPointerCapture?.(pointerId);
+      this.element.focus({ preventScroll: true });
+    }
+    held.moved = true;
+    held.grip.move(right, down);
+    return true;
+  }
+
+  private drop(kept: boolean): boolean {
+    const { held } = this;
+    this.held = null;
+    if (!held?.moved) return false;
+    this.dropped = kept;
+    held.grip.end(kept);
+    return true;
   }
 
   /** To be called once the element is in the page. */

@@ -9,7 +9,7 @@ import type { Marks } from "./hands";
 import { Hands } from "./hands";
 import type { Measure } from "./labels";
 import { measurer } from "./labels";
-import type { Box, Cell, Placed, Scene, Spot } from "./pane";
+import type { Box, Cell, Grip, Placed, Scene, Spot } from "./pane";
 import { Pane } from "./pane";
 import { followed, followsOne } from "./hypothesis";
 import type { Bus, Hypothesis, Selection } from "./selection";
@@ -104,6 +104,10 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
           if (place) this.clicked(place);
         },
         key: (event) => this.key(event),
+        grab: (spot) => {
+          const place = ctx.run && at(spot);
+          return place ? this.grab(place) : null;
+        },
       },
       options.mostHeight,
     );
@@ -213,6 +217,16 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     return this.drawn ?? { before: best.before[this.seq] ?? [], after: best.after[this.seq] ?? [] };
   }
 
+  /** What of a held run is changed by dragging at a place, if anything. */
+  protected grab(_: P): Grip | null {
+    return null;
+  }
+
+  /** What is said where the cursor is nowhere. */
+  protected get hint(): string {
+    return this.options.hint;
+  }
+
   protected clicked(place: P): void {
     this.cursor.pin(place);
   }
@@ -252,7 +266,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     const { label, cell, data } = this.describe(at);
     Object.assign(this.el.dataset, data);
     this.readout.replaceChildren(
-      ...(at ? this.words(at) : [quiet(this.notThere ? NOT_THERE : this.lost ? LOST : this.options.hint)]),
+      ...(at ? this.words(at) : [quiet(this.notThere ? NOT_THERE : this.lost ? LOST : this.hint)]),
     );
     this.pane.say(label, cell);
     this.pane.paintSoon();

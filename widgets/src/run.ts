@@ -16,8 +16,50 @@ export interface RunState extends AnyHead {
   speed: number; // steps per second; 0: as fast as it can
   loops: { path: string; last: number; runs: number; axis: string }[];
   points: { number: number; text: string; hits: number }[];
-  runs: { number: number; name: string; from: string; state: string }[];
+  runs: Entry[];
+  beside?: number | null; // the run that the one that is shown is compared with
   note: string; // what the host cannot do
+}
+/** A run of the tree of branches. */
+export interface Entry {
+  number: number;
+  name: string;
+  from: string;
+  state: string;
+  steps?: number;
+  parent?: number;
+  step?: number; // of a loop, at which it leaves that
+  tick?: number; // the same, counted over all loops
+  moves?: boolean; // whether its change can be made at another step
+  text?: string;
+  results?: Result[]; // by sequence
+  lanes?: (Lane | null)[]; // by sequence
+}
+/** What has come of a change. */
+export interface Result {
+  labels: string[];
+  edits?: string; // of each label: "=" is as without the change
+  score: number | null;
+  difference: number | null; // nats; below 0: less likely than without it
+  same: boolean;
+  words: string;
+}
+/** The way of one hypothesis through a search. */
+export interface Lane {
+  row: number;
+  parent: number | null; // slot
+  before: number; // the score before the first label
+  labels: string[];
+  scores: number[];
+  ended: boolean;
+  fell: [step: number, behind: number | null] | null;
+}
+/** What is told of a change that is not made. */
+export interface Told extends Partial<Result> {
+  name: string;
+  over: boolean;
+  refused: string | null;
+  lane: (Lane & { seq: number }) | null;
 }
 
 /** A command of rfnb/control/commands.py with its fields. */
@@ -26,8 +68,12 @@ export type Command = { do: string } & Record<string, unknown>;
 /** `ctx.run` of a view: a run in a kernel that answers. */
 export interface HeldRun {
   readonly state: RunState;
+  pointed: Entry | null; // the branch that is pointed at in the rail
+  before: Set<number> | null; // the runs that there were when a change was made here last
   /** Asks for something; null when it is done, else the sentence that says why not. */
   do(command: Command): Promise<string | null>;
+  /** Asks what would come of a change, and calls `told` with more and more of it; returns the function that ends that. */
+  ghost(command: Record<string, unknown>, told: (told: Told) => void): () => void;
   /** Calls `changed` when the state is another one; returns the function that ends that. */
   listen(changed: () => void): () => void;
 }
@@ -40,11 +86,14 @@ const GONE = "The kernel has gone, and the run with it.";
 export class Held implements HeldRun {
   /** "asked": it may answer, "silent": it has not in a while, so it may not be there, "late": it has before. */
   kernel: "asked" | "silent" | "answers" | "late" | "gone" = "asked";
+  pointed: Entry | null = null;
+  before: Set<number> | null = null;
   private now: RunState | null = null;
   private count = 0;
   private looks: ReturnType<typeof setTimeout> | undefined;
   private readonly page = Math.random().toString(36).slice(2); // answers go to all pages
   private readonly waiting = new Map<string, { done: (said: string | null) => void; timer: unknown }>();
+  private readonly ghosts = new Map<string, (told: Told) => void>();
   private readonly listeners = new Set<() => void>();
   private readonly ends: (() => void)[];
 
@@ -98,9 +147,23 @@ export class Held implements HeldRun {
       );
   }
 
-  private ask(command: Command): Promise<string | null> {
+  ghost(command: Record<string, unknown>, told: (told: Told) => void): () => void {
+    const id = this.id();
+    this.ghosts.set(id, told);
+    void this.ask({ do: "ghost", ...command }, id).then((said) => {
+      if (said !== null && this.ghosts.delete(id)) told({ name: "", over: true, refused: said, lane: null });
+    });
+    return () => {
+      if (this.ghosts.delete(id)) void this.do({ do: "unghost", of: id });
+    };
+  }
+
+  private id(): string {
+    return `${this.page} ${++this.count}`;
+  }
+
+  private ask(command: Command, id = this.id()): Promise<string | null> {
     return new Promise((done) => {
-      const id = `${this.page} ${++this.count}`;
       const timer = setTimeout(() => {
         if (this.kernel !== "answers") return;
         this.kernel = "late"; // a late answer is heard all the same
@@ -115,6 +178,13 @@ export class Held implements HeldRun {
     });
   }
 
+  /** A branch is pointed at: views of the run that it leaves show its way. */
+  point(entry: Entry | null): void {
+    if (entry?.number === this.pointed?.number) return;
+    this.pointed = entry;
+    this.tell();
+  }
+
   listen(changed: () => void): () => void {
     this.listeners.add(changed);
     return () => void this.listeners.delete(changed);
@@ -125,19 +195,27 @@ export class Held implements HeldRun {
     clearTimeout(this.looks);
     for (const { timer } of this.waiting.values()) clearTimeout(timer as number);
     this.waiting.clear();
+    this.ghosts.clear();
     this.listeners.clear();
   }
 
   private heard(message: unknown): void {
-    const { rfnb, id, said, head } = (message ?? {}) as {
+    const { rfnb, id, said, head, of } = (message ?? {}) as {
       rfnb?: string;
       id?: string;
       said?: string | null;
-      head?: RunState;
+      head?: Partial<RunState>;
+      of?: string;
     };
     if (rfnb === "run" && head) {
       if (this.kernel === "silent") this.kernel = "late"; // it is there, and does not hear yet
-      this.renew(head);
+      this.renew({ ...this.now, ...head } as RunState); // what is as before is not said again
+    }
+    if (rfnb === "ghost" && of !== undefined) {
+      const told = this.ghosts.get(of),
+        now = message as Told;
+      if (now.over) this.ghosts.delete(of);
+      told?.(now);
     }
     if (rfnb !== "did" || !id || !this.waiting.has(id)) return;
     const before = this.kernel;
@@ -157,6 +235,14 @@ export class Held implements HeldRun {
   private tell(): void {
     for (const changed of [...this.listeners]) changed();
   }
+}
+
+/** The branch of the run that is shown whose way is shown in it: the one that is pointed at, else the one that was made last. */
+export function keptOf(run: HeldRun | null): Entry | undefined {
+  const { pointed, before, state } = run ?? {};
+  return state?.runs.find(({ number, parent }) =>
+    parent !== state.run ? false : pointed ? number === pointed.number : before && !before.has(number),
+  );
 }
 
 /** The state of the run that a frame is of. */

@@ -405,7 +405,7 @@ describe("the view in the page", () => {
     press("ArrowLeft");
     expect(root.dataset["cursor"]).toBe("3,0");
     press("ArrowDown");
-    expect(root.querySelector('[aria-live="polite"]')!.textContent).toContain(
+    expect(root.querySelector(".rfnb-beams-readout")!.textContent).toContain(
       "step 3, slot 1: HH EH0 L OW1. Score -1.700",
     );
     expect(root.querySelector(".rfnb-beams-verdict")!.textContent).toBe(
@@ -439,7 +439,7 @@ describe("the view in the page", () => {
     open(reasonsHead);
     for (const key of ["ArrowLeft", "ArrowDown", "ArrowDown"]) press(key);
     expect(root.dataset["cursor"]).toBe("1,cut0");
-    expect(root.querySelector('[aria-live="polite"]')!.textContent).toBe(
+    expect(root.querySelector(".rfnb-beams-readout")!.textContent).toBe(
       "step 1, cut candidate: b. Score -1.800, token b -0.300 (log_prob -0.200, 0.5 × lm -0.100). " +
         "blocked: forbidden, although 0.20 nats ahead of the last survivor.",
     );

@@ -206,8 +206,6 @@ describe("the toolbar", () => {
     input("steps at once").value = "4";
     press("steps");
     press("stop");
-    input("from step").value = "2";
-    input("from step").dispatchEvent(new Event("input"));
     press("branch");
     input("pause when").value = " nan ";
     el.querySelector("form")!.dispatchEvent(new Event("submit", { cancelable: true }));
@@ -215,22 +213,24 @@ describe("the toolbar", () => {
     speed.selectedIndex = 6;
     speed.dispatchEvent(new Event("change"));
     el.querySelector<HTMLElement>("[data-point='3'] button")!.click();
-    const branch = el.querySelector<HTMLSelectElement>("[aria-label=branch]")!;
-    branch.selectedIndex = 0;
-    branch.dispatchEvent(new Event("change"));
+    const row = (run: number) => el.querySelector<HTMLElement>(`.rfnb-rail-row[data-run="${run}"]`)!;
+    row(2).click(); // which is shown already
+    row(1).click();
+    row(1).dispatchEvent(new MouseEvent("click", { shiftKey: true, bubbles: true }));
     const asked = kernel.asked.slice(1).map(({ id, ...fields }) => fields);
     const of = { rfnb: "do", run: 2 };
     expect(asked).toEqual([
       { ...of, do: "step" },
       { ...of, do: "step", steps: 4 },
       { ...of, do: "stop" },
-      { ...of, do: "branch", step: 2, path: "encoder", nth: null },
+      { ...of, do: "branch", step: 3, path: "decoder.search", nth: 1 },
       { ...of, do: "break", when: "nan" },
       { ...of, do: "speed", value: 0.5 },
       { ...of, do: "unbreak", number: 3 },
       { ...of, do: "follow", number: 1 },
+      { ...of, do: "compare", number: 1 },
     ]);
-    expect(new Set(kernel.asked.map(({ id }) => id)).size).toBe(9);
+    expect(new Set(kernel.asked.map(({ id }) => id)).size).toBe(10);
   });
 
   it("says why it was not done, or why a button does nothing", async () => {
@@ -257,15 +257,14 @@ describe("the toolbar", () => {
 
   it("goes on from the step that is chosen in a view of the same axis", () => {
     open({ link: "here" });
-    const from = el.querySelector<HTMLInputElement>("[aria-label='from step']")!,
-      loop = el.querySelector<HTMLSelectElement>("[aria-label=loop]")!;
-    expect(from.value).toBe("16");
+    const branch = () => el.querySelector("[data-do=branch]")!.firstChild!.textContent;
+    expect(branch()).toBe("Branch from step 3"); // where it is
     busOf("here", "target").point({ step: 2 }, {});
-    expect([from.value, loop.value]).toEqual(["2", "1"]);
+    expect(branch()).toBe("Branch from step 2");
     press("branch");
     expect(kernel.asked.at(-1)).toMatchObject({ step: 2, path: "decoder.search", nth: 1 });
-    busOf("here", "target").point({ step: null }, {});
-    expect(from.value).toBe("3");
+    busOf("here", "target").point({ step: 99 }, {}); // beyond what there is
+    expect(branch()).toBe("Branch from step 3");
   });
 
   it("shows a state at once that comes as a message", () => {

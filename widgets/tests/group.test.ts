@@ -93,13 +93,21 @@ describe("the page of a recording", () => {
     root.remove();
   });
 
-  it("has views of what a hand can change first, also when their events come later", () => {
-    const held = (of: Part): Part => ({ ...of, head: { ...of.head, held: { path: "search", nth: 0, steps: [] } } });
+  it("has the views of a run in the order of its frame, whenever they come, and folds what is folded", () => {
     const kinds = () => [...root.querySelectorAll<HTMLElement>(".rfnb-part")].map(({ dataset }) => dataset["kind"]);
-    show(states());
+    const ordered = (...parts: Part[]) => {
+      const frame = frameOf(link, ...parts);
+      shown.update({ ...frame, head: { ...frame.head, ordered: true } as Frame["head"] });
+    };
+    const folded: Part = { ...states(), head: { ...states().head, folded: true } };
+    ordered(folded);
     expect(kinds()).toEqual(["states"]);
-    show(held(beams(true)), states());
-    expect(kinds()).toEqual(["beams", "states"]);
+    const details = root.querySelector("details")!;
+    expect([details.open, details.querySelector("summary")!.textContent]).toEqual([false, states().head["title"]]);
+    details.open = true;
+    ordered(beams(true), attention(), folded);
+    expect(kinds()).toEqual(["beams", "attention", "states"]);
+    expect([root.querySelector("details"), details.open]).toEqual([details, true]);
   });
 
   it("has one chooser for all its views, in words, and marks what is wrong", () => {

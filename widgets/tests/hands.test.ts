@@ -9,7 +9,7 @@ import type { AnyHead, Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
 import type { HeldCells } from "../src/hands";
 import { entriesOf, placeOf } from "../src/hands";
-import type { HeldRun, RunState } from "../src/run";
+import type { Entry, HeldRun, RunState, Told } from "../src/run";
 import { busOf } from "../src/selection";
 import { palette } from "../src/theme";
 import { views } from "../src/views";
@@ -20,11 +20,19 @@ HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 class FakeRun implements HeldRun {
   readonly asked: object[] = [];
   said: string | null = null;
+  pointed: Entry | null = null;
+  before: Set<number> | null = null;
   private readonly listeners = new Set<() => void>();
   constructor(public state: RunState) {}
   do(command: object) {
     this.asked.push(command);
     return Promise.resolve(this.said);
+  }
+  readonly ghosts: { asked: Record<string, unknown>; told: (told: Told) => void; ended: boolean }[] = [];
+  ghost(asked: Record<string, unknown>, told: (told: Told) => void) {
+    const ghost = { asked, told, ended: false };
+    this.ghosts.push(ghost);
+    return () => void (ghost.ended = true);
   }
   listen(changed: () => void) {
     this.listeners.add(changed);
@@ -36,7 +44,12 @@ class FakeRun implements HeldRun {
   }
 }
 const standing = (step: number): RunState =>
-  ({ run: 1, state: "paused", at: { path: "search", step, nth: 0 } }) as unknown as RunState;
+  ({
+    run: 1,
+    state: "paused",
+    at: { path: "search", step, nth: 0 },
+    runs: [{ number: 1, name: "run 1" }],
+  }) as unknown as RunState;
 
 const ends: (() => void)[] = [];
 let link = 0;
@@ -115,21 +128,94 @@ describe("a search", () => {
       cut = seq!.steps[step]!.cuts[index]!;
     expect(hands.hidden).toBe(false);
     expect(hands.textContent).toContain(`in a branch from step ${step}`);
-    named(`Force ${cut.token} here`).click();
+    named(`Force ${cut.token} alone`).click();
     const force = {
       do: "force",
       label: 100 * (step + 1) + index,
       hypothesis: step ? cut.parent : 0,
       seq: 0,
-      only: false,
+      only: true,
     };
-    expect(run.asked).toEqual([{ do: "edit", path: "search", nth: 0, step, then: [force] }]);
+    const edit = { do: "edit", path: "search", nth: 0, step },
+      name = `${cut.token} at ${step}`;
+    expect(run.asked).toEqual([{ ...edit, then: [force], name }]);
+    named("Let the beam decide").click();
+    expect(run.asked.at(-1)).toEqual({ ...edit, then: [{ ...force, only: false }], name: `${name}, in the beam` });
+    key("Enter"); // keeps it
+    expect(run.asked.at(-1)).toEqual({ ...edit, then: [force], name });
     run.said = "force: no label 7.";
-    named(`Force ${cut.token} here`).click();
+    named(`Force ${cut.token} alone`).click();
     await settled();
     expect(hands.querySelector("[role=alert]")!.textContent).toBe("force: no label 7.");
     named(`Run on from step ${step}`).click();
     expect(run.asked.at(-1)).toEqual({ do: "branch", path: "search", nth: 0, step, paused: true });
+  });
+
+  it("shows what would come of a cut candidate where somebody rests, and ends that as they go on", async () => {
+    vi.useFakeTimers();
+    const run = new FakeRun(standing(seq!.steps.length)),
+      { root, key } = shown(beamsSmall, { held, vocab, seqs }, run),
+      told = () => root.querySelector(".rfnb-beams-told")!.textContent;
+    const toCut = () => {
+      for (let turn = 0; turn < 20 && !root.dataset["cursor"]?.includes("cut"); turn++)
+        key(turn % 6 < 5 ? "ArrowDown" : "ArrowLeft");
+    };
+    toCut();
+    vi.advanceTimersByTime(200);
+    expect(run.ghosts).toEqual([]); // it only passes
+    vi.advanceTimersByTime(200);
+    const [step, index] = root.dataset["cursor"]!.split(",cut").map(Number) as [number, number],
+      { token } = seq!.steps[step]!.cuts[index]!;
+    expect(run.ghosts.map(({ asked }) => asked)).toMatchObject([
+      { path: "search", nth: 0, step, seq: 0, name: `${token} at ${step}` },
+    ]);
+    expect(run.ghosts[0]!.asked["then"]).toMatchObject([{ do: "force", label: 100 * (step + 1) + index, only: true }]);
+    const lane = {
+      row: step,
+      parent: 0,
+      before: -1,
+      labels: [token, "x"],
+      scores: [-3, -4],
+      ended: true,
+      fell: null,
+      seq: 0,
+    };
+    run.ghosts[0]!.told({ name: "", over: false, refused: null, lane });
+    expect([told(), root.dataset["ghosts"]]).toEqual(["", "0"]);
+    run.ghosts[0]!.told({ name: "", over: true, refused: null, lane, words: "With it: x.", difference: -1 });
+    expect([told(), root.dataset["ghosts"]]).toEqual(["With it: x.", "1"]);
+    key("ArrowUp"); // to what is kept
+    expect([run.ghosts[0]!.ended, told(), root.dataset["ghosts"]]).toEqual([true, "", "0"]);
+    expect(run.asked).toEqual([]); // nothing was made of it
+    key("w");
+    const cuts = seq!.steps[Number(root.dataset["cursor"]!.split(",")[0])]!.cuts;
+    expect(run.ghosts.length).toBe(1 + Math.min(3, cuts.length));
+    key("Escape");
+    expect(run.ghosts.every(({ ended }) => ended)).toBe(true);
+    vi.useRealTimers();
+  });
+
+  it("shows the way of the branch that is pointed at in the rail, and what came of it", () => {
+    const run = new FakeRun(standing(seq!.steps.length)),
+      { root } = shown(beamsSmall, { held, vocab, seqs }, run);
+    const result = { labels: ["x"], score: -4, difference: -1, same: false, words: "With x at 0: x." },
+      lane = { row: 0, parent: null, before: 0, labels: ["x"], scores: [-4], ended: true, fell: null },
+      branch = {
+        number: 2,
+        name: "x at 0",
+        from: "",
+        state: "done",
+        parent: 1,
+        step: 0,
+        results: [result],
+        lanes: [lane],
+      };
+    run.pointed = branch;
+    run.become({ runs: [{ number: 1, name: "run 1", from: "", state: "paused" }, branch] });
+    expect(root.querySelector(".rfnb-beams-told")!.textContent).toBe("With x at 0: x.");
+    run.pointed = null;
+    run.become({});
+    expect(root.querySelector(".rfnb-beams-told")!.textContent).toBe("");
   });
 
   it("offers anew what a later frame says more of, at the place that was clicked before", () => {
@@ -144,7 +230,7 @@ describe("a search", () => {
     for (let turn = 0; turn < 20 && !root.dataset["cursor"]?.includes("cut"); turn++)
       key(turn % 6 < 5 ? "ArrowDown" : "ArrowLeft");
     const [step, index] = root.dataset["cursor"]!.split(",cut").map(Number) as [number, number],
-      force = `Force ${seq!.steps[step]!.cuts[index]!.token} here`;
+      force = `Force ${seq!.steps[step]!.cuts[index]!.token} alone`;
     expect(named(force)).toBeUndefined();
     view.update({ ...frame, head: { ...frame.head, seqs } });
     expect(named(force)).toBeDefined();
@@ -194,7 +280,8 @@ describe("a search", () => {
         path: "search",
         nth: 0,
         step: last + 1,
-        then: [{ do: "force", label: 3, hypothesis: slot, seq: 0, only: false }],
+        then: [{ do: "force", label: 3, hypothesis: slot, seq: 0, only: true }],
+        name: `ab at ${last + 1}`,
       },
     ]);
   });

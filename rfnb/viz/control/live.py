@@ -8,12 +8,16 @@ so a handler of messages waits for nothing.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rfnb.control.branch_tree import runs_of
-from rfnb.control.commands import obey
+from rfnb.control.commands import obey, said
+from rfnb.control.ghosts import Ghost
 from rfnb.control.run import Run
 from rfnb.viz import display, of_trace
+from rfnb.viz.branches.spec import beside_each_other
 from rfnb.viz.control.content import text
 from rfnb.viz.control.host import note
 from rfnb.viz.control.spec import OVER, spec
@@ -44,6 +48,8 @@ class RunView:
 
     def __init__(self, run: Run, *, budget: int | None = None, alone: bool = False, **options: Any):
         self.run, self._options, self._alone = run, options, alone
+        self._beside: Run | None = None  # another run of the tree, with which it is compared
+        self._ghosts = Ghosts(lambda message: self.view.say(message))
         self._heard_of: weakref.WeakSet[Run] = weakref.WeakSet()
         self._drawn: tuple[Any, Spec] | None = None  # the last spec of the trace, and of what
         self._said: dict[str, Any] | None = None
@@ -60,7 +66,7 @@ class RunView:
         """Show another run of the tree."""
         if self.run.trace is not None:
             self.run.trace.unsubscribe(self._note)
-        self.run = run
+        self.run, self._beside = run, None
         self._watch(run)
         self._changed()
 
@@ -94,20 +100,31 @@ class RunView:
 
     def _leave_what_is_gone(self) -> None:
         """Go back to the run that a branch was made of, if it was taken back because its change could not be made."""
-        parent = self.run.parent
-        if parent is not None and self.run not in parent.branches:
-            self.follow(parent)
+        there = set(runs_of(self.run.root))
+        if self._beside not in there:
+            self._beside = None
+        gone = self.run
+        while gone.parent is not None and gone not in gone.parent.branches:
+            gone = gone.parent
+        if gone is not self.run:
+            self.follow(gone)
 
     # -- what pages get ----------------------------------------------------------------------------------------------------
 
     def _state(self) -> Spec:
-        return spec(self.run, note=note())
+        state = spec(self.run, note=note(), changed=self._changed)
+        state.head["beside"] = self._beside and self._beside.number
+        return state
 
     def _say(self) -> None:
+        """Tell the pages the state; of the branches, which may be many, only what they were not told last."""
         self._hear_of_all()
-        head = self._state().head
-        if {**head, "serial": 0} != self._said:
-            self.view.say({"rfnb": "run", "head": head})
+        head, known = self._state().head, self._said or {}
+        if {**head, "serial": 0} != known:
+            same = known.get("runs") == head["runs"]
+            self.view.say(
+                {"rfnb": "run", "head": {name: value for name, value in head.items() if not (same and name == "runs")}}
+            )
             self._said = {**head, "serial": 0}
         if head["state"] in _MOVING:
             controls.put(self, self._say)
@@ -124,14 +141,18 @@ class RunView:
         state, trace = self._state(), self.run.trace
         if trace is None or self._alone:
             return state
-        changes = self.run.changes
-        key = trace, len(trace.events), trace.closed, len(changes)
+        other = self._beside
+        both = (self.run,) if other is None else (self.run, other)
+        key = tuple((each, each.trace and len(each.trace.events), each.state, len(each.changes)) for each in both)
         if self._drawn is None or self._drawn[0] != key:
-            hands = Hands(self.run.place_of, changes)
-            self._drawn = key, of_trace.spec(trace, hands=hands, **self._options)
+            if other is None:
+                made = of_trace.spec(trace, hands=Hands(self.run.place_of, self.run.changes), **self._options)
+            else:
+                made = beside_each_other(self.run, other)
+            self._drawn = key, made
         shown = self._drawn[1]
-        head = {**shown.head, "title": "", "live": state.live, "link": f"run {self.run.root.number}"}
-        return join(head, [state, *parts_of(shown)])
+        head = {**shown.head, "title": "", "live": state.live, "link": f"run {self.run.root.number}", "ordered": True}
+        return join(head, [state, *(parts_of(shown) if other is not None else in_order(parts_of(shown)))])
 
     # -- what pages ask ----------------------------------------------------------------------------------------------------
 
@@ -147,23 +168,90 @@ class RunView:
         if asked.get("do") == "look":
             self._said = None
             answer(None)
-        elif asked.get("do") == "follow":
-            answer(self._follow_number(asked.get("number")))
+        elif asked.get("do") in ("follow", "compare"):
+            answer(self._show(asked.get("number"), beside=asked["do"] == "compare"))
+        elif asked.get("do") in ("ghost", "unghost"):
+            self._ghosts.hear(self.run, content.get("id"), asked, answer)
+            return
         elif content.get("run") not in (None, self.run.number):
             answer(f"This was asked of another branch. {self.run.name} is shown now.")
         else:
             branch = obey(self.run, asked, answer)
-            if branch is not None:
+            if branch is not None and not branch.then:  # what was made by hand goes on beside what is shown
                 self.follow(branch)
-                self._leave_what_is_gone()  # it may have been taken back already
+            self._leave_what_is_gone()  # it may have been taken back already
         self._changed()
 
-    def _follow_number(self, number: Any) -> str | None:
+    def _show(self, number: Any, *, beside: bool) -> str | None:
+        """Follow a run of the tree, or show it beside the one that is followed."""
         for run in runs_of(self.run.root):
             if run.number == number:
-                self.follow(run)
+                if beside:
+                    self._beside = None if run in (self.run, self._beside) else run
+                else:
+                    self.follow(run)
                 return None
         return f"There is no branch {number!r:.20}."
+
+
+def in_order(parts: Sequence[Spec]) -> list[Spec]:
+    """The views of a run in an order that does not depend on what came first: what a hand can change, by kind; then the rest, folded."""
+    kinds = ("beams", "attention", "states")
+
+    def rank(part: Spec) -> int:
+        return kinds.index(part.kind) if part.kind in kinds and _has_hands(part) else len(kinds)
+
+    most = min(map(rank, parts), default=len(kinds))
+    if most == len(kinds):
+        return list(parts)
+    return [
+        part if rank(part) < len(kinds) or part.head.get("fault") else replace(part, head={**part.head, "folded": True})
+        for part in sorted(parts, key=rank)
+    ]
+
+
+def _has_hands(part: Spec) -> bool:
+    entries = (part.head, *part.head.get("maps", ()), *part.head.get("tracks", ()))
+    return any("held" in entry for entry in entries)
+
+
+class Ghosts:
+    """The ghosts that pages look at: begun and ended when they ask, and told as they go on.
+
+    Args:
+        say: Tells all pages something.
+    """
+
+    def __init__(self, say: Callable[[dict[str, Any]], None]):
+        self._say = say
+        self._there: dict[Any, Ghost] = {}
+
+    def hear(self, run: Run, number: Any, asked: Mapping[str, Any], answer: Callable[[str | None], None]) -> None:
+        """Begin or end a ghost, as a page asks."""
+        fields = {name: value for name, value in asked.items() if name != "do"}
+        if asked["do"] == "unghost":
+            ghost = self._there.pop(fields.get("of"), None)
+            if ghost is not None:
+                ghost.stop()
+            return answer(None)
+        try:
+            ghost = self._there[number] = Ghost(run, **fields)
+        except Exception as error:
+            return answer(said(error))
+        ghost.on_change(lambda: self._tell(number, ghost))
+        self._tell(number, ghost)  # it may be over already
+        answer(None)
+
+    def _tell(self, number: Any, ghost: Ghost) -> None:
+        key = self, number
+        if not ghost.is_over:
+            return controls.put(key, lambda: self._tell_now(number, ghost))
+        if self._there.pop(number, None) is not None:
+            controls.drop(key)
+            self._tell_now(number, ghost)
+
+    def _tell_now(self, number: Any, ghost: Ghost) -> None:
+        self._say({"rfnb": "ghost", "of": number, **ghost.told()})
 
 
 _told: weakref.WeakKeyDictionary[Run, int] = weakref.WeakKeyDictionary()  # of runs that are displayed, before this cell

@@ -8,10 +8,10 @@ Its head is the state of the run as plain data: `ctx.run.state` in a page. The w
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Callable
 
-from rfnb.control.branch_tree import runs_of
 from rfnb.control.run import Run
+from rfnb.viz.control.rail import entries
 from rfnb.viz.control.words import counter, state_of, words_of
 from rfnb.viz.spec import Spec
 
@@ -19,11 +19,12 @@ _serial = itertools.count(1)
 OVER = ("done", "failed", "stopped")
 
 
-def spec(run: Run, *, note: str = "") -> Spec:
+def spec(run: Run, *, note: str = "", changed: Callable[[], None] = lambda: None) -> Spec:
     """The spec of a run as it is now.
 
     Args:
         note: What the host cannot do, in words.
+        changed: Called, in any thread, when more is known of its branches.
     """
     number = next(_serial)  # before anything is read: what has a higher one is newer
     state = state_of(run)
@@ -52,13 +53,7 @@ def spec(run: Run, *, note: str = "") -> Spec:
                 for path, (last, runs) in run.counted.loops().items()
             ],
             "points": [{"number": p.number, "text": p.text, "hits": p.hits} for p in run.breakpoints],
-            "runs": [_entry(each) for each in runs_of(run.root)],
+            "runs": entries(run.root, changed),
             "note": note,
         },
     )
-
-
-def _entry(run: Run) -> dict[str, Any]:
-    parent, at = run.parent, run.parent_step
-    from_ = "" if parent is None or at is None else f'from step {at[1]} of "{at[0]}" of {parent.name}'
-    return {"number": run.number, "name": run.name, "from": from_, "state": state_of(run)}

@@ -8,7 +8,7 @@ import { button, h, on, region, select, set, setOptions, slider } from "../dom";
 import { rowOf } from "../exact";
 import type { Frame } from "../frame";
 import { marked } from "../hands";
-import type { Box, Scene } from "../pane";
+import type { Box, Grip, Scene } from "../pane";
 import { elsewhere, flagged, PanedView } from "../paned";
 import type { Bus } from "../selection";
 import { Arcs } from "./arcs";
@@ -17,6 +17,7 @@ import type { Cells } from "./draw";
 import { draw, veilOf } from "./draw";
 import type { Choice } from "./grid";
 import { offer } from "./hands";
+import { BESIDE, Drag } from "./drag";
 import { mapsAt, nearest } from "./grid";
 import type { Layout } from "./layout";
 import { hit, layout, walk } from "./layout";
@@ -45,6 +46,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private mode: Mode = "map";
   private linkedCol: number | null = null;
   private focusOn: ((col: number) => void) | null = null; // in the row that is edited
+  private readonly drag: Drag;
+  private whole: Matrix | null = null; // what is drawn in the place of, while a weight is dragged
   private readonly cols: Bus | null; // the axis of the sources
 
   private readonly mapSelect = select("map", (index) => this.chooseMap(this.choices[index]?.at ?? this.choice));
@@ -72,6 +75,11 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       hint: "Point at a cell, or focus the map and use the arrow keys; + and − zoom, 0 fits.",
       mostHeight: MOST_HEIGHT,
     });
+    this.drag = new Drag(
+      ctx,
+      (matrix) => this.dragged(matrix),
+      (change) => this.hands.keep(change),
+    );
     this.overview = new Overview(ctx, (choice) => this.chooseMap(choice));
     this.card = new Card(ctx, (head) => this.chooseMap({ ...this.choice, head }));
     this.text = new TextMode(this.cursor, () => this.pointed(this.cursor.at));
@@ -113,6 +121,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   protected open(): [string, string, string] {
     const { head } = this.frame,
       { maps } = head;
+    this.whole = null;
     this.choice.seq = this.seq;
     this.scale = scaleOf(head);
     this.el.classList.toggle("rfnb-heard", !!head.rail);
@@ -202,6 +211,30 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       },
       at,
     );
+  }
+
+  protected override get hint(): string {
+    const held = this.ctx.run && this.frame.head.maps[this.maps[0]!]?.held;
+    return held
+      ? `Drag a weight up or down to see what the run would say; dropped, that is kept. ${super.hint}`
+      : super.hint;
+  }
+
+  protected override grab(at: Position): Grip | null {
+    const { seq, slots, maps, frame } = this,
+      held = maps.length > 1 ? undefined : frame.head.maps[maps[0]!]!.held;
+    if (!held || this.mode !== "map" || at.row > this.lastStep()) return null;
+    return this.drag.grab({ held, matrix: this.exactly(at.row), seq, slots }, at);
+  }
+
+  /** The map is drawn with the row that is dragged; null: as it is. */
+  private dragged(matrix: Matrix | null): void {
+    this.whole ??= this.matrix;
+    this.matrix = matrix ?? this.whole;
+    if (!matrix) this.whole = null;
+    this.cells = null;
+    this.el.dataset["dragged"] = matrix ? (this.drag.told?.words ?? "") : "";
+    this.point();
   }
 
   protected has({ row, col }: Position): boolean {
@@ -314,7 +347,9 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   protected layout(width: number): Layout {
     this.cells = null;
     const { matrix, zoom, measure } = this,
-      made = layout(matrix, { width, height: MOST_HEIGHT, zoom, measure });
+      beside = this.ctx.run && this.frame.head.maps[this.maps[0]!]!.held ? BESIDE : 0,
+      { width: wide, ...others } = layout(matrix, { width: width - beside, height: MOST_HEIGHT, zoom, measure }),
+      made = { ...others, width: wide + beside };
     this.veil = veilOf(matrix, made);
     this.el.dataset["cell"] = made.cell.toFixed(2);
     const most = { rows: 64, cols: Math.ceil(made.width * (globalThis.devicePixelRatio || 1)) };
@@ -340,6 +375,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       focused: this.pane.focused,
       hands: marked(this.frame.head.hands),
     });
+    this.drag.draw(g, scene, made, this.whole ?? matrix, this.ctx.palette());
   }
 
   /** The cells as an image, as they are stored. With more cells than pixels, the largest of each block is drawn: a peak is never lost. */
@@ -389,6 +425,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected words(at: Position): (Node | string)[] {
+    const { told } = this.drag;
+    if (told) return [told.refused ?? told.words ?? ""];
     return words(this.exactly(at.row), at);
   }
 
@@ -403,6 +441,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   override destroy(): void {
+    this.drag.stop();
     this.overview.destroy();
     this.card.destroy();
     this.arcs.destroy();

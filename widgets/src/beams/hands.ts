@@ -4,11 +4,13 @@ import { chance } from "../number";
 import { h, on } from "../dom";
 import type { Hands, HeldRows } from "../hands";
 import { placeOf } from "../hands";
+import type { Change } from "../ghosts";
 import { shorten } from "../labels";
 import type { Command } from "../run";
 import type { Place } from "./cursor";
 import { keyOf, stepOf } from "./cursor";
-import type { Node, Tree } from "./tree";
+import { line } from "../visible";
+import type { Cut, Node, Tree } from "./tree";
 import { pathOf } from "./tree";
 
 const MOST = 8, // labels that are offered at once
@@ -18,7 +20,7 @@ const MOST = 8, // labels that are offered at once
 export interface HeldSearch extends HeldRows {
   cannot?: string;
 }
-interface Offered {
+export interface Offered {
   hands: Hands;
   tree: Tree;
   seq: number;
@@ -27,8 +29,29 @@ interface Offered {
   loopSteps: number[] | undefined;
 }
 
+/** Why no label is decided by hand in a row of a search, after a hypothesis; null: it is. */
+function refusal({ held, loopSteps }: Offered, row: number, after: Node | null): string | null {
+  const isFirst = loopSteps?.[row] === undefined || loopSteps[row] !== loopSteps[row - 1];
+  return (
+    held?.cannot ??
+    (isFirst ? null : "Only the first choice of a step is decided by hand.") ??
+    (after && isComplete(after) ? "What is complete takes no further label." : null)
+  );
+}
+
+/** The change that lets a candidate go on that was cut: alone, or as one of the beam. null: there is none. */
+export function changeOf(offered: Offered, cut: Cut, alone = true): Change | null {
+  const { held, seq, loopSteps } = offered,
+    place = held && placeOf(held, cut.step);
+  if (!place || cut.id === undefined || refusal(offered, cut.step, cut.parent) !== null) return null;
+  const force = { do: "force", label: cut.id, hypothesis: cut.parent?.slot ?? 0, seq, only: alone },
+    name = `${line(cut.token)} at ${loopSteps?.[cut.step] ?? cut.step}`;
+  return { key: JSON.stringify([seq, cut.step, cut.index, alone]), place, then: [force], name, seq };
+}
+
 /** Offers what may be done at a place of the picture. */
-export function offer({ hands, tree, seq, held, vocab, loopSteps }: Offered, place: Place | null): void {
+export function offer(offered: Offered, place: Place | null): void {
+  const { hands, tree, seq, held, vocab, loopSteps } = offered;
   if (!held || !place) return hands.offer("", "", []);
   const step = stepOf(place),
     item = place.kind === "cut" ? place.cut : place.node,
@@ -36,47 +59,50 @@ export function offer({ hands, tree, seq, held, vocab, loopSteps }: Offered, pla
     { parent } = item,
     from = parent?.slot ?? 0,
     id = place.kind === "cut" ? place.cut.id : tree.spec.steps[step]!.ids?.[place.node.slot];
-  const isFirst = (row: number) => loopSteps?.[row] === undefined || loopSteps[row] !== loopSteps[row - 1];
-  const no = (row: number, of: Node | null) =>
-    held.cannot ??
-    (isFirst(row) ? null : "Only the first choice of a step is decided by hand.") ??
-    (of && isComplete(of) ? "What is complete takes no further label." : null);
-  const why = no(step, parent),
+  const why = refusal(offered, step, parent),
+    at = loopSteps?.[step] ?? step,
     key = JSON.stringify([seq, keyOf(place), [...pathOf(parent), item].map(({ token }) => token), id, why]);
   const here = (make: (id: number) => (HTMLElement | string)[]) => ({
     place: placeOf(held, step),
     make: () => (id === undefined || why !== null ? [why ?? ""] : make(id)),
   });
-  const found = (slot: number, row: number) =>
-    forcing(seq, slot, (force) => search(tree, slot, row, vocab, force, hands));
+  const found = (slot: number, row: number, at: number) =>
+    forcing(seq, slot, (force) => search(tree, slot, row, vocab, force, hands, at));
   if (place.kind === "cut") {
-    const make = (id: number) => forcing(seq, from, (force) => [hands.act(`Force ${name} here`, () => force(id))]);
+    const make = () => [
+      hands.act(`Force ${name} alone`, () => changeOf(offered, place.cut)!.then, `${name} at ${at}`),
+      hands.act(
+        "Let the beam decide",
+        () => changeOf(offered, place.cut, false)!.then,
+        `${name} at ${at}, in the beam`,
+      ),
+    ];
     return hands.offer(key, `${name}, that was cut,`, [here(make)]);
   }
   const { node } = place,
     after = placeOf(held, step, 1),
-    next = hands.isAt(after) && no(step + 1, node) === null;
+    next = hands.isAt(after) && refusal(offered, step + 1, node) === null;
   const own = here((id) => [
-    hands.act(`Ban ${name} here`, () => [{ do: "ban", label: id, hypothesis: from, seq }]),
-    ...found(from, step),
+    hands.act(`Ban ${name} here`, () => [{ do: "ban", label: id, hypothesis: from, seq }], `no ${name} at ${at}`),
+    ...found(from, step, at),
   ]);
   hands.offer(key, `${name} in slot ${node.slot}:`, [
-    ...(next ? [{ place: after, make: () => found(node.slot, step + 1) }] : []),
+    ...(next ? [{ place: after, make: () => found(node.slot, step + 1, at + 1) }] : []),
     own,
   ]);
 }
 
 const isComplete = ({ state, left }: Node): boolean => left || ["ended", "carried", "dropped"].includes(state);
 
-/** With a choice whether anything else goes on. */
+/** With a choice whether anything else goes on: what is forced alone answers what would have come of it. */
 function forcing(
   seq: number,
   hypothesis: number,
   make: (force: (label: number | string) => Command[]) => HTMLElement[],
 ): HTMLElement[] {
-  const only = h("input", { type: "checkbox" });
-  const force = (label: number | string): Command[] => [{ do: "force", label, hypothesis, seq, only: only.checked }];
-  return [...make(force), h("label", only, " and nothing else goes on")];
+  const beam = h("input", { type: "checkbox" });
+  const force = (label: number | string): Command[] => [{ do: "force", label, hypothesis, seq, only: !beam.checked }];
+  return [...make(force), h("label", beam, " let the beam decide")];
 }
 
 /** A field to find a label of the vocabulary: what is typed begins it, or is in it; at first the best ones, where they are known. */
@@ -87,6 +113,7 @@ function search(
   vocab: string[] | undefined,
   force: (label: number | string) => Command[],
   hands: Hands,
+  at: number,
 ): HTMLElement[] {
   const { next } = tree.spec.steps[step] ?? {},
     best = next?.["all"] ?? next?.[slot] ?? [],
@@ -111,7 +138,7 @@ function search(
       ...some.slice(0, MOST).map((one) => {
         const { text, id } = one,
           name = `${shorten(text, LONGEST)}${twice.has(one) ? ` (${id})` : ""}${shares.get(id as number) ?? ""}`;
-        const button = hands.act(name, () => force(id));
+        const button = hands.act(name, () => force(id), `${shorten(text, LONGEST)} at ${at}`);
         button.setAttribute("aria-label", `force ${name}`);
         return button;
       }),

@@ -3,10 +3,13 @@
 import { context, prepare } from "../canvas";
 import type { Context, Render, Rendered } from "../context";
 import { Cursor } from "../cursor";
-import { button, h, region, select, set, setOptions, slider, status } from "../dom";
+import { button, h, quiet, region, select, set, setOptions, slider, status } from "../dom";
 import type { Frame } from "../frame";
+import type { Change } from "../ghosts";
+import { Ghosts } from "../ghosts";
 import { Hands, marked } from "../hands";
 import { measurer } from "../labels";
+import { keptOf } from "../run";
 import type { Scene as Sight, Spot } from "../pane";
 import { Pane } from "../pane";
 import type { Selection } from "../selection";
@@ -17,7 +20,10 @@ import { keyOf, placeOf, sentence, start, stepOf, tip, walk } from "./cursor";
 import type { Scene } from "./draw";
 import { drawBase, drawTop } from "./draw";
 import { hypothesisOf, whole } from "./follow";
-import { offer } from "./hands";
+import type { Offered } from "./hands";
+import { changeOf, offer } from "./hands";
+import type { PlacedWay, Way } from "./lanes";
+import { drawLanes, withLanes } from "./lanes";
 import type { Layout, Zoom } from "./layout";
 import { hit, layout } from "./layout";
 import { legend } from "./legend";
@@ -34,12 +40,15 @@ const CUTS = [
   ["none", 0],
 ] as const;
 const MOST_HEIGHT = 560;
+const HINT =
+  "Rest on a candidate that was cut (✕) to see what would come of it; a click keeps that as a branch. w: all of a step.";
 let count = 0;
 
 class BeamsView implements Rendered<BeamsHead> {
   private head: BeamsHead = { seqs: [] };
   private tree!: Tree;
   private made!: Layout;
+  private lanes: PlacedWay[] = [];
   private seq = 0;
   private zoom: Zoom = "auto";
   private cuts = 0; // index into CUTS
@@ -113,6 +122,8 @@ class BeamsView implements Rendered<BeamsHead> {
   private readonly referenceNote = h("div.rfnb-beams-reference", { role: "note" });
   private readonly card = h("div.rfnb-beams-card", { role: "group", "aria-label": "hypothesis" });
   private readonly table = h("table.rfnb-beams-nbest");
+  private readonly ghosts: Ghosts;
+  private readonly told = h("div.rfnb-beams-told", { "aria-live": "polite" });
   private readonly hands: Hands;
   private readonly pane: Pane;
   private readonly shell: Shell;
@@ -125,11 +136,16 @@ class BeamsView implements Rendered<BeamsHead> {
     const handlers = {
       layout: (width: number) => this.layout(width),
       paint: (g: CanvasRenderingContext2D, sight: Sight) => this.paint(g, sight),
-      hover: (spot: Spot | null) => this.cursor.hover(spot && this.keyAt(spot)),
+      hover: (spot: Spot | null) => {
+        this.cursor.hover(spot && this.keyAt(spot));
+        this.rest();
+      },
       click: (spot: Spot) => {
         const key = this.keyAt(spot);
         this.goto(key);
-        if (key !== null) this.take(key);
+        if (key === null) return;
+        this.take(key);
+        if (!spot.touch) this.keep(key);
       },
       key: (event: KeyboardEvent) => this.key(event),
     };
@@ -143,14 +159,21 @@ class BeamsView implements Rendered<BeamsHead> {
       this.zoomButton,
       this.tableButton,
     );
-    this.hands = new Hands(ctx, () => this.tree && this.offer());
+    this.ghosts = new Ghosts(ctx, () => this.tree && this.showLanes());
+    this.hands = new Hands(ctx, () => {
+      if (!this.tree) return;
+      this.offer();
+      this.showLanes();
+    });
     const list = h("div.rfnb-beams-list", this.table, this.alphaLabel);
     const below = h("div.rfnb-beams-below", this.card, list);
     const stage = h("div.rfnb-stage", this.pane.element);
+    this.told.hidden = true;
     const body = h(
       "div.rfnb-beams",
       stage,
       this.steps,
+      this.told,
       this.legend,
       this.beamNote,
       this.referenceNote,
@@ -181,6 +204,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.unlisten();
     cancelAnimationFrame(this.late);
     this.settle();
+    this.ghosts.clear();
     this.hands.destroy();
     this.pane.destroy();
     this.el.replaceChildren();
@@ -212,6 +236,7 @@ class BeamsView implements Rendered<BeamsHead> {
       labels = seqs.map(({ label }, index) => label ?? `sequence ${index}`);
     setOptions(this.seqSelect, this.ctx.hasChooser() ? [] : labels, this.seq);
     this.tree = grow(seq, this.exponent);
+    if (!this.head.held) this.ghosts.clear();
     this.cursor.hovered = null;
     if (this.cursor.pinned && !placeOf(this.tree, this.cursor.pinned)) this.cursor.pinned = null;
     if (this.followed && !placeOf(this.tree, this.followed)) this.followed = null;
@@ -225,7 +250,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.referenceNote.hidden = !reference;
     const { arms } = this.tree.spec,
       apart = arms ? ` · A: ${line(arms.names[0]!)}, B: ${line(arms.names[1]!)}, apart from step ${arms.at} on` : "";
-    this.status.textContent = `${steps} · beam ${width}${live ? " · running" : ""}${apart}`;
+    this.status.textContent = `${steps} · beam ${width}${live ? ` · ${this.ctx.held?.state?.state ?? "running"}` : ""}${apart}`;
     const data = { step: nodes.length - 1, beam: width, seq: this.seq };
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
     this.showBeam();
@@ -277,8 +302,72 @@ class BeamsView implements Rendered<BeamsHead> {
 
   private layout(width: number): Layout {
     const measure = measurer(context(document.createElement("canvas")), `bold 12px ${this.ctx.palette().font}`);
-    this.made = layout(this.tree, { width, zoom: this.zoom, cuts: this.shownCuts, measure });
+    const made = layout(this.tree, { width, zoom: this.zoom, cuts: this.shownCuts, measure }),
+      room = this.ctx.run && this.head.held && made.cuts.some((row) => row.length) ? 1 : 0,
+      { placed, made: more } = withLanes(made, this.ways, room, measure);
+    this.made = more;
+    this.lanes = placed;
     return this.made;
+  }
+
+  private get offered(): Offered {
+    const { hands, tree, seq, head } = this;
+    return { hands, tree, seq, held: head.held, vocab: head.vocab, loopSteps: head.loop_steps };
+  }
+
+  /** The change that a place of the picture is, if it is one. */
+  private changeAt(key: string | null): Change | null {
+    const place = key === null ? null : placeOf(this.tree, key);
+    return place?.kind === "cut" ? changeOf(this.offered, place.cut) : null;
+  }
+
+  /** Where the pointer, else the cursor, rests: what would come of that. */
+  private rest(): void {
+    if (this.ctx.run) this.ghosts.rest(this.changeAt(this.cursor.at));
+  }
+
+  /** Makes a branch of the candidate at a place. */
+  private keep(key: string): void {
+    const change = this.ctx.run && this.changeAt(key);
+    if (change) this.hands.keep(change);
+  }
+
+  /** Those of ghosts, and of the branch that is pointed at in the rail, else of the newest one that was made here. */
+  private get ways(): Way[] {
+    const { seq, tree } = this;
+    const cutOf = (key: string) => {
+      const [, step, index] = JSON.parse(key) as [number, number, number];
+      return tree.cuts[step]?.[index];
+    };
+    const ghosts = this.ghosts.shown
+      .filter((ghost) => ghost.seq === seq)
+      .map(({ key, told }): Way => {
+        const cut = cutOf(key);
+        const from = { row: cut?.step ?? 0, parent: cut?.parent?.slot ?? null, cut: cut?.index ?? null };
+        return { key, lane: told?.lane ?? null, difference: told?.difference, over: !!told?.over, ghost: true, from };
+      });
+    const kept = keptOf(this.ctx.held),
+      lane = kept?.lanes?.[seq];
+    if (!kept || !lane || !this.head.held) return ghosts;
+    const cut = tree.cuts[lane.row]?.find(
+      (cut) => cut.token === lane.labels[0] && (cut.parent?.slot ?? null) === lane.parent,
+    );
+    const from = { row: lane.row, parent: lane.parent, cut: cut?.index ?? null };
+    const difference = kept.results?.[seq]?.difference;
+    return [{ key: `run ${kept.number}`, lane, difference, over: true, ghost: false, from }, ...ghosts];
+  }
+
+  private showLanes(): void {
+    const { ctx, seq } = this,
+      ghosts = this.ghosts.shown.map(({ told }) => told?.refused ?? told?.words ?? ""),
+      said = ghosts.length ? ghosts : [keptOf(ctx.held)?.results?.[seq]?.words ?? ""];
+    const words = said.filter(Boolean).map(line).join(" ");
+    this.told.replaceChildren(words || (this.lanes.length || !this.made.cuts.flat().length ? "" : quiet(HINT)));
+    this.told.hidden = !ctx.run || !this.head.held;
+    this.el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
+    const { clientHeight, scrollTop } = this.pane.element;
+    this.pane.relayout();
+    if (this.pane.element.clientHeight === clientHeight) this.pane.element.scrollTop = scrollTop;
   }
 
   private rerank(): void {
@@ -382,11 +471,9 @@ class BeamsView implements Rendered<BeamsHead> {
 
   /** What may be done by hand at the place that was chosen: not where the pointer only passes. */
   private offer(): void {
-    const { hands, tree, seq, head } = this,
-      { pinned } = this.cursor,
-      place = pinned === null ? null : placeOf(tree, pinned);
-    hands.mark(head.hands);
-    offer({ hands, tree, seq, held: head.held, vocab: head.vocab, loopSteps: head.loop_steps }, place);
+    const { pinned } = this.cursor;
+    this.hands.mark(this.head.hands);
+    offer(this.offered, pinned === null ? null : placeOf(this.tree, pinned));
   }
 
   /** Another view points at a step: mark it on the path of the winner, of which such views are. */
@@ -421,7 +508,15 @@ class BeamsView implements Rendered<BeamsHead> {
 
   private key({ key, ctrlKey }: KeyboardEvent): boolean {
     if (ctrlKey) return false;
+    if (key === "w" && this.place) {
+      const { tree, shownCuts } = this,
+        cuts = tree.cuts[stepOf(this.place)]!.slice(0, shownCuts);
+      this.ghosts.show(cuts.flatMap((cut) => changeOf(this.offered, cut) ?? []));
+      return !!this.ctx.run;
+    }
     if (key === "Escape") {
+      if (this.ctx.run) this.ctx.run.before = null;
+      this.ghosts.clear();
       this.cursor.pin(null);
       this.take(null);
       this.offer();
@@ -430,11 +525,15 @@ class BeamsView implements Rendered<BeamsHead> {
     if (key === "Enter" && this.place) {
       this.goto(keyOf(this.place));
       this.take(keyOf(this.place));
-      this.hands.focus();
+      if (this.place.kind === "cut") this.keep(keyOf(this.place));
+      else this.hands.focus();
       return true;
     }
     const to = walk(this.tree, this.place, key, this.shownCuts);
-    if (to) this.goto(keyOf(to));
+    if (to) {
+      this.goto(keyOf(to));
+      this.rest();
+    }
     return !!to;
   }
 
@@ -494,6 +593,7 @@ class BeamsView implements Rendered<BeamsHead> {
       }
       g.drawImage(this.base.layer, 0, 0, sight.width, sight.height);
     }
+    drawLanes(g, made, this.lanes, sight, palette);
     drawTop(g, made, scene, palette);
   }
 }

@@ -6,6 +6,7 @@ import type { Frame } from "../frame";
 import { visible } from "../visible";
 import type { Command, RunState } from "../run";
 import type { Act } from "./layout";
+import { Rail } from "./rail";
 import { KEYS, ofKernel, problem, speeds, speedText, timesText, whyNot } from "./layout";
 
 const GLYPHS: Record<RunState["state"], string> = {
@@ -27,13 +28,10 @@ class Toolbar implements Rendered<RunState> {
   private readonly buttons = new Map<Act, HTMLButtonElement>();
   private readonly steps = field("steps at once", "number", { min: 1, value: 10 });
   private readonly speed = select("speed", (index) => this.ask({ do: "speed", value: speeds(this.now.speed)[index]! }));
-  private readonly branches = select("branch", (index) =>
-    this.ask({ do: "follow", number: this.now.runs[index]!.number }),
-  );
+  private readonly rail: Rail;
   private readonly when = field("pause when", "text", { placeholder: "12, nan, h.abs_max() > 5" });
   private readonly points = h("ul.rfnb-run-points");
-  private readonly from = field("from step", "number", { min: 0 });
-  private readonly loop = select("loop", () => this.chooseLoop());
+  private from: { loop: number; step: number } | null = null; // where to branch off: the step that is chosen in a view
   private readonly said = status("div.rfnb-run-said");
   private readonly kernel = h("p.rfnb-quiet");
   private readonly note = h("p.rfnb-quiet");
@@ -56,6 +54,7 @@ class Toolbar implements Rendered<RunState> {
     };
     const form = h(
       "form.rfnb-run-row",
+      h("label", "speed ", this.speed),
       h("label", "pause when ", this.when),
       h("button", { type: "submit", "data-do": "break" }, "Add"),
     );
@@ -73,24 +72,20 @@ class Toolbar implements Rendered<RunState> {
         make("step", "Step"),
         h("span", make("steps", "Steps"), this.steps),
         make("stop", "Stop"),
-        h("label", "speed ", this.speed),
-      ),
-      h(
-        "div.rfnb-run-row",
-        h("span", make("branch", "Go on from step"), this.from),
-        h("label", "of ", this.loop),
-        h("label", "branch ", this.branches),
+        make("branch", "Branch"),
       ),
       form,
       this.points,
       this.said,
     );
+    this.rail = new Rail(ctx, (command) => this.ask(command));
     el.append(
       h("div.rfnb-top", this.name, this.glyph, this.words, this.counter),
       this.sentence,
       this.tools,
       this.kernel,
       this.note,
+      this.rail.element,
     );
     on(el, "keydown", (event) => this.key(event));
     on(el, "focusin", ({ target }) => {
@@ -102,7 +97,6 @@ class Toolbar implements Rendered<RunState> {
       "focusout",
       () => void setTimeout(() => el.isConnected && !el.contains(document.activeElement) && (focused = null)),
     );
-    on(this.from, "input", () => (this.from.dataset["own"] = ""));
     if (ctx.held) this.ends.push(ctx.held.listen(() => this.show()));
   }
 
@@ -130,6 +124,7 @@ class Toolbar implements Rendered<RunState> {
     put(this.kernel, ofKernel(held?.kernel ?? null, now));
     put(this.note, now.note);
     this.tools.hidden = !can;
+    this.rail.update(now);
     if (!can) return;
     for (const [act, element] of this.buttons) {
       const why = whyNot(act, now);
@@ -137,21 +132,9 @@ class Toolbar implements Rendered<RunState> {
       element.title = why;
     }
     setOptions(this.speed, speeds(now.speed).map(speedText), speeds(now.speed).indexOf(now.speed));
-    const runs = now.runs.map(({ name, from, state }) => [visible(name), from, state].filter(Boolean).join(", "));
-    setOptions(
-      this.branches,
-      runs,
-      now.runs.findIndex(({ number }) => number === now.run),
-    );
-    const chosen = Math.max(0, this.loop.selectedIndex);
-    setOptions(
-      this.loop,
-      now.loops.map(({ path }) => visible(path)),
-      Math.min(chosen, now.loops.length - 1),
-    );
     this.showPoints();
     this.listen();
-    this.choose();
+    this.showFrom();
     this.refocus();
   }
 
@@ -174,34 +157,37 @@ class Toolbar implements Rendered<RunState> {
     if (focused) (this.points.querySelector("button") ?? this.when).focus();
   }
 
-  /** The step that is chosen in the views of this run is the one to go on from. */
+  /** The step that is chosen in the views of this run is the one to branch off from. */
   private listen(): void {
     const axes = this.now.loops.map(({ axis }) => axis),
       wanted = JSON.stringify(axes);
     if (wanted === this.listening) return;
     this.listening = wanted;
     for (const end of this.ends.splice(this.ctx.held ? 1 : 0)) end();
-    for (const [index, axis] of axes.entries()) {
-      const bus = this.ctx.busOf(axis);
+    for (const [loop, axis] of axes.entries())
       this.ends.push(
-        bus.listen(({ step }) => {
-          if (step !== null) this.loop.value = String(index);
-          delete this.from.dataset["own"];
-          this.choose(step);
+        this.ctx.busOf(axis).listen(({ step }) => {
+          if (step === null) return;
+          this.from = { loop, step };
+          this.showFrom();
         }),
       );
-    }
+    this.ends.push(this.ctx.busOf("").listen(() => this.rail.update(this.now)));
   }
 
-  private chooseLoop(): void {
-    delete this.from.dataset["own"];
-    this.choose();
+  /** The loop and step to branch off from: where a view points, else the last step of the loop that is in it. */
+  private get branching(): { loop: RunState["loops"][number]; step: number } | null {
+    const { loops, at } = this.now,
+      { from } = this,
+      loop = loops[from?.loop ?? loops.findIndex(({ path }) => path === at?.path)] ?? loops.at(-1);
+    return loop ? { loop, step: Math.min(from?.step ?? loop.last, loop.last) } : null;
   }
 
-  private choose(step: number | null = null): void {
-    const loop = this.now.loops[Math.max(0, this.loop.selectedIndex)];
-    if (!loop || "own" in this.from.dataset) return;
-    this.from.value = String(step ?? this.ctx.busOf(loop.axis).now.step ?? loop.last);
+  private showFrom(): void {
+    const { branching } = this,
+      text = branching ? `Branch from step ${branching.step}` : "Branch",
+      [label] = this.buttons.get("branch")!.childNodes;
+    if (label!.textContent !== text) label!.textContent = text;
   }
 
   private key(event: KeyboardEvent): void {
@@ -216,17 +202,13 @@ class Toolbar implements Rendered<RunState> {
   private act(act: Act): void {
     const why = whyNot(act, this.now);
     if (why) return put(this.said, why);
-    const path = this.now.loops[Math.max(0, this.loop.selectedIndex)]?.path,
+    const { branching } = this,
       whole = ({ value }: HTMLInputElement) => (/^\d+$/.test(value.trim()) ? Number(value) : value);
     if (act === "steps") this.ask({ do: "step", steps: whole(this.steps) });
-    else if (act === "branch") this.ask({ do: "branch", step: whole(this.from), path, nth: this.nth(path) });
-    else this.ask({ do: act });
-  }
-
-  /** Of a loop that has run several times, the last one. */
-  private nth(path?: string): number | null {
-    const runs = this.now.loops.find((loop) => loop.path === path)?.runs ?? 1;
-    return runs > 1 ? runs - 1 : null;
+    else if (act === "branch") {
+      const { path, runs } = branching!.loop; // of a loop that has run several times, the last one
+      this.ask({ do: "branch", step: branching!.step, path, nth: runs > 1 ? runs - 1 : null });
+    } else this.ask({ do: act });
   }
 
   private ask(command: Command, done: () => void = () => {}): void {
@@ -245,6 +227,7 @@ class Toolbar implements Rendered<RunState> {
 
   destroy(): void {
     for (const end of this.ends) end();
+    this.rail.destroy();
   }
 }
 

@@ -12,6 +12,7 @@ import { shorten } from "../labels";
 import { showIn } from "../mount";
 import type { Bus, Hypothesis, Selection } from "../selection";
 import { Batch } from "./batch";
+import { visible } from "../visible";
 import type { Sequence } from "./batch";
 
 const MOST_HYPOTHESES = 16;
@@ -25,17 +26,19 @@ interface PartHead extends AnyHead {
   key?: string;
   held?: object; // which step a command names, in a held run
   batch?: string;
+  folded?: boolean; // whether it is closed until somebody opens it
   seqs?: { label?: string; result?: string; note?: string }[];
   maps?: Entry[];
   tracks?: Entry[];
 }
 interface Head extends AnyHead {
   batch?: string;
+  ordered?: boolean; // whether the parts stand in the order of the frame, whenever they come
   parts?: { kind: string; head: PartHead }[];
 }
 interface Part {
   root: HTMLElement;
-  held: boolean; // whether a page may change what it shows
+  box: HTMLElement; // what it is in: itself, or what unfolds
   shown: Rendered<AnyHead>;
   at: { prefix: string; linked: boolean }; // as it is now
 }
@@ -100,24 +103,27 @@ class GroupView implements Rendered<Head> {
       head.batch !== undefined && part.batch === head.batch ? (part.seqs?.length ?? 0) : 0;
     const count = Math.max(0, ...frames.map((part) => of(part.head)));
     const keys = frames.map((part, index) => `${part.kind} ${part.head.key ?? index}`);
-    for (const [key, { root, shown }] of this.parts)
+    for (const [key, { box, shown }] of this.parts)
       if (!keys.includes(key)) {
         shown.destroy();
-        root.remove();
+        box.remove();
         this.parts.delete(key);
       }
     this.linked = frames.filter((part) => count > 1 && of(part.head) === count);
     this.all = Array.from({ length: count }, (_, seq) => sequence(this.linked, seq));
     for (const key of keys) this.bus.order.add(key);
-    for (const key of this.bus.order) {
+    // Of a run the order of the frame, which is always the same; else what a reader has seen stays where it is.
+    const order = head.ordered ? keys : [...this.bus.order].filter((key) => keys.includes(key));
+    for (const key of order) {
       const index = keys.indexOf(key),
-        frame = frames[index];
-      if (!frame) continue;
-      const at = { prefix: `${index}/`, linked: this.linked.includes(frame) },
+        frame = frames[index]!,
+        at = { prefix: `${index}/`, linked: this.linked.includes(frame) },
         there = this.parts.get(key);
       if (there) Object.assign(there.at, at);
-      (there ?? this.open(key, at, isHeld(frame.head))).shown.update(frame);
+      const part = there ?? this.open(key, at, frame.head);
+      part.shown.update(frame);
     }
+    this.arrange(order);
     this.choose();
     this.showBatch();
   }
@@ -137,21 +143,27 @@ class GroupView implements Rendered<Head> {
     return Math.max(0, Math.min(this.bus.now.seq ?? 0, this.all.length - 1));
   }
 
-  private open(key: string, at: Part["at"], held: boolean): Part {
+  private open(key: string, at: Part["at"], { folded, title }: PartHead): Part {
     const root = h("section.rfnb-root.rfnb-part"),
-      exact = prefixed(this.ctx.exact, () => at.prefix);
+      exact = prefixed(this.ctx.exact, () => at.prefix),
+      box = folded ? h("details.rfnb-fold", h("summary", visible(title ?? key)), root) : root;
     if (key.startsWith("control "))
-      this.title.before(root); // buttons are above all that they hold
-    else {
-      // What a hand can change stands before what only led there, though its first event comes later.
-      const after = held
-        ? [...this.parts.values()].find((part) => !part.held && part.root.parentElement === this.body)
-        : null;
-      this.body.insertBefore(root, after?.root ?? null);
-    }
-    const part = { root, held, at, shown: showIn(root, exact, () => at.linked, this.ctx.held) };
+      this.title.before(box); // buttons are above all that they hold
+    else this.body.append(box);
+    const part = { root, box, at, shown: showIn(root, exact, () => at.linked, this.ctx.held) };
     this.parts.set(key, part);
     return part;
+  }
+
+  /** The parts stand in the order of the frame; what is in its place is not touched, so that no focus is lost. */
+  private arrange(keys: string[]): void {
+    let next: Element | null = null;
+    for (const key of [...keys].reverse()) {
+      const { box } = this.parts.get(key)!;
+      if (box.parentElement !== this.body) continue;
+      if (box.nextElementSibling !== next) this.body.insertBefore(box, next);
+      next = box;
+    }
   }
 
   /** The choosers show what is chosen, here or in a view. */
@@ -207,10 +219,6 @@ class GroupView implements Rendered<Head> {
     cancelAnimationFrame(this.frame);
   }
 }
-
-/** Whether a hand can change something of what a view shows. */
-const isHeld = ({ held, maps = [], tracks = [] }: PartHead): boolean =>
-  [...maps, ...tracks].some((entry) => entry.held) || !!held;
 
 /** The name that all views give a sequence, else its number; what a search found for it; whether something is wrong with it. */
 function sequence(parts: Frame<PartHead>[], seq: number): Sequence {

@@ -1,0 +1,314 @@
+"""Ghosts: what would come of a change, told before it is made.
+
+    ghost = Ghost(run, 1, "search", 0, [{"do": "force", "label": "EY", "only": True}], "EY at 1")
+    ghost.on_change(tell)            # called in the thread that runs it
+    ghost.told()["words"]            # "With EY at 1: P EY R AH SH UW T, -6.72, 4.95 nats worse."
+
+A ghost runs the function once more, as a branch does, with the same commands. No tree of branches has it, nobody hears it, and of what it
+makes only its search is recorded. To keep one is to do its commands: it comes to the same.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.control.branch_tree import outcome_of
+from rfnb.control.commands import changes_of, said
+from rfnb.control.position import Position
+from rfnb.control.rerun import once_more
+from rfnb.control.run import Run
+from rfnb.core.errors import runtime_error
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.edits import aligned
+from rfnb.trace.probe import stop_hearing
+from rfnb.trace.trace import Trace
+from rfnb.trace.tree import Outcome
+
+_FEW = 4  # things in a message
+_EQUAL = 0.005  # nats below which two results are equally likely
+
+
+class Lane(NamedTuple):
+    """The way of one hypothesis through a search.
+
+    Attributes:
+        row: The row of the search that its first label is of.
+        parent: The slot that it comes from; None: it is the begin.
+        before: Its score before that.
+        labels, scores: Its labels from there on, and its score after each.
+        ended: Whether it is complete.
+        fell: Where the label that it begins with was asked for and did not go on: (step, nats behind the last survivor, if known).
+    """
+
+    row: int
+    parent: int | None
+    before: float
+    labels: list[str]
+    scores: list[float]
+    ended: bool
+    fell: tuple[int, float | None] | None = None
+
+
+class Ghost:
+    """A run with changes, to be looked at and thrown away.
+
+    Args:
+        run: What it goes another way from.
+        step, path, nth: Where, as in `Run.from_step`.
+        then: Commands, as of `branch`; none: the same once more.
+        name: Of the changes, as a person would say it: "EY at 1".
+        seq: The sequence whose hypothesis is followed.
+
+    Raises:
+        ValueError: If the commands are not understood.
+        IndexError: If the run has not come to that step.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        step: int,
+        path: str | None = None,
+        nth: int | None = None,
+        then: Sequence[Any] = (),
+        name: str = "",
+        seq: int = 0,
+    ):
+        self.name, self.seq = name, seq
+        self.refused: str | None = None
+        self._tick = run._holder.tick_of("from_step", step, path, nth)
+        self._place = run._holder.places[self._tick]
+        self._then, self._do = then, changes_of(then) if then else None
+        once_only(run)
+        self._told: list[Callable[[], None]] = []
+        self._base = plain(run) if then else None
+        self.run = _quiet(run, self._tick, self._change if then else None)
+        self.run._gate.on_change(self._tell)
+        if self._base is not None:
+            self._base.on_change(self._tell)
+        if self.run.trace is not None:
+            self.run.trace.subscribe(lambda event: self._tell())
+
+    def _change(self, at: Position) -> None:
+        try:
+            assert self._do is not None
+            self._do(at)
+        except Exception as error:
+            self.refused = said(error)
+            self.run._gate.stop()
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Call `tell`, in any thread, when there is more to tell."""
+        self._told.append(tell)
+
+    def _tell(self) -> None:
+        for tell in self._told:
+            tell()
+
+    def stop(self) -> None:
+        """Let it end: nobody looks any more."""
+        self._told.clear()
+        self.run._gate.stop()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no more to come."""
+        bases = [] if self._base is None or self.refused else [self._base.run]
+        return all(run._gate.mode == "over" for run in [self.run, *bases])
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it has come to so far."""
+        return result_of(self.run, self._place.path, self._place.nth)
+
+    def told(self) -> dict[str, Any]:
+        """What a page is told: the lane so far, and when it is over the result in a sentence."""
+        lane = None if self.refused else self._lane()
+        told: dict[str, Any] = {"name": self.name, "over": self.is_over, "refused": self.refused}
+        told["lane"] = None if lane is None else {**lane._asdict(), "seq": self.seq}
+        if self.is_over and not self.refused:
+            error = self.run.error
+            if error is not None:
+                told["refused"] = f"With {self.name} it fails: {type(error).__name__}: {str(error).splitlines()[0]}"
+            elif self._base is not None:
+                told |= verdict(self.name, self._base.outcome, self.outcome, self.seq, lane)
+        return told
+
+    def _lane(self) -> Lane | None:
+        history = history_at(self.run, self._place.path, self._place.nth)
+        return None if history is None else lane_of(history, self.seq, self._place.step, forced_in(self._then))
+
+
+def _quiet(run: Run, tick: int, change: Callable[[Position], None] | None) -> Run:
+    """A run once more, of which nobody hears, with what was changed up to a tick, and with another change there."""
+    given = run._record
+    record = {**given, "kinds": "beams"} if isinstance(given, Mapping) else {"kinds": "beams"}
+    made = once_more(run, f"{run.name} again", tick, record)
+    if change is None:
+        made._changes.update({at: list(done) for at, done in [*run._changes.items()]})
+    else:
+        made._changes[tick] = [change]
+    context, modes = run._begins
+    context = context.copy()
+    context.run(stop_hearing)
+    return made._start(context, modes)
+
+
+def once_only(run: Run) -> None:
+    """Refuse to run a function again that leaves something behind: nobody has asked for that.
+
+    Raises:
+        RuntimeError: If it has changed what it reaches outside of its loops.
+    """
+    left = [each.words for each in run._changed_by_itself.values() if each.counts]
+    if left:
+        raise runtime_error(
+            f"{run.name}: it would run again, and changes {left[0]} each time.",
+            [("changes", ", ".join(left[:_FEW]))],
+            "What would come of a change is shown of functions that leave nothing behind. A branch runs it all the same:",
+            f"branch = run.from_step({run.steps[-1][1]})" if run.steps else None,
+        )
+
+
+class _Base:
+    """A run to its end as it is: what a ghost is compared with. One that is over is that itself."""
+
+    def __init__(self, run: Run, key: int):
+        self.key = key
+        self.run = run if run.state == "done" else _quiet(run, len(run.steps) - 1, None)
+        self._path, self._nth = "", 0
+        if run.steps:
+            self._path, self._nth = run._holder.places[len(run.steps) - 1][:2]
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        if self.run._gate.mode != "over":
+            self.run._gate.on_change(tell)
+
+    @property
+    def outcome(self) -> Outcome:
+        return result_of(self.run, self._path, self._nth)
+
+
+_bases: weakref.WeakKeyDictionary[Run, _Base] = weakref.WeakKeyDictionary()
+
+
+def plain(run: Run) -> _Base:
+    """How a run would end, made once for all its ghosts until something is changed in it."""
+    there, key = _bases.get(run), len(run.changes)
+    if there is None or there.key != key or (there.run is not run and run.state == "done"):
+        there = _bases[run] = _Base(run, key)
+    return there
+
+
+# -- results ---------------------------------------------------------------------------------------------------------------
+
+
+def history_at(run: Run, path: str, nth: int) -> BeamHistory | None:
+    """The search in a run whose choices are made in the steps of a loop; None: there is none."""
+    trace = run.trace if run.trace is not None else Trace()
+    for found in trace.beams:
+        for number in range(trace.beams.num_runs(found)):
+            (first, *_) = trace.beams.events(found, number)
+            place = run.place_of(first.entry)
+            if place is not None and (place.path, place.nth) == (path, nth):
+                return trace.beams[found, number]
+    return None
+
+
+def result_of(run: Run, path: str, nth: int) -> Outcome:
+    """The result of a run: of the search at a loop where it has one, else of its function."""
+    history = history_at(run, path, nth)
+    trace = run.trace if run.trace is not None else Trace()
+    return outcome_of(run._result if history is None else history, trace)
+
+
+def forced_in(then: Sequence[Any]) -> Any:
+    """The label that commands force, and that the beam may drop; None: there is none."""
+    asked = [one for one in then if isinstance(one, Mapping) and one.get("do") == "force" and not one.get("only")]
+    return asked[0].get("label") if len(asked) == len(then) == 1 else None
+
+
+def lane_of(history: BeamHistory, seq: int, step: int, forced: Any = None) -> Lane | None:
+    """The way of the best hypothesis from a step of the loop on, up to its end; of a forced label that falls out, the way up to there."""
+    if seq >= history.num_seqs or step not in history.loop_steps:
+        return None
+    first = history.loop_steps.index(step)
+    best, fell = next(iter(history.nbest(seq)), None), None
+    if forced is not None:
+        end, fell = _end_of(history, seq, first, forced)
+        best = best if fell is None else history.from_slot(seq, end[1], end[0])
+    if best is None:
+        return None
+    way = history.path(seq, best.end[1], best.end[0])[first:]
+    if not way:
+        return None
+    labels, scores = [], []
+    for row, slot in way:
+        token = int(history.steps[row]["tokens"][seq, slot])
+        labels.append("" if token == history.blank else history.label(token, row))
+        scores.append(round(float(history.steps[row]["scores"][seq, slot]), 5))
+    if fell is None:
+        scores[-1] = round(best.score, 5)  # with what its end adds
+    parent = None if not first else int(history.steps[first]["parents"][seq, way[0][1]])
+    before = 0.0 if parent is None else round(float(history.steps[first - 1]["scores"][seq, parent]), 5)
+    return Lane(first, parent, before, labels, scores, best.ended, fell)
+
+
+def _end_of(
+    history: BeamHistory, seq: int, first: int, forced: Any
+) -> tuple[tuple[int, int], tuple[int, float | None] | None]:
+    """The last place (row, slot) of what has a label in a row, and where and by how much that fell out of the beam."""
+    fields = history.steps[first]
+    slots = [
+        slot
+        for slot, token in enumerate(fields["tokens"][seq].tolist())
+        if fields["scores"][seq, slot] > -np.inf and forced in (token, history.label(token, first))
+    ]
+    at = (first, slots[0] if slots else 0)
+    for row in range(first, history.num_steps):
+        fates = [history.fate(seq, slot, row) for slot in slots]
+        if not slots or any(each.kind in ("last step", "ended and left") for each in fates):
+            return at, None
+        at = row, max(slots, key=lambda slot: history.steps[row]["scores"][seq, slot])
+        following = [child for each in fates for child in each.children]
+        if not following:
+            margins = [-each.margin for each in fates if each.margin is not None]
+            return at, (history.loop_steps[row + 1], round(min(margins), 5) if margins else None)
+        slots = following
+    return at, None
+
+
+def verdict(name: str, plain: Outcome, changed: Outcome, seq: int = 0, lane: Lane | None = None) -> dict[str, Any]:
+    """What a change has made of a result: its labels with a letter for each ("=": as without it), its score, the difference in nats (below
+    0: less likely), and all of that in a sentence.
+    """
+    labels, score = _of(changed, seq)
+    before, other = _of(plain, seq)
+    difference = None if score is None or other is None else round(score - other, 5)
+    same = labels == before if labels or before else changed == plain
+    said = [" ".join(labels) or changed.text or "no labels"]
+    if score is not None:
+        said.append(f"{score:.2f}".replace("-", "−"))
+    if same:
+        said.append("the same as without it")
+    elif difference is not None:
+        far = f"{abs(difference):.2f} nats {'better' if difference > 0 else 'worse'}"
+        said.append("as likely" if abs(difference) < _EQUAL else far)
+    words = f"With {name}: {', '.join(said)}."
+    if lane is not None and lane.fell is not None:
+        step, behind = lane.fell
+        far = "" if behind is None else f", {behind:.2f} nats behind the last that went on"
+        words += f" {lane.labels[0]} fell out at step {step}{far}."
+    told = {"labels": list(labels), "score": score, "difference": difference, "same": same, "words": words}
+    edits = aligned(before, labels)
+    return told if same or edits is None else told | {"edits": edits.replace("d", "")}
+
+
+def _of(outcome: Outcome, seq: int) -> tuple[tuple[str, ...], float | None]:
+    labels = outcome.seqs[seq] if seq < len(outcome.seqs) else ()
+    score = outcome.scores[seq] if seq < len(outcome.scores) else None
+    return labels, None if score is None else round(float(score), 5)

@@ -1,0 +1,197 @@
+"""Ghosts say what a plain search in raw torch comes to with the same label forced, and leave nothing behind."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+import torch
+from control.plain_search import Decision, plain_search
+from plain_g2p import END, PlainG2P
+from waiting import LONG, wait_until
+
+import rfnb as rf
+from rfnb.control.ghosts import Ghost, forced_in, verdict
+from rfnb.models import load_g2p, pronounce
+from rfnb.models.g2p_checkpoint import SHIPPED
+from rfnb.trace.tree import Outcome
+
+WORDS = ["parachute", "phonetics", "knight", "chaos", "colonel", "queue", "rhythm", "lieutenant", "yacht", "choir"]
+BEAM, MOST = 4, 28
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_g2p()
+
+
+@pytest.fixture(scope="module")
+def plain():
+    torch.set_num_threads(1)
+    return PlainG2P.load(SHIPPED)
+
+
+def held(model, word="parachute", steps=3, beam_size=BEAM):
+    run = rf.run(pronounce, model, word, beam_size=beam_size, paused=True, record={"model": model}, name=word)
+    run.step(steps)
+    return run
+
+
+def force(label, *, hypothesis=0, only=True, seq=0):
+    return {"do": "force", "label": label, "hypothesis": hypothesis, "seq": seq, "only": only}
+
+
+def told(run, step, then, name, **more):
+    ghost = Ghost(run, step, "search", 0, then, name, **more)
+    assert wait_until(lambda: ghost.is_over)
+    return ghost.told()
+
+
+def test_the_ghost_of_the_review_says_what_the_model_has_to_say(model):
+    run = held(model)
+    said = told(run, 1, [force("EY")], "EY at 1")
+    assert said["words"] == "With EY at 1: P EY R AH SH UW T, −6.72, 4.95 nats worse."
+    assert said["lane"]["labels"] == ["EY", "R", "AH", "SH", "UW", "T", "<end>"]
+    assert (said["lane"]["row"], said["lane"]["parent"], said["lane"]["ended"]) == (1, 0, True)
+    assert said["lane"]["scores"][-1] == pytest.approx(said["score"]) == pytest.approx(-6.7185, abs=1e-4)
+    assert said["edits"] == "=s====="  # from P EH R AH SH UW T
+    assert run.branches == [] and run.changes == () and run.state == "paused"
+    run.stop()
+
+
+def test_where_the_beam_decides_it_is_said_where_the_label_falls_out(model):
+    run = held(model)
+    said = told(run, 1, [force("EY", only=False)], "EY at 1")
+    assert said["same"] and said["lane"]["labels"] == ["EY", "R"]
+    step, behind = said["lane"]["fell"]
+    assert said["words"] == (
+        "With EY at 1: P EH R AH SH UW T, −1.77, the same as without it. "
+        f"EY fell out at step {step}, {behind:.2f} nats behind the last that went on."
+    )
+    branch = run.from_step(1, lambda at: at.force("EY"))
+    branch.wait(LONG)
+    history = branch.trace.beams["search"]
+
+    def begins(slot, row):
+        return history.labels_along(0, slot, step=row)[:2] == ["P", "EY"]
+
+    assert any(begins(slot, step - 1) for slot in range(BEAM)) and not any(begins(slot, step) for slot in range(BEAM))
+    margins = [item.margin for item in history.verdicts(0, step) if begins(item.parent, step - 1)]
+    assert behind == pytest.approx(-max(margins), abs=1e-4)
+    run.stop()
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_ghost_is_a_plain_search_with_the_same_constraint(number, model, plain):
+    draw = random.Random(number)
+    word, seen = draw.choice(WORDS), draw.randint(2, 4)
+    run = held(model, word, seen)
+    history = run.trace.beams["search"]
+    step = draw.randrange(1, seen)
+    cut = draw.choice([item for item in history.verdicts(0, step) if item.verdict == "cut by rank"])
+    said = told(run, step, [force(cut.token, hypothesis=cut.parent)], f"{cut.label} at {step}")
+    decision = Decision("force", cut.token, cut.parent, only=True)
+    beam = plain_search(word, BEAM, most=MOST, decisions={step: [decision]}, plain=plain)
+    best, free = (
+        max(hyps, key=lambda hyp: hyp.score) for hyps in (beam, plain_search(word, BEAM, most=MOST, plain=plain))
+    )
+    assert said["labels"] == [history.label(token) for token in best.labels if token != END]
+    assert said["score"] == pytest.approx(best.score, abs=1e-4)
+    assert said["difference"] == pytest.approx(best.score - free.score, abs=2e-4)
+    assert said["lane"]["scores"][0] == pytest.approx(cut.score, abs=1e-4)
+    run.stop()
+
+
+def test_what_cannot_be_done_is_a_sentence_and_leaves_nothing(model):
+    run, before = held(model), threading.active_count()
+    for then, words in (([force("XX")], "force: no label 'XX'."), ([force(99)], "force: no label 99.")):
+        said = told(run, 1, then, "XX at 1")
+        assert said["refused"].startswith(words) and said["lane"] is None and "words" not in said
+    with pytest.raises(ValueError, match="no command"):
+        Ghost(run, 1, "search", 0, [{"do": "dance"}], "dance")
+    with pytest.raises(IndexError, match="no step 20"):
+        Ghost(run, 20, "search", 0, [force("EY")], "EY at 20")
+    assert wait_until(lambda: threading.active_count() <= before)
+    run.stop()
+
+
+def test_a_ghost_that_nobody_looks_at_any_more_ends(model):
+    batch, time_ = rf.Dim(1, name="batch"), rf.Dim(100_000, name="time")
+
+    def endless():
+        loop = rf.Loop(axis=time_, name="endless")
+        loop.state.h = rf.zeros([batch])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+            time.sleep(0.001)
+        return loop.state.h
+
+    run = rf.run(endless, paused=True)
+    run.step(3)
+    ghost = Ghost(run, 1, "endless", 0, [{"do": "set", "state": "h", "value": 5.0}], "h = 5")
+    assert ghost.run.state == "running" and not ghost.is_over
+    ghost.stop()
+    assert ghost.run._gate.until_over(LONG) and ghost.run.state == "stopped"
+    run.stop()
+
+
+def test_a_function_that_leaves_something_behind_is_not_run_again_unasked():
+    layer, batch = rf.Linear(rf.Dim(2, name="feat"), rf.Dim(3, name="out")), rf.Dim(1, name="batch")
+    steps = rf.Dim(3, name="steps")
+
+    def training():
+        loop = rf.Loop(axis=steps, name="training")
+        loop.state.h = rf.zeros([batch])
+        for _ in loop:
+            layer.weight.assign(layer.weight + 1.0)
+            loop.state.h = loop.state.h + 1.0
+        return loop.state.h
+
+    run = rf.run(training)
+    run.result
+    with pytest.raises(RuntimeError, match="it would run again, and changes parameter") as error:
+        Ghost(run, 1, "training", 0, [{"do": "set", "state": "h", "value": 5.0}], "h = 5")
+    assert "run.from_step(2)" in str(error.value)
+
+
+def test_a_change_of_a_state_is_told_by_the_result_of_the_function():
+    batch, steps = rf.Dim(1, name="batch"), rf.Dim(4, name="steps")
+
+    def sums():
+        loop = rf.Loop(axis=steps, name="sums")
+        loop.state.h = rf.zeros([batch])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+        return "".join("ab"[int(value > 4)] for value in loop.state.h.numpy())
+
+    run = rf.run(sums, paused=True)
+    run.step(2)
+    ghost = Ghost(run, 1, "sums", 0, [{"do": "set", "state": "h", "value": 5.0}], "h = 5 at 1")
+    assert wait_until(lambda: ghost.is_over)
+    assert ghost.told()["words"] == "With h = 5 at 1: b." and ghost.told()["lane"] is None
+    ghost = Ghost(run, 1, "sums", 0, [{"do": "set", "state": "h", "value": 1.0}], "h = 1 at 1")
+    assert wait_until(lambda: ghost.is_over)
+    assert ghost.told()["words"] == "With h = 1 at 1: a, the same as without it."
+    run.stop()
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ((-2.0, -1.5), "With x: b, −1.50, 0.50 nats better."),
+        ((-2.0, -2.001), "With x: b, −2.00, as likely."),
+        ((-2.0, -4.0), "With x: b, −4.00, 2.00 nats worse."),
+        ((None, None), "With x: b."),
+    ],
+)
+def test_the_verdict_says_result_and_cost(scores, words):
+    plain, changed = (Outcome("", ((label,),), (score,)) for label, score in zip("ab", scores))
+    assert verdict("x", plain, changed)["words"] == words
+
+
+def test_a_label_that_is_forced_alone_cannot_fall_out():
+    assert forced_in([force("EY", only=False)]) == "EY"
+    assert forced_in([force("EY")]) is None
+    assert forced_in([force("EY", only=False), force("R", only=False)]) is None
