@@ -72,7 +72,7 @@ export class Pane {
 
   constructor(
     private readonly handlers: Handlers,
-    private readonly mostHeight: number,
+    private mostHeight: number,
     attributes: Record<string, string> = { role: "grid", "aria-readonly": "true" },
   ) {
     const usual = { class: "rfnb-pane", tabindex: "0", "data-lm-suppress-shortcuts": "true" };
@@ -145,6 +145,11 @@ export class Pane {
 
   get focused(): boolean {
     return (this.element.getRootNode() as Document | ShadowRoot).activeElement === this.element;
+  }
+
+  /** The height from which it scrolls. */
+  limit(height: number): void {
+    this.mostHeight = height;
   }
 
   relayout(): void {

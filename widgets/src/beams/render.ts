@@ -39,7 +39,8 @@ const CUTS = [
   ["all", 64],
   ["none", 0],
 ] as const;
-const MOST_HEIGHT = 560;
+const MOST_HEIGHT = 560,
+  BESIDE_HEIGHT = 340;
 const HINT =
   "Rest on a candidate that was cut (✕) to see what would come of it; a click keeps that as a branch. w: all of a step.";
 let count = 0;
@@ -122,6 +123,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private readonly referenceNote = h("div.rfnb-beams-reference", { role: "note" });
   private readonly card = h("div.rfnb-beams-card", { role: "group", "aria-label": "hypothesis" });
   private readonly table = h("table.rfnb-beams-nbest");
+  private readonly below = h("div.rfnb-beams-below");
   private readonly ghosts: Ghosts;
   private readonly told = h("div.rfnb-beams-told", { "aria-live": "polite" });
   private readonly hands: Hands;
@@ -166,7 +168,7 @@ class BeamsView implements Rendered<BeamsHead> {
       this.showLanes();
     });
     const list = h("div.rfnb-beams-list", this.table, this.alphaLabel);
-    const below = h("div.rfnb-beams-below", this.card, list);
+    this.below.append(this.card, list);
     const stage = h("div.rfnb-stage", this.pane.element);
     this.told.hidden = true;
     const body = h(
@@ -179,7 +181,7 @@ class BeamsView implements Rendered<BeamsHead> {
       this.referenceNote,
       this.readout,
       this.hands.element,
-      below,
+      this.below,
     );
     this.shell = new Shell(el, [this.status, tools], body);
     set(this.alpha, "list", this.alphaMarks.id);
@@ -284,6 +286,10 @@ class BeamsView implements Rendered<BeamsHead> {
   }
 
   private redraw(): void {
+    // Beside another run of the tree all of both is on one screen.
+    const beside = !!this.tree.spec.arms && this.ctx.held?.state?.beside != null;
+    this.pane.limit(beside ? BESIDE_HEIGHT : MOST_HEIGHT);
+    this.below.hidden = beside;
     this.pane.relayout();
     const { nodes, cuts } = this.tree;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;
@@ -360,10 +366,12 @@ class BeamsView implements Rendered<BeamsHead> {
   private showLanes(): void {
     const { ctx, seq } = this,
       ghosts = this.ghosts.shown.map(({ told }) => told?.refused ?? told?.words ?? ""),
-      said = ghosts.length ? ghosts : [keptOf(ctx.held)?.results?.[seq]?.words ?? ""];
+      state = ctx.held?.state,
+      other = state?.runs.find(({ number }) => number === state.beside) ?? keptOf(ctx.held),
+      said = ghosts.length ? ghosts : [other?.results?.[seq]?.words ?? ""];
     const words = said.filter(Boolean).map(line).join(" ");
     this.told.replaceChildren(words || (this.lanes.length || !this.made.cuts.flat().length ? "" : quiet(HINT)));
-    this.told.hidden = !ctx.run || !this.head.held;
+    this.told.hidden = !ctx.run || !(this.head.held ?? state?.beside);
     this.el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
     const { clientHeight, scrollTop } = this.pane.element;
     this.pane.relayout();
