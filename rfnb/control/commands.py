@@ -386,7 +386,7 @@ def branch(
 
 
 @command
-def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEXT = None) -> CommandResult:
+def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEXT = None) -> CommandResult | None:
     """Do the commands of `then` before a step: here if the run stands before it, else in a branch from there, which runs on.
 
     If one of them cannot be done, nothing is left of it. A "set" of how "paste" may have a `from` {path, nth, step} besides: the entries
@@ -411,7 +411,7 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEX
 
 
 @command
-def move(run: Run, number: COUNT, step: INDEX) -> CommandResult:
+def move(run: Run, number: COUNT, step: INDEX) -> CommandResult | None:
     """Make the changes that a branch begins with at another step of the same loop, in another branch."""
     moved = _numbered(run, number)
     if moved.parent is None or moved.left is None or not moved.then:

@@ -89,8 +89,8 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
 def beside_each_other(a: Run, b: Run) -> Spec:
     """The views of two runs of one tree in one: a tree of both searches, maps and strips A - B; the former first, the rest folded."""
     tree = a.tree()
-    sides = [sides_of(tree[run.name].trace) for run in (a, b)]
-    parts = [_with(part, key=key) for key, part in of_both(*sides, [a.name, b.name])]
+    one, other = (sides_of(tree[run.name].trace) for run in (a, b))
+    parts = [_with(part, key=key, compact=True) for key, part in of_both(one, other, [a.name, b.name])]
     parts = [
         _with(part, folded=number > 1)
         for number, part in enumerate(sorted(parts, key=lambda part: KINDS.index(part.kind)))

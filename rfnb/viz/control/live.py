@@ -151,7 +151,10 @@ class RunView:
                 made = beside_each_other(self.run, other)
             self._drawn = key, made
         shown = self._drawn[1]
-        head = {**shown.head, "title": "", "live": state.live, "link": f"run {self.run.root.number}", "ordered": True}
+        link = f"run {self.run.root.number}" + (
+            "" if other is None else " beside another"
+        )  # which has hypotheses of its own
+        head = {**shown.head, "title": "", "live": state.live, "link": link, "ordered": True}
         return join(head, [state, *(parts_of(shown) if other is not None else in_order(parts_of(shown)))])
 
     # -- what pages ask ----------------------------------------------------------------------------------------------------

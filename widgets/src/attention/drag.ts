@@ -61,7 +61,7 @@ export class Drag {
     let last: Change | null = null;
     const change = (to: number): Change => {
       const drawn = withWeight(values, col, to, open),
-        name = `${line(matrix.rowLabel(row))}: ${share(drawn[col]!).replace(/^0/, "")} on ${line(matrix.colLabel(col))}`,
+        name = `${line(matrix.rowLabel(row))}: ${share(drawn[col]!).replace(/^0|\.00$/, "")} on ${line(matrix.colLabel(col))}`,
         then = [{ do: "attention", path: held.attention, entries, row: drawn }];
       this.row = row;
       this.now = withDrawn(matrix, row, drawn);

@@ -47,6 +47,7 @@ export interface Head extends AnyHead {
   col_axis?: string; // of the sources, where other views run over it
   fault?: string;
   best?: boolean;
+  compact?: boolean; // without what is beside the map
   layers?: string[];
   heads?: string[];
   slider?: { name: string; labels: string[] };

@@ -257,6 +257,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       else this.overview.element.remove();
     }
     this.side.parentElement!.classList.toggle("rfnb-alone", !several);
+    this.side.hidden = !!this.frame.head.compact;
     if (several) this.overview.update(this.frame, this.choice, this.scale, this.colors, fresh);
     this.showMode();
   }

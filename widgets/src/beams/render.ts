@@ -40,7 +40,7 @@ const CUTS = [
   ["none", 0],
 ] as const;
 const MOST_HEIGHT = 560,
-  BESIDE_HEIGHT = 340;
+  BESIDE_HEIGHT = 320;
 const HINT =
   "Rest on a candidate that was cut (✕) to see what would come of it; a click keeps that as a branch. w: all of a step.";
 let count = 0;
@@ -382,7 +382,11 @@ class BeamsView implements Rendered<BeamsHead> {
     const { arms } = this.tree.spec,
       list = nbest(this.tree.nodes, this.exponent, arms);
     this.tree.nbest = list;
-    this.ranks = new Map(list.slice(0, 99).map((node, index) => [node, index + 1]));
+    this.ranks = new Map();
+    const ofB = ({ step, slot }: Node) => !!arms && step >= arms.at && slot >= arms.split;
+    for (const own of [false, true])
+      for (const [index, node] of list.filter((node) => ofB(node) === own).entries())
+        if (index < 99) this.ranks.set(node, index + 1);
     const [top] = list,
       best = this.tree.best.at(-1);
     const other = top && best && (top.step !== best[0] || top.slot !== best[1]);

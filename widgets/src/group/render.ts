@@ -103,8 +103,8 @@ class GroupView implements Rendered<Head> {
       head.batch !== undefined && part.batch === head.batch ? (part.seqs?.length ?? 0) : 0;
     const count = Math.max(0, ...frames.map((part) => of(part.head)));
     const keys = frames.map((part, index) => `${part.kind} ${part.head.key ?? index}`);
-    for (const [key, { box, shown }] of this.parts)
-      if (!keys.includes(key)) {
+    for (const [key, { root, box, shown }] of this.parts)
+      if (!keys.includes(key) || (root !== box) !== !!frames[keys.indexOf(key)]!.head.folded) {
         shown.destroy();
         box.remove();
         this.parts.delete(key);
