@@ -129,26 +129,22 @@ def test_a_search_is_paused_stepped_forced_by_clicks_and_run_on(lab, plain):
     view = page.view("beams")
     expect(view).to_have_attribute("data-step", str(begun + 2))
     step, _ = page.hover_cut(view)
+    readout = view.locator(".rfnb-beams-prefix").inner_text().split()
+    label = readout[-1]
     lab.page.mouse.down()
     lab.page.mouse.up()
-    force = view.locator(".rfnb-hands").get_by_role("button", name=re.compile("^Force .* here$"))
-    label = re.fullmatch("Force (.+) here", force.inner_text())[1]
-    readout = view.locator(".rfnb-beams-prefix").inner_text().split()
-    assert readout[-1] == label
-    force.click()
-    page.paused(step)
-    pending = view.locator(".rfnb-hands-pending")
-    expect(pending).to_contain_text(f"In the next step, {step}:")
-    expect(pending).to_contain_text(label)
-    page.click("Resume")
+    branch = lab.page.locator(".rfnb-rail-row", has_text=f"{label} at {step}")
+    expect(branch).to_be_visible()
+    page.paused(begun + 3)  # the run that it leaves stays where it is
+    branch.click()
     found = page.done()
     # The same in plain torch: the hypothesis is the one that has what was read before the label.
     before = plain_search(WORD, BEAM, most=step, plain=plain)
     [hypothesis] = [at for at, hyp in enumerate(before) if [plain.labels[one] for one in hyp.labels] == readout[:-1]]
-    decision = Decision("force", plain.labels.index(label), hypothesis)
+    decision = Decision("force", plain.labels.index(label), hypothesis, only=True)
     assert_found(found, plain_search(WORD, BEAM, most=MOST, decisions={step: [decision]}, plain=plain))
     assert found["branches"] == 1
-    expect(view.locator(".rfnb-hands")).to_contain_text(f"◆ step {step}: ")
+    expect(page.view("beams").locator(".rfnb-hands")).to_contain_text(f"◆ step {step}: ")
     assert lab.errors == []
 
 

@@ -131,16 +131,12 @@ def test_the_search_is_held_by_its_buttons(tour, plain):
     tour.moving.frame(1200)
     tour.page.mouse.down()
     tour.page.mouse.up()
-    force = cell.locator(".rfnb-hands").get_by_role("button", name=re.compile("^Force .* here$"))
-    label = re.fullmatch("Force (.+) here", force.inner_text())[1]
-    assert words[-1] == label
-    cell.locator(".rfnb-hands").get_by_label("and nothing else goes on").check()
-    tour.moving.frame(1500)
-    force.click()
-    expect(cell).to_contain_text(f"Paused before step {step} of")
+    label = words[-1]
+    branch = cell.locator(".rfnb-rail-row", has_text=f"{label} at {step}")
+    expect(branch).to_contain_text("(")  # it is over, and has a cost
     to_top(tour, "hold", "[data-kind=control]")
     tour.moving.frame(1500)
-    resume.click()
+    branch.click()
     expect(cell).to_contain_text("Done after")
     before = plain_search("phonetics", 3, most=step, plain=plain)
     (forced,) = [at for at, hyp in enumerate(before) if [plain.labels[one] for one in hyp.labels] == words[:-1]]

@@ -1,4 +1,4 @@
-"""What if, on one screen of a real JupyterLab: a ghost before the click, a weight dragged in its map, the rail of branches. Clicks are counted."""
+"""What if, on one screen of a real JupyterLab: ghosts, a weight dragged in its map, the rail of branches. Clicks are counted."""
 
 from __future__ import annotations
 
