@@ -122,11 +122,11 @@ class Ghost:
 
     @property
     def outcome(self) -> Outcome:
-        """What it has come to so far."""
+        """The result so far."""
         return result_of(self.run, self._place.path, self._place.nth)
 
     def told(self) -> dict[str, Any]:
-        """What a page is told: the lane so far, and when it is over the result in a sentence."""
+        """Describe it for a page: the lane so far, and when it is over the result in a sentence."""
         lane = None if self.refused else self._lane()
         told: dict[str, Any] = {"name": self.name, "over": self.is_over, "refused": self.refused}
         told["lane"] = None if lane is None else {**lane._asdict(), "seq": self.seq}
@@ -197,7 +197,7 @@ _bases: weakref.WeakKeyDictionary[Run, _Base] = weakref.WeakKeyDictionary()
 
 
 def plain(run: Run) -> _Base:
-    """How a run would end, made once for all its ghosts until something is changed in it."""
+    """The end that a run would come to, found once for all its ghosts until something is changed in it."""
     there, key = _bases.get(run), len(run.changes)
     if there is None or there.key != key or (there.run is not run and run.state == "done"):
         there = _bases[run] = _Base(run, key)
@@ -283,7 +283,7 @@ def _end_of(
 
 
 def verdict(name: str, plain: Outcome, changed: Outcome, seq: int = 0, lane: Lane | None = None) -> dict[str, Any]:
-    """What a change has made of a result: its labels with a letter for each ("=": as without it), its score, the difference in nats (below
+    """Compare a result with that of a change: its labels with a letter for each ("=": as without it), its score, the difference in nats (below
     0: less likely), and all of that in a sentence.
     """
     labels, score = _of(changed, seq)

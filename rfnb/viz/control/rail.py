@@ -17,7 +17,7 @@ _kept: weakref.WeakKeyDictionary[Run, tuple[Any, dict[str, Any]]] = weakref.Weak
 
 
 def entries(root: Run, changed: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
-    """What a page is told of each run of a tree.
+    """Describe each run of a tree for a page.
 
     Args:
         changed: Called, in any thread, when there is more to tell than now.
@@ -41,7 +41,7 @@ def _entry(run: Run, changed: Callable[[], None]) -> dict[str, Any]:
 
 
 def _results(run: Run, state: str, changed: Callable[[], None]) -> dict[str, Any]:
-    """What has come of a run, sequence by sequence, beside the one that it is made of; {}: nothing yet."""
+    """Give the results of a run, sequence by sequence, beside those of its parent; {}: there are none yet."""
     if state != "done":
         return {}
     base = None if run.parent is None or state_of(run.parent) == "failed" else _plain(run.parent)
@@ -81,7 +81,7 @@ def _plain(run: Run) -> Any:
 
 
 def _place(run: Run) -> StepPlace | None:
-    """Where a branch leaves, else the last step."""
+    """Find the step where a branch leaves, else the last one."""
     if run.left is not None:
         return run._holder.places[run.left.tick] if run.left.tick < len(run.steps) else None
     return run._holder.places[len(run.steps) - 1] if run.steps else None
