@@ -25,8 +25,8 @@ from rfnb.core.errors import runtime_error
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.edits import aligned
 from rfnb.trace.probe import stop_hearing
+from rfnb.trace.run_tree import Outcome
 from rfnb.trace.trace import Trace
-from rfnb.trace.tree import Outcome
 
 _FEW = 4  # things in a message
 _EQUAL = 0.005  # nats below which two results are equally likely
@@ -283,8 +283,11 @@ def _end_of(
 
 
 def verdict(name: str, plain: Outcome, changed: Outcome, seq: int = 0, lane: Lane | None = None) -> dict[str, Any]:
-    """Compare a result with that of a change: its labels with a letter for each ("=": as without it), its score, the difference in nats (below
-    0: less likely), and all of that in a sentence.
+    """Compare a result with that of a change.
+
+    Returns:
+        Its labels with a letter for each ("=": as without it), its score, the difference in nats (below 0: less likely), and all of
+        that in a sentence.
     """
     labels, score = _of(changed, seq)
     before, other = _of(plain, seq)

@@ -15,7 +15,7 @@ import rfnb as rf
 from rfnb.control.ghosts import Ghost, forced_in, verdict
 from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_checkpoint import SHIPPED
-from rfnb.trace.tree import Outcome
+from rfnb.trace.run_tree import Outcome
 
 WORDS = ["parachute", "phonetics", "knight", "chaos", "colonel", "queue", "rhythm", "lieutenant", "yacht", "choir"]
 BEAM, MOST = 4, 28
