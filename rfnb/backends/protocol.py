@@ -86,6 +86,16 @@ class Backend(Kernels, Gradients):
         """The name of the device, e.g. "cuda:0"."""
 
     @classmethod
+    def is_device_name(cls, name: str) -> bool:
+        """Whether a device may have this name, be it there or not."""
+        return name == "cpu"
+
+    @classmethod
+    def device_names(cls) -> list[str]:
+        """The CPU, and what is beside it."""
+        return ["cpu"]
+
+    @classmethod
     def device_key_raw(cls, raw: Any) -> Any:
         """A key that tells arrays on different devices apart, as `dtype_key_raw`."""
         return cls.get_device_raw(raw)

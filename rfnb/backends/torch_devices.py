@@ -53,6 +53,20 @@ def refuse_device(error: Exception, device: object) -> None:
     ) from error
 
 
+def is_name(device: str) -> bool:
+    """Whether torch knows such devices."""
+    try:
+        torch.device(device)
+    except RuntimeError:
+        return False
+    return True
+
+
+def device_names() -> list[str]:
+    """The CPU, and what is beside it."""
+    return ["cpu", *_accelerators()[:1]]
+
+
 def _accelerators() -> list[str]:
     """The names of the devices there are besides the CPU."""
     if not torch.accelerator.is_available():

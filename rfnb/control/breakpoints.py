@@ -69,6 +69,12 @@ class Breakpoint(OfRun):
         marks = f"{', once' if self.once else ''}{'' if self.enabled else ', not asked'}"
         return f"<breakpoint {self.number}: {self.text}{marks}, {self.hits} times so far>"
 
+    def unknown_at(self, at: Position) -> list[str]:
+        """The states that it asks for and that are not there at a place."""
+        there = (*at.values, *at.states)
+        names = self._ask.names if isinstance(self._ask, Expression) else ()
+        return [name for name in sorted(names) if not any(is_end_of(name, each) for each in there)]
+
     def never_came(self) -> str:
         """The reason why it could not hold, in words; "": it could."""
         if self.is_step:

@@ -45,6 +45,7 @@ class Expression(OfRun):
 
     Attributes:
         kinds: The kinds of events that it needs.
+        names: The states that it asks for.
 
     Raises:
         ValueError: If it is none; the message has the part that is not understood.
@@ -53,6 +54,7 @@ class Expression(OfRun):
     def __init__(self, text: str):
         self.text = text.strip()
         self.kinds: frozenset[str] = frozenset()
+        self.names: set[str] = set()
         if len(self.text) > MOST_CHARACTERS:
             raise self._error(f"{len(self.text)} characters; at most {MOST_CHARACTERS} are read")
         try:
@@ -158,6 +160,8 @@ class Expression(OfRun):
     def _state(self, name: str) -> Value:
         if any(part.startswith("_") for part in name.split(".")):
             raise self._error(f"a name with an underscore in front: {name}")
+
+        self.names.add(name)
 
         def find(asked: Asked) -> Any:
             found = value_of(asked, name)

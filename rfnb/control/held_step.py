@@ -324,4 +324,5 @@ def nothing_chooses(decided: Decided, who: str = "nothing") -> ValueError:
         f"{decided.kind}: nothing chooses here.",
         [("label", repr(decided.label)), ("chooses", who)],
         "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.",
+        "label = rf.choice(log_probs, axis=vocab, beam_size=4)    # in a step of the loop that the run holds",
     )

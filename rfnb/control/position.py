@@ -9,7 +9,7 @@ from rfnb.control.attention_edits import Known
 from rfnb.control.attention_rows import PositionAttention, RowEdit
 from rfnb.control.of_run import OfPosition, OfRun
 from rfnb.control.state_value import Make, StateValue
-from rfnb.core.errors import missing_key_error, runtime_error, value_error
+from rfnb.core.errors import NearNames, missing_key_error, nearest, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import leaves, map_nested
@@ -52,7 +52,7 @@ Edit = Callable[["Position"], str]
 """one thing that is done, which gives in words what it did"""
 
 
-class Position(OfRun):
+class Position(OfRun, NearNames):
     """The place before a step of a loop, with its states.
 
     Attributes:
@@ -215,6 +215,9 @@ class PositionStates(OfPosition, Mapping[str, StateValue]):
                 f'run: {"several states end in" if found else "no state"} "{path}".',
                 [("states", ", ".join(found or tensors) or "none")],
                 "A state is found by its path, or by an end of it that no other one has.",
+                f'run.at.states["{nearest(path, found or tensors)}"]'
+                if tensors
+                else "run.step()    # until there are states",
             )
         return (found[0], *tensors[found[0]])
 

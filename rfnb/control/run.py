@@ -37,7 +37,7 @@ from rfnb.control.state_history import KeptSpan, StateHistory
 from rfnb.control.surroundings import SurroundingChange, Surroundings, surroundings_of
 from rfnb.control.turns import Generators, Turn, Turns
 from rfnb.control.unheld import nothing_held
-from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
+from rfnb.core.errors import NearNames, message, missing_key_error, nearest, runtime_error, type_error, value_error
 from rfnb.core.place import warn_user
 from rfnb.core.whole_number import whole
 from rfnb.ops.random_state import own_step_seeds
@@ -54,7 +54,7 @@ class RunStopped(RuntimeError):
     """A run was stopped before it had a result."""
 
 
-class Run(OfRun):
+class Run(OfRun, NearNames):
     """A function that runs in a thread of its own, and waits between the steps of its loops when it is told to. Made by `rf.run`.
 
     Attributes:
@@ -293,8 +293,19 @@ class Run(OfRun):
         """
         self._need_on("break_when")
         point = self._breakpoints.add(condition, text, path=path, once=once)
+        if self._gate.at is not None:
+            self._warn_of_unknown(point, self._gate.at, str(condition))
         self._is_to_hold |= not point.kinds  # what it hears may be made in no step
         return point
+
+    def _warn_of_unknown(self, point: Breakpoint, at: Position, condition: str) -> None:
+        for name in point.unknown_at(at):
+            there = [*at.values, *at.states]
+            near = nearest(name, there)
+            what = f'break_when: no state "{name}" in "{at.path}".'
+            rows = [("condition", condition), ("states", ", ".join(there) or "none")]
+            rule = "It is asked where there is one. If one of these is meant:"
+            warn_user(message(what, rows, rule, f"run.break_when({condition.replace(name, near)!r})" if near else None))
 
     @property
     def breakpoints(self) -> Sequence[Breakpoint]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import numbers
+import os
+import re
 import sys
 import types
 import typing
@@ -61,6 +63,39 @@ def fits(value: Any, hint: Any) -> bool:
     return any(_fits_one(value, kind) for kind in alternatives(hint))
 
 
+def is_taken(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, or stands for one: 1 for True, a path for its text, what has the value of a number for that, a Dim
+    for a list of one."""
+    if fits(value, hint) or (isinstance(value, Dim) and fits([value], hint)):
+        return True
+    kinds = {kind for kind in alternatives(hint) if isinstance(kind, type)}
+    if isinstance(value, os.PathLike) or type(value).__name__ in ("device", "dtype") or _is_dtype(value):
+        return str in kinds
+    if type(value) is int and value in (0, 1):
+        return bool in kinds
+    is_number = hasattr(value, "__index__") or hasattr(value, "__float__") or isinstance(value, numbers.Number)
+    is_one = not getattr(value, "shape", ()) and not getattr(value, "dims", ())
+    return is_number and is_one and not isinstance(value, (bool, type)) and not kinds.isdisjoint({int, float})
+
+
+# What `isinstance` tells of an annotation, as it is written.
+_QUICK: dict[str, tuple[type, ...]] = {
+    "bool": (bool,), "int": (int,), "float": (int, float), "str": (str,), "None": (type(None),), "type": (type,), "Dim": (Dim,),
+    "Tensor": (Tensor,), "Sequence": (list, tuple), "Iterable": (list, tuple), "Collection": (list, tuple), "tuple": (tuple,),
+    "list": (list,), "dict": (dict,), "Mapping": (dict,), "Callable": (types.FunctionType,), "Literal": (str,), "range": (range,),
+    "slice": (slice,),
+}  # fmt: skip
+_TOP = re.compile(r"(\w+)(?:\[(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*\])?(?: \| |$)")
+
+
+@cache
+def quick_types(text: str) -> tuple[tuple[type, ...], bool]:
+    """Classes whose instances are taken for what is annotated so, but for what may be in a list; and whether it says no more than these."""
+    parts = [match[1] for match in _TOP.finditer(text)]
+    found = [each for part in parts for each in _QUICK.get(part, ())]
+    return tuple(dict.fromkeys(found)), all(part in _QUICK for part in parts)
+
+
 def alternatives(hint: Any) -> Iterator[Any]:
     """The types of which a value has one."""
     hint = _meant(hint, _NAMES) if isinstance(hint, (str, typing.ForwardRef)) else hint
@@ -102,6 +137,11 @@ def _fits_one(value: Any, hint: Any) -> bool:
 
 
 _SINGLE = int, float, complex, types.FunctionType, type(None)
+
+
+def _is_dtype(value: Any) -> bool:
+    """Whether it says a dtype without its name: who reads it knows the name."""
+    return isinstance(value, type) and issubclass(value, np.generic)
 
 
 def _items_fit(values: Sequence[Any], cls: type, inner: tuple[Any, ...]) -> bool:

@@ -63,6 +63,8 @@ def fitted(entries: Sequence[Entry | EllipsisType], shape: Sequence[int], where:
     if count < 0 or (count and ... not in entries):
         own = [text_of(entry) for entry in entries]
         fix = [*own, *(f"axis{axis}" for axis in range(len(own), len(shape)))][: len(shape)]
+        if where == "attention" and not own and len(shape) > 1:
+            fix[-2:] = ["target", "source"]  # who attends, and what is attended over
         raise shape_error(
             f"{where}: the names do not fit the array.",
             [("array", tuple(shape)), ("names", " ".join(own) or "none")],

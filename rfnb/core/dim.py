@@ -383,8 +383,9 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
             f'ragged_dim "{name}": as many lengths as {over.short_repr()} has entries are needed.',
             [("lengths", f"array {array.shape}"), ("over", over.short_repr())],
             "Each entry of `over` has one length.",
+            f'batch = Dim({len(array)}, name="batch")' if array.ndim == 1 else None,
         )
-    check_lengths(name, array)
+    check_lengths(name, array, is_tensor=hasattr(lengths, "dims"))
     dim = Dim(None, name=name)
     dim._lengths, dim.declared_length_dims = Lengths(array.astype(np.int32), (over,)), (over,)
     dim.by_user = dim._place[0] is sys._getframe(1).f_code

@@ -12,24 +12,25 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import itertools
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
-from rfnb.core.argument_types import hints_of
+from rfnb.core.argument_types import fits, hints_of, is_taken, quick_types
 from rfnb.core.call_errors import FUNCTIONS, MissingArgument, MissingError, arguments_of, explain_call, failed_inside
 from rfnb.core.dim_names import Arguments, again, with_dims
+from rfnb.core.door_code import NO_DEFAULT, can_watch, code_through, with_checks, with_handler
 from rfnb.core.errors import DimError, NoPlanError, parts_of
 from rfnb.core.intercept import _answer
 from rfnb.core.kept_signature import keep_signature
-from rfnb.core.place import DOORS, in_package
+from rfnb.core.place import _PACKAGE, DOORS, in_package
+from rfnb.core.tensor_text import MissingDim
 from rfnb.core.type_errors import explain_types
 
+_LAZY = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _LIBRARIES = {"rfnb", "torch", "numpy", *sys.stdlib_module_names} - {"__main__"}
 
 
@@ -45,6 +46,15 @@ class Door:
     code: str
     fn: FunctionType
     bound: bool  # to `self` or a class
+    looks_first: (
+        bool  # before the function is called, which would look late (a generator) or has `*args` (a with-block)
+    )
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The parameters, as far as they come by position."""
+        each = inspect.signature(self.fn).parameters.values()
+        return [one.name for one in each if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
 
     @property
     def signature(self) -> inspect.Signature:
@@ -57,14 +67,50 @@ class Door:
         return with_dims(self.what, self.code, self.fn, code, args, kwargs)
 
     def error(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], failed: Exception | None = None
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        failed: Exception | None = None,
+        takes: Callable[[Any, Any], bool] = fits,
     ) -> TypeError | DimError | None:
         """The error for arguments that are too few, too many, unknown or of a wrong type; None if they are not to blame."""
         args = args[self.bound :]
         misfit = explain_call(self.what, self.code, self.signature, args, kwargs)
         return misfit or explain_types(
-            self.what, self.code, self.signature, hints_of(self.fn), args, kwargs, error=failed
+            self.what, self.code, self.signature, hints_of(self.fn), args, kwargs, error=failed, takes=takes
         )
+
+    def misfit(self, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
+        """The error for an argument that would be kept or ignored, and is of no type that its parameter takes; None if there is none.
+
+        Args:
+            frame: Of the function that is called.
+        """
+        if called_inside(frame, self.fn) or self._takes(args, kwargs):
+            return None
+        named = self.with_dims(frame.f_code, args, kwargs)
+        if named is not None and self._takes(*named):
+            return NoPlanError()  # caught by who calls it again, with the Dims
+        return self.error(args, kwargs, takes=is_taken)
+
+    def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        hints = hints_of(self.fn)
+        for name, value in (*zip(self.names, args), *kwargs.items()):
+            if (
+                (not self.has_own_words(name) or self.fn.__name__ in _KEEP_OPERANDS)
+                and not is_taken(value, hints.get(name, Any))
+                and not self._is_default(name, value)
+            ):
+                return False
+        return True
+
+    def has_own_words(self, name: str) -> bool:
+        """Whether the function refuses a wrong argument itself, in words of its own."""
+        return not _OWN_WORDS.isdisjoint((name, f"{self.what}.{name}"))
+
+    def _is_default(self, name: str, value: Any) -> bool:
+        parameter = self.signature.parameters.get(name)
+        return isinstance(value, (MissingArgument, MissingDim)) or parameter is None or value is parameter.default
 
 
 def open_door(fn: FunctionType, what: str, code: str, bound: bool = False) -> None:
@@ -72,7 +118,10 @@ def open_door(fn: FunctionType, what: str, code: str, bound: bool = False) -> No
     plain = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     plain.__kwdefaults__, plain.__qualname__, plain.__module__ = fn.__kwdefaults__, fn.__qualname__, fn.__module__
     keep_signature(fn)
-    fn.__code__ = _code_through(fn.__code__, plain, Door(what, code, fn, bound))
+    door = Door(what, code, fn, bound, hasattr(fn, "__wrapped__") or bool(fn.__code__.co_flags & _LAZY))
+    if can_watch() and not door.looks_first:
+        plain.__code__ = _checked(fn, door, all_of_it=True)
+    fn.__code__ = code_through(fn.__code__, plain, _through, door)
     DOORS.add(fn.__code__)
 
 
@@ -81,13 +130,65 @@ def watch_body(fn: FunctionType, what: str, code: str, bound: bool = False) -> N
 
     On a Python whose code is another one, functions stay as they are.
     """
-    if not _can_watch():
+    if not can_watch():
         return
     if bound and fn.__name__ not in _KEEP:
         _let_be_missing(fn)
-    fn.__code__ = _with_handler(fn.__code__, _Failed(Door(what, code, fn, bound)))
+    door = Door(what, code, fn, bound, False)
+    fn.__code__ = with_handler(_checked(fn, door), _Failed(door))
     if not bound:
         FUNCTIONS[fn.__code__] = fn, what, code
+
+
+# These keep their operands, or give them to others.
+_KEEP_OPERANDS = set(
+    "assert_ copy_from dim_match_priority_when_needed draw dropout gather_nested is_parametrized mask_nested opt_logical_and"
+    " opt_logical_or random_mask scaled_gradient_ext set_sparse_dim".split()
+)
+# Refused by the functions, in words of their own.
+_OWN_WORDS = set(
+    "axis beam_size poll steps timeout choice.prefix record.limit run.fn Loss.loss Parameter.initial".split()
+)
+_OPEN = "Any", "object"
+_OPERANDS = "Tensor", "Dim", "Sequence[Dim]", "Sequence[Tensor]"  # an annotation of one begins so
+
+
+def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
+    """The code of a function that looks at its options first, and at flags, numbers and texts that it needs: what is of another type
+    would be kept, or be as good as true. A wrong Tensor or Dim fails soon enough, and is looked at only in `all_of_it`."""
+    code, tests, keeps = fn.__code__, [], fn.__name__ in _KEEP_OPERANDS
+    names = code.co_varnames[door.bound : code.co_argcount + code.co_kwonlyargcount]
+    by_position = fn.__defaults__ or ()
+    last = code.co_varnames[code.co_argcount - len(by_position) : code.co_argcount]
+    defaults = {**dict(zip(last, by_position)), **(fn.__kwdefaults__ or {})}
+    for name in names:
+        text, default = fn.__annotations__.get(name, "Any"), defaults.get(name, NO_DEFAULT)
+        if isinstance(default, (MissingArgument, MissingDim)):
+            default = NO_DEFAULT
+        if fn.__name__ == "probe":  # one look where nobody listens
+            break
+        if text in _OPEN or not isinstance(text, str) or (door.has_own_words(name) and not keeps):
+            continue
+        found, is_all = quick_types(text)
+        if default is NO_DEFAULT and not keeps and not (is_all and (all_of_it or not text.startswith(_OPERANDS))):
+            continue
+        whole = not (all_of_it or keeps)  # else of lists what is in them
+        types = [each for each in found if whole or each not in (list, tuple)]
+        known = "_types_" + "_".join(each.__name__ for each in types)
+        fn.__globals__[known] = tuple(types)
+        is_constant = default is None or isinstance(default, (bool, int, float, str))
+        tests.append((name, default if is_constant else NO_DEFAULT, known))
+    fn.__globals__["_check_of_door"] = _check_given
+    return with_checks(code, tests, "_check_of_door", door) if tests else code
+
+
+def _check_given() -> None:
+    """Refuse the arguments of the call that has just begun, if one of them would be kept or ignored."""
+    frame = sys._getframe(1)
+    door = next(each for each in reversed(frame.f_code.co_consts) if isinstance(each, Door))
+    error = door.misfit(frame, *arguments_of(frame))
+    if error is not None:
+        raise error
 
 
 def _let_be_missing(fn: FunctionType) -> None:
@@ -104,7 +205,12 @@ def _let_be_missing(fn: FunctionType) -> None:
 
 
 def _through(plain: FunctionType, door: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    frame = sys._getframe(1)
     try:
+        if door.looks_first and not (frame.f_back and frame.f_back.f_code.co_filename.startswith(_PACKAGE)):
+            misfit = door.misfit(frame, args, kwargs)
+            if misfit is not None:
+                raise misfit
         return plain(*args, **kwargs)
     except Exception as error:
         if called_inside(sys._getframe(1)):
@@ -121,7 +227,7 @@ def called_with(fn: FunctionType, what: str, code: str, args: tuple[Any, ...], k
     try:
         return fn(*args, **kwargs)
     except Exception as error:
-        _explain(Door(what, code, fn, False), args, kwargs, error)
+        _explain(Door(what, code, fn, False, False), args, kwargs, error)
         raise
 
 
@@ -203,154 +309,3 @@ def is_raw(error: Exception, traceback: TracebackType | None) -> bool:
 def _is_library(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__") or ""
     return name.partition(".")[0] in _LIBRARIES and name != "__main__"
-
-
-# -- code ------------------------------------------------------------------------------------------------------------------
-
-
-def _code_through(code: CodeType, plain: FunctionType, door: Door) -> CodeType:
-    """Code that calls `_through`, with as many free variables as `code` has (a function takes no other code), in its place. What it
-    needs are globals of the function, since `torch.compile` reads no functions among constants."""
-    template = _template(
-        len(code.co_freevars),
-        "def fn(*args, **kwargs):\n        return _through_door(_plain_of_door, _door, args, kwargs)",
-    )
-    parts = {"_through_door": _through, "_plain_of_door": plain, "_door": door}
-    names = {name: f"{name}_{next(_numbers)}" for name in parts}
-    plain.__globals__.update({names[name]: part for name, part in parts.items()})
-    return template.replace(
-        co_names=tuple(names.get(name, name) for name in template.co_names), co_name=code.co_name,
-        co_qualname=code.co_qualname, co_filename=code.co_filename, co_firstlineno=code.co_firstlineno,
-    )  # fmt: skip
-
-
-_numbers = itertools.count()
-
-
-@cache
-def _template(free: int, source: str) -> CodeType:
-    names = [f"_{index}" for index in range(free)]
-    lines = [
-        f"def outer({', '.join(names)}):",
-        f"    {source}",
-        f"        {', '.join(names) or 'None'}",
-        "    return fn",
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # a string is not callable; its place is taken by what is
-        scope: dict[str, Any] = {}
-        exec(compile("\n".join(lines), __file__, "exec"), scope)
-    return scope["outer"](*names).__code__
-
-
-def _with_handler(code: CodeType, failed: Callable[[], Any]) -> CodeType:
-    """The code of a function with a `try` around it, in whose `except:` is `if failed(): return failed()` and `raise`.
-
-    What can be left by an error without an entry in its table of handlers gets one; nothing else in it changes.
-    """
-    at = len(code.co_code) // 2
-    tail, depth, inner = _tail(at, len(code.co_consts))
-    filled, here = [], 0
-    for start, end, target, how in [*_entries(code.co_exceptiontable), (at, at, 0, 0)]:
-        if here < start:
-            filled.append((here, start, at, 0))
-        if start < end:
-            filled.append((start, end, target, how))
-        here = max(here, end)
-    return code.replace(
-        co_code=code.co_code + tail,
-        co_consts=(*code.co_consts, failed),
-        co_stacksize=max(code.co_stacksize, depth),
-        co_exceptiontable=b"".join(map(_entry, filled)) + inner,
-        co_linetable=code.co_linetable + _lines(len(tail) // 2),
-    )
-
-
-@cache
-def _tail(at: int, number: int) -> tuple[bytes, int, bytes]:
-    """The code of the handler that begins `at` an instruction, calling the constant of that number; the stack that it needs; and the
-    entries for what is raised in itself."""
-    handler, depth, inner = _handler()
-    tail = bytearray(handler)
-    for index in range(2, len(handler), 2):
-        if handler[index] == _LOAD_CONST and handler[index - 2] == _EXTENDED_ARG:
-            tail[index - 1], tail[index + 1] = divmod(number, 256)
-    entries = ((at + start, at + stop, at + target, how) for start, stop, target, how in inner)
-    return bytes(tail), depth, b"".join(map(_entry, entries))
-
-
-_LOAD_CONST, _EXTENDED_ARG = dis.opmap["LOAD_CONST"], dis.EXTENDED_ARG
-
-
-@cache
-def _can_watch() -> bool:
-    """Whether code with a handler does what it should on this Python."""
-    seen: list[Any] = []
-
-    def divided(x: int) -> float:
-        try:
-            return 1 / x
-        finally:
-            x = 0
-
-    try:
-        answers = iter((True, 7, False))
-        divided.__code__ = _with_handler(divided.__code__, lambda: (seen.append(sys.exc_info()[0]), next(answers))[1])  # type: ignore[func-returns-value]
-        fine = divided(1) == 1 and not seen and divided(0) == 7
-        divided(0)
-    except ZeroDivisionError:
-        return fine and seen == [ZeroDivisionError] * 3
-    except Exception:
-        return False
-    return False
-
-
-@cache
-def _handler() -> tuple[bytes, int, list[tuple[int, int, int, int]]]:
-    """The code that this Python makes of `except:`, of which `if failed(): return failed()` is the body and `raise` its end, the stack
-    that it needs, and its own entries, from its begin on. `failed` has a number above 255, as if there were many constants."""
-    many = "; ".join(f"fn({number}.5)" for number in range(260))
-    body = "if '<failed>'(): return '<failed>'()"
-    code = _template(0, f"def fn():\n        {many}\n        try: fn\n        except:\n         {body}\n         raise")
-    outer, *inner = _entries(code.co_exceptiontable)
-    begin = outer[2]
-    own = [(start - begin, end - begin, target - begin, how) for start, end, target, how in inner if start >= begin]
-    return code.co_code[2 * begin :], code.co_stacksize, own
-
-
-def _entries(table: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """(start, end, handler, depth and mode) of each entry of a table of handlers, in instructions."""
-    rest = iter(table)
-
-    def number(byte: int) -> int:
-        value = byte & 63
-        while byte & 64:
-            byte = next(rest)
-            value = value << 6 | byte & 63
-        return value
-
-    for first in rest:
-        start = number(first)
-        size, target, how = (number(next(rest)) for _ in range(3))
-        yield start, start + size, target, how
-
-
-@cache
-def _entry(entry: tuple[int, int, int, int]) -> bytes:
-    start, end, target, how = entry
-    return _number(start, 128) + _number(end - start) + _number(target) + _number(how)
-
-
-def _number(value: int, mark: int = 0) -> bytes:
-    """A number in groups of six bits, the first with the mark of an entry's begin."""
-    groups = [value & 63]
-    while value := value >> 6:
-        groups.append(64 | value & 63)
-    groups[-1] |= mark
-    return bytes(reversed(groups))
-
-
-@cache
-def _lines(count: int) -> bytes:
-    """So many instructions that are of the last line."""
-    return b"".join(bytes((0xE8 | min(8, count - begin) - 1, 0)) for begin in range(0, count, 8))

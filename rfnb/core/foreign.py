@@ -147,9 +147,19 @@ def host_array(value: Any, where: str) -> np.ndarray:
             [("given", _described(value))],
             "Arrays are those of torch, NumPy and others (`__array__`, `__dlpack__`), and nested lists of numbers;\n"
             "the lists of one level are equally long.",
-            "numpy.asarray(values, dtype='float32')",
+            _as_numbers(value),
         )
     return array
+
+
+def _as_numbers(value: Any) -> str:
+    """The line that makes an array of what is none, or shows it."""
+    rows = value if isinstance(value, list) and all(isinstance(row, list) for row in value) else []
+    if rows and all(isinstance(each, (int, float)) for row in rows for each in row):
+        return f"np.array([row + [0] * ({max(map(len, rows))} - len(row)) for row in values])    # filled up; lengths=[...] says how long"
+    if type(value).__module__.startswith("rfnb.trace."):
+        return f"rf.show({type(value).__name__.lower()})"
+    return "np.asarray(values, dtype='float32')"
 
 
 def together(values: Sequence[Any]) -> list[Any]:

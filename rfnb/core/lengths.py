@@ -67,7 +67,8 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
         fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'
         rule = "A size is an int; lengths are a Tensor of ints; None is a size that comes later."
         raise dim_error(f'Dim "{name}": this is no size.', [("got", array.dtype.type.__name__)], rule, fix)
-    found, fix = str(array.dtype), 'rf.cast(lengths, "int32")'
+    found = str(array.dtype)
+    fix = 'rf.cast(lengths, "int32")' if is_tensor else "[int(length) for length in lengths]"
     if array.dtype.kind == "f" and np.isnan(array).any():
         found += f", {int(np.isnan(array).sum())} of them NaN"
         fix = 'lengths = rf.reduce_sum(rf.cast(mask, "int32"), axis=time)    # count the real frames'
@@ -75,7 +76,12 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
         found += f", smallest {array.min()}"
     elif array.size and integers:
         found += f", smallest {array.min()}, largest {array.max()}"
-        fix = f"rf.clip_by_value(lengths, 0, {min(int(array.max()), _LONGEST)})"
+        most = min(int(array.max()), _LONGEST)
+        fix = (
+            f"rf.clip_by_value(lengths, 0, {most})"
+            if is_tensor
+            else f"[min(max(length, 0), {most}) for length in lengths]"
+        )
     rule = f"A length counts frames; {_LONGEST} is the most." if integers else "A length counts frames."
     raise dim_error(f'Dim "{name}": lengths must be integers, 0 or more.', [("lengths", found)], rule, fix)
 

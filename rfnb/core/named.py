@@ -214,10 +214,9 @@ def _check_fit(axis: RawAxis, axes: list[RawAxis]) -> None:
     if not dim.is_dim_known() or dim.extent == axis.size:
         return
     shape = f"[{', '.join(f'{each.name}={each.size}' for each in axes)}]"
-    rule, fix = (
-        "A Dim fits an axis as long as its longest sequence. For another axis it is another dim; without it there is a new one.",
-        None,
-    )
+    rule = "A Dim fits an axis as long as its longest sequence. For another axis it is another dim; a name makes a new one:"
+    names = [f'"{each.name}"' if each is axis or not isinstance(each.dim, Dim) else each.name for each in axes]
+    fix = f"rf.named(x, [{', '.join(names)}])"
     if dim.length_dims and dim.extent < axis.size:
         rule = "A Dim fits an axis as long as its longest sequence. If what lies beyond is padding, cut it off:"
         fix = f"x = x[{''.join(':, ' * axes.index(axis))}:{dim.extent}]"

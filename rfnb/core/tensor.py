@@ -22,7 +22,7 @@ from rfnb.core.compat.old_tensor_names import OldTensorNames
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, message, shape_error, value_error
 from rfnb.core.not_specified import NotSpecified, is_specified
-from rfnb.core.tensor_checks import check_shape, check_unique, no_sparse_dim
+from rfnb.core.tensor_checks import check_shape, check_unique
 from rfnb.core.tensor_operators import TensorOperators
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.core.vocabulary import labels_of
@@ -97,8 +97,6 @@ class Tensor(TensorOperators, OldTensorNames):
         self.dims = check_unique(tuple(dims), f'Tensor "{name}"')
         if dtype is not None:
             self._dtype = dtype
-        if sparse_dim is not None and not isinstance(sparse_dim, Dim):
-            raise no_sparse_dim(name, sparse_dim)
         self.sparse_dim = sparse_dim
         if vocab is not None:
             self.vocab = labels_of(vocab)

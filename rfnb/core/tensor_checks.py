@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.dim import Dim, batch_dim, single_step_dim
-from rfnb.core.errors import ShapeError, dim_error, shape_error, type_error
+from rfnb.core.errors import ShapeError, dim_error, shape_error
 from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, no_dim
 
 if TYPE_CHECKING:
@@ -125,15 +125,4 @@ def _misfit(tensor: Tensor, shape: tuple[int, ...]) -> ShapeError:
         zip(["axis", *map(str, range(len(lines) - 1))], lines),
         f"The dims of a tensor are in the order of its raw array.{rule}",
         fix,
-    )
-
-
-def no_sparse_dim(name: str | None, given: object) -> TypeError:
-    """The error for a sparse dim that is no Dim."""
-    number = isinstance(given, int) and not isinstance(given, bool)
-    return type_error(
-        f'Tensor "{name or ""}": the sparse dim is no Dim.',
-        [("sparse_dim", repr(given) if isinstance(given, (int, str)) else type(given).__name__)],
-        "Integer values index into a Dim; two tensors of the same labels have the same one.",
-        f'vocab = Dim({given if number else "..."}, name="vocab")',
     )

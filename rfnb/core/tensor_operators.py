@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from rfnb.core.compat.absent import INSTEAD
+from rfnb.core.compat.absent import INSTEAD, filled
 from rfnb.core.errors import type_error
 from rfnb.core.tensor_text import dims_text
 
@@ -41,7 +41,7 @@ class TensorOperators:
             [("tensor", dims_text(self.dims))],
             "Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.",
             "bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one\n"
-            "any(x is y for y in xs)                # the same object",
+            "x is other                             # the same object",
         )
 
     def __float__(self) -> float:
@@ -63,7 +63,7 @@ class TensorOperators:
                 f"{what}: a Tensor with dims is not one number.",
                 [("tensor", dims_text(self.dims))],
                 "Only a scalar is one, a Tensor without dims. Reduce it, or take an entry:",
-                "rf.reduce_mean(x, axis=x.dims)\nrf.gather(x, indices=0, axis=...)",
+                filled("rf.reduce_mean(x, axis=x.dims)\nrf.gather(x, axis=..., indices=0)", self.dims),
             )
         return self.numpy().item()
 
@@ -72,7 +72,7 @@ class TensorOperators:
             "A Tensor has no [...].",
             [("tensor", dims_text(self.dims)), ("key", type(key).__name__)],
             "The order of its dims is no part of its meaning. Name the dim:",
-            "rf.gather(x, indices=0, axis=...)\nrf.slice(x, axis=..., start=0, end=3)\nrf.masked_select(x, mask=..., dims=[...])",
+            filled("rf.gather(x, axis=..., indices=0)\nrf.slice(x, axis=..., start=0, end=3)", self.dims),
         )
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
@@ -94,7 +94,7 @@ class TensorOperators:
             "A Tensor has no len().",
             [("tensor", dims_text(self.dims))],
             "Which dim is first is no part of its meaning. Name the dim:",
-            "dim.extent           # longest sequence\nx.batch_ndim         # number of axes\nx.num_elements()     # without padding",
+            "x.dims[0].extent     # longest sequence\nx.batch_ndim         # number of axes\nx.num_elements()     # without padding",
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
@@ -102,7 +102,7 @@ class TensorOperators:
             "A Tensor does not become an array by itself.",
             [("tensor", dims_text(self.dims))],
             "Its dims have no order that an array could rely on. Say the order:",
-            "x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims",
+            filled("x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims", self.dims),
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -122,9 +122,11 @@ class TensorOperators:
         rule = (
             "Its functions know axes by their positions. Take the function of rfnb that names dims, or the raw array:"
         )
-        fix = INSTEAD.get(name, f"rf.{name}(x)    # if there is one; dir(rf)")
+        dims = next((arg.dims for arg in args if isinstance(arg, TensorOperators)), ())
+        fix = filled(INSTEAD.get(name, f"rf.{name}(x)    # if there is one; dir(rf)"), dims)
         raw = "x.numpy()" if library == "np" else "x.raw_tensor"
-        return type_error(f"{library}.{name}: of a Tensor of rfnb.", rows, rule, f"{fix}\n{library}.{name}({raw})")
+        other = f"{library}.{name}({raw}{', ...' if len(args) > 1 else ''})"
+        return type_error(f"{library}.{name}: of a Tensor of rfnb.", rows, rule, f"{fix}\n{other}")
 
     @staticmethod
     def _no_matmul(a: Any, b: Any) -> TypeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,17 @@ def explain_types(
     kwargs: Mapping[str, Any],
     but: Collection[Dim] = (),
     error: BaseException | None = None,
+    takes: Callable[[Any, Any], bool] = fits,
 ) -> TypeError | DimError | None:
     """The error for the first argument of a type that its parameter does not take; None if there is none.
 
     Args: as of `call_errors.explain_call`, and
         hints: The type of each parameter.
         error: Of the call that has failed.
+        takes: Whether a value is taken for one of a type.
     """
     call = WrongCall(signature, args, kwargs, but)
-    wrong = [name for name, value in call.bound.items() if not fits(value, hints.get(name, Any))]
+    wrong = [name for name, value in call.bound.items() if not takes(value, hints.get(name, Any))]
     if not wrong:
         return _without_attribute(what, code, call, error)
     before, texts = [], {}
@@ -91,7 +93,8 @@ def _dim(name: str, value: Any, call: WrongCall) -> str:
     operand = call.operand()
     if operand is None or not operand[1].dims:
         size = value if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0 else 3
-        return f'rf.Dim({size}, name="{name.removesuffix("_dim")}")'
+        called = value if isinstance(value, str) else {"sparse_dim": "vocab"}.get(name, name.removesuffix("_dim"))
+        return f'rf.Dim({size}, name="{called}")'
     label, tensor = operand
     labels = labels_of(tensor.dims)
     at = next((i for i, dim in enumerate(tensor.dims) if isinstance(value, str) and dim.name == value), None)

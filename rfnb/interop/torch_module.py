@@ -20,7 +20,7 @@ from rfnb.core.errors import runtime_error, shape_error, type_error
 from rfnb.core.tensor_text import dims_text
 from rfnb.interop import torch_parts
 from rfnb.interop.lost_in_torch import warn_of_lost_modules
-from rfnb.nn.module.checkpoint import LAYOUT, layout_hint
+from rfnb.nn.module.checkpoint import LAYOUT, indented, layout_hint
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 
@@ -166,7 +166,8 @@ class RFModuleAsPTModule(torch.nn.Module):
                     continue
                 shape = tuple(dim.extent for dim in parameter.dims)
                 if raw.shape == shape and shape[0] == shape[1]:
-                    errors.append(f"{prefix}{name} {shape}." + layout_hint([f"layout {prefix}{name}"], torch=True))
+                    rule, fix = layout_hint([f"layout {prefix}{name}"], torch=True) or ("", "")
+                    errors.append(f"{prefix}{name} {shape}.\n{rule}{indented(fix)}")
                 elif raw.shape != shape and raw.swapaxes(0, 1).shape == shape:
                     state_dict[prefix + name] = raw.swapaxes(0, 1)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)

@@ -49,6 +49,7 @@ def merge_dims(
             out_dim = out_dim or Dim(1, name="merged")
             return expand_dim(source, out_dim), out_dim
         if len(dims) == 1:
+            source.axis_of(dims[0], "merge_dims")
             return dim_ops.replace_dim(source, in_dim=dims[0], out_dim=out_dim) if out_dim else (source, dims[0])
         key = (raw.__class__, source.dims, dims, out_dim)
         order, reshape, shape, out_dims, merged = _merge_plans.make(key, _plan_merge, source, dims, out_dim)

@@ -71,7 +71,8 @@ def pad(
     if any(not isinstance(width, (tuple, list)) or len(width) != 2 for width in padding):
         rows = [("source", shape_of(source)), ("axes", dims_text(axes)), ("padding", padding)]
         rule = "padding has two numbers of frames for each axis, before and after it:"
-        raise type_error("pad: how many frames?", rows, rule, "rf.pad(source, axes=[axis], padding=[(1, 1)])")
+        each, widths = ", ".join(axis.name for axis in axes), ", ".join(["(1, 1)"] * len(axes))
+        raise type_error("pad: how many frames?", rows, rule, f"rf.pad(source, axes=[{each}], padding=[{widths}])")
     if len(axes) != len(padding) or len(axes) != len(axes if out_dims is None else out_dims):
         counts = [("axes", len(axes)), ("padding", len(padding))]
         counts += [] if out_dims is None else [("out_dims", len(out_dims))]

@@ -384,7 +384,7 @@ def top_k(
             f"top_k: k={k} of only {total} entries.",
             [("source", shape_of(source)), ("axis", ", ".join(dim.short_repr() for dim in axes))],
             "There are not that many entries.",
-            f"rf.top_k(..., k={total})",
+            f"rf.top_k(source, k={total}, axis={axes[0].name if len(axes) == 1 else [dim.name for dim in axes]})",
         )
     try:
         values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)

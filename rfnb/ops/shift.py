@@ -21,7 +21,7 @@ from rfnb.ops.pad import pad
 
 @op
 def shift_right(
-    source: Tensor, *extra: Never, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
+    source: Tensor, *extra: Never, axis: Dim, pad_value: float | int | Tensor, amount: int = 1, **unknown: Never
 ) -> Tensor:
     """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims.
 
@@ -35,7 +35,7 @@ def shift_right(
 
 @op
 def shift_left(
-    source: Tensor, *extra: Never, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
+    source: Tensor, *extra: Never, axis: Dim, pad_value: float | int | Tensor, amount: int = 1, **unknown: Never
 ) -> Tensor:
     """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims.
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from rfnb.core.block import Exit, block_of
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, dim_error, runtime_error, type_error, value_error
+from rfnb.core.errors import DimError, NearNames, dim_error, runtime_error, type_error, value_error
 from rfnb.core.finite import around_step
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
@@ -55,7 +55,7 @@ class _Recorded:
         self.carried: CarriedByWith | None = None
 
 
-class Loop(NotPicklable):
+class Loop(NotPicklable, NearNames):
     """Runs a step over `axis`, or until `end`. Left early (`break`, an exception), it stacks nothing.
 
     Args:
@@ -90,6 +90,13 @@ class Loop(NotPicklable):
                 [("axis", repr(axis) if isinstance(axis, str) else type(axis).__name__)],
                 "A loop has no tensor yet in which a name could be looked up; it takes the Dim itself.",
                 "rf.Loop(axis=x.dims[1])",
+            )
+        if isinstance(max_seq_len, int) and max_seq_len < 0:
+            raise value_error(
+                f'Loop "{name}": max_seq_len is below zero.',
+                [("max_seq_len", max_seq_len)],
+                "It is the largest number of steps, 0 or more.",
+                f"rf.Loop(max_seq_len={-max_seq_len})",
             )
         self.name = name
         self.max_seq_len = max_seq_len

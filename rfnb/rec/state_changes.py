@@ -42,6 +42,15 @@ def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence
         assert axis is not None
         hint = "\nA step works on one frame of the axis of the loop. Unstack what has it:"
         fix = f"x_t = loop.unstack(x)      # of each x with {axis.name}"
+    elif added and (gone := [dim for dim in old.dims if dim not in new.dims]):
+        if len(gone) == len(added) == 1 and gone[0].size == added[0].size is not None:
+            both = f"{gone[0].name} and {added[0].name}"
+            hint = f"\n{both} have the same size but are different dims. If they are the same axis, replace one:"
+            fix = f"new, _ = rf.replace_dim(new, in_dim={added[0].name}, out_dim={gone[0].name})"
+        else:
+            dims = ", ".join(dim.name for dim in new.dims)
+            hint = "\nGive the initial state the dims that the step makes:"
+            fix = f"loop.state.{path} = rf.zeros([{dims}])"
     elif added:
         hint = "\nGive the initial state the new dim:"
         fix = f"loop.state.{path} = rf.expand_dim(initial, dim={added[0].name})"

@@ -10,15 +10,19 @@ result.nbest(0)                     # a table: rank, score, parts, tokens, text
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, Signature, signature
 from numbers import Real
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from rfnb.core.call_errors import arguments_of, explain_call
 from rfnb.core.dim import Dim
-from rfnb.core.errors import nearest, shape_error, type_error, value_error
+from rfnb.core.errors import ErrorOf, nearest, parts_of, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.const import convert_to_tensor, zeros
@@ -29,6 +33,7 @@ from rfnb.search.decide import Found, NBest, get_src_beams
 from rfnb.search.early_stop import RULES, EarlyStop, scores_only_fall
 from rfnb.search.leaving import leaves
 from rfnb.search.operand_checks import no_labels_dim
+from rfnb.search.options import ChoiceOptions
 from rfnb.search.progress import Bar, SearchProgress
 from rfnb.search.raw_model import RawModel
 from rfnb.search.raw_states import RawStates
@@ -180,6 +185,8 @@ def beam_search(
 
     Source: Sutskever et al. 2014, section 3.2; early stopping: Huang et al. 2017, "When to Finish?", section 3.
     """
+    if not options.keys() <= set(ChoiceOptions._fields):
+        raise _unknown_option(sys._getframe())
     if not np.isfinite(length_exponent):
         raise value_error(
             f"beam_search: length_exponent {length_exponent}.",
@@ -252,10 +259,13 @@ def beam_search(
             if labels_dim is None:
                 raise no_labels_dim("beam_search", scores[""])
             fused = {key: (scores[key], scales[key]) for key in scores if key}
-            label = choice(
-                scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,
-                no_repeat_ngram=no_repeat_ngram, **options,
-            )  # fmt: skip
+            try:
+                label = choice(
+                    scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,
+                    no_repeat_ngram=no_repeat_ngram, **options,
+                )  # fmt: skip
+            except (TypeError, ValueError) as error:
+                raise _in_own_words(error, "" if axis is None else "axis=axis, ") from None
             loop.state.label = label
             parents = get_src_beams(label)
             for fn in raw_models.values():
@@ -273,6 +283,32 @@ def beam_search(
         watch.close()
     decided = tuple(stop.decided) if stop.safe else ()
     return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, decided, cover)
+
+
+def _unknown_option(frame: FrameType) -> TypeError:
+    """The error for an option that neither the search nor `choice` has, as the frame of the search shows it."""
+    own = [each for each in signature(beam_search).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    further = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=ChoiceOptions._field_defaults[name])
+        for name in ChoiceOptions._fields
+        if name not in {each.name for each in own} | {"tokens"}
+    ]
+    error = explain_call("beam_search", "rf.beam_search", Signature([*own, *further]), *arguments_of(frame))
+    assert error is not None
+    return error
+
+
+def _in_own_words(error: TypeError | ValueError, further: str) -> TypeError | ValueError:
+    """An error of `choice` as one of the search that has called it."""
+    what, rows, rule, fix = parts_of(error) or ("", [], "", None)
+    if not what.startswith("choice:"):
+        return error
+    line = (
+        None
+        if fix is None
+        else fix.replace("rf.choice(scores, ", f"rf.beam_search(step, batch=batch, max_seq_len=max_seq_len, {further}")
+    )
+    return ErrorOf(type(error))(what.replace("choice:", "beam_search:", 1), rows, rule, line)
 
 
 def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:

@@ -116,7 +116,7 @@ class ChoiceOptions(NamedTuple):
         if size is None or size < 1:
             raise value_error(
                 f"choice: {'no beam_size' if self.beam_size is None else f'beam_size {self.beam_size!r}'}.",
-                [],
+                [("beam_size", repr(self.beam_size))],
                 "At least one hypothesis goes on.",
                 "rf.choice(scores, beam_size=5)",
             )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import index_error, type_error, value_error
+from rfnb.core.errors import NearNames, index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_number import is_place, whole
 from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
@@ -60,7 +60,7 @@ class Hypothesis:
         return self.score / max(len(self.tokens), 1) ** length_exponent
 
 
-class BeamHistory:
+class BeamHistory(NearNames):
     """All steps of one search.
 
     Args:
@@ -355,7 +355,7 @@ class BeamHistory:
         return beam_diagnosis.diagnose(self, seq, reference, score, length_exponent, best)
 
     def along(
-        self, values: Sequence[Any], seq: int, k: int, *, step: int | None = None, before_choice: bool = True
+        self, values: Sequence[Any] | Tensor, seq: int, k: int, *, step: int | None = None, before_choice: bool = True
     ) -> list[Any]:
         """The values that one hypothesis saw: from a value per step in beam slots, the one of its own slot in each step.
 

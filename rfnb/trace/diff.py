@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import index_error, type_error, value_error
+from rfnb.core.errors import NearNames, index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_number import whole
 from rfnb.trace import diff_text
@@ -74,7 +74,7 @@ class Growth:
     differs: np.ndarray
 
 
-class Diff:
+class Diff(NearNames):
     """Two recordings beside each other; `rf.diff` makes it. It keeps both, and reads single values from them when they are asked for.
 
     Attributes:

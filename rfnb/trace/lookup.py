@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ErrorOf, message, value_error
+from rfnb.core.errors import ErrorOf, message, nearest, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_number import whole
 from rfnb.trace.beams import BeamHistory
@@ -336,7 +336,7 @@ def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> st
                 f'{what}: "{path}" is the end of {len(found)} paths.',
                 [("paths", ", ".join(found))],
                 "A path is a recorded path, or the end of exactly one.",
-                f'{what}["{found[0]}"]',
+                f'{what}("{found[0]}")' if what.startswith("diff.") else f'{what}["{found[0]}"]',
             )
     if not paths:
         raise path_error(
@@ -345,9 +345,10 @@ def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> st
             "A trace has what was offered inside of its with-block and passed its filters.",
             "with rf.record() as trace:    # no filters\n    ...",
         )
+    meant = nearest(path, paths)
     raise path_error(
         f'{what}: no path "{path}".',
         [("paths", ", ".join(paths))],
         "A path is a recorded path, or the end of exactly one.",
-        f'{what}["{next(iter(paths))}"]',
+        f'{what}("{meant}")' if what.startswith("diff.") else f'{what}["{meant}"]',
     )

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import NearNames, message
 from rfnb.core.place import warn_user
 from rfnb.core.size_queries import on_resize
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
@@ -42,7 +42,7 @@ class Truncated:
     dropped: int = 1
 
 
-class Trace:
+class Trace(NearNames):
     """The ordered events of one run.
 
     Attributes:

@@ -108,7 +108,8 @@ class NamedArray:
             return NamedArray(host(value.raw_tensor), [Axis(dim.name, dim.extent, dim) for dim in value.dims])
         array = host(value)
         names = (usual or {}).get(array.ndim, ()) if names is None else names
-        entries = simple_names(names, array.shape, where, f"rf.viz.{where.partition(',')[0]}(x, dims={{}})")
+        view, given = where.partition(",")[0], "weights" if where == "attention" else "x"
+        entries = simple_names(names, array.shape, where, f"rf.viz.{view}({given}, dims={{}})")
         kept = [(name, int(size)) for name, size in zip(entries, array.shape) if name is not None]
         called = [name for name, _ in kept]
         axes = [Axis(name, size, is_batch=kind_of(name, called) == "batch") for name, size in kept]

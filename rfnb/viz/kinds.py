@@ -109,7 +109,7 @@ def load_folders() -> None:
         import_module(f"rfnb.viz.{kind}")
 
 
-def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
+def spec_of(kind: str, /, *args: Any, **options: Any) -> Spec:
     """The spec of a view of this kind; it is loaded by its first view, not with the package."""
     make = import_module(f"rfnb.viz.{kind}.spec").spec
     spec: Spec = called_with(make, kind, f"rf.viz.{kind}", args, options)

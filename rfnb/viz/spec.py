@@ -263,7 +263,7 @@ def _block(array: Any, kind: str) -> np.ndarray:
                 "Spec: a block holds no numbers.",
                 [("dtype", array.dtype), ("shape", array.shape)],
                 "Blocks are arrays of floats, integers or bools.",
-                "Spec(kind, head, {name: numpy.asarray(values, dtype='float32')})",
+                "Spec(kind, head, {name: np.asarray(values, dtype='float32')})",
             )
         made = single(array) if array.dtype.kind == "f" else array.astype(kinds[array.dtype.kind])
         if array.dtype.kind in "iu" and not np.array_equal(made, array):

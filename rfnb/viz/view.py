@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from rfnb.core.errors import NearNames
 from rfnb.viz import display
 from rfnb.viz.exact import Source
 from rfnb.viz.kinds import check_kind, html_of, text_of
@@ -28,7 +29,7 @@ from rfnb.viz.visible import safe
 Send = Callable[[dict[str, Any]], None]
 
 
-class View:
+class View(NearNames):
     """A picture of a value.
 
     Args:

@@ -1,8 +1,9 @@
 """Calls of all public functions and classes, and of the methods of what users have, with arguments that they do not take, and what is
 said then.
 
-`python tests/contracts/wrong_arguments.py` makes every call, and prints those that end raw; `... 0.1 methods` a tenth of those of
-methods. They set what belongs to the process and leave blocks open, so tests run this as a process of its own.
+`python tests/contracts/wrong_arguments.py` makes every call, and prints those that end raw, and those that are accepted although the
+argument is of no type of its annotation; `... 0.1 methods` a tenth of those of methods. They set what belongs to the process and leave
+blocks open, so tests run this as a process of its own.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 
 import rfnb as rf
+from rfnb.core.argument_types import fits, hints_of
 from rfnb.core.errors import parts_of
 from rfnb.places.paths import PATHS
 
@@ -43,8 +45,8 @@ def function(*args, **kwargs):
 
 
 WRONG = {
-    "None": None, "int": 3, "str": "time", "list": [1, 2], "dict": {"a": 1}, "torch": torch.zeros(2, 3), "numpy": np.zeros((2, 3)),
-    "Dim": rf.Dim(7, name="other"), "Tensor": X, "function": function, "object": Thing(), "class": Thing,
+    "None": None, "int": 3, "str": "time", "no dim": "nowhere", "list": [1, 2], "dict": {"a": 1}, "torch": torch.zeros(2, 3),
+    "numpy": np.zeros((2, 3)), "Dim": rf.Dim(7, name="other"), "Tensor": X, "function": function, "object": Thing(), "class": Thing,
 }  # fmt: skip
 ALONG = {"axis", "spatial_dim", "in_spatial_dim", "query_spatial_dim", "key_value_spatial_dim", "reduce", "along"}
 FEATURES = {"in_dim", "feat_dim", "feature_dim", "model_dim", "key_dim", "out_dim", "key_dim_total", "value_dim_total"}
@@ -182,19 +184,32 @@ def likely(parameter):
     return X
 
 
+def hints_of_call(called):
+    """The types of the parameters of a function, or of what a class is made with."""
+    if isinstance(called, type):
+        called = called.__new__ if called.__init__ is object.__init__ else called.__init__
+    return hints_of(getattr(called, "__func__", called))
+
+
 def calls_of(value):
-    """(what is wrong, a function that makes the call of what it gets)."""
+    """(what is wrong, a function that makes the call of what it gets, the type that its argument is not of)."""
     signature = inspect.signature(value)
     parameters = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
     named = [each for each in parameters if each.kind not in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL)]
     needed = {each.name: likely(each) for each in named if each.default is each.empty}
     first = [likely(each) for each in parameters if each.kind is each.POSITIONAL_ONLY and each.default is each.empty]
-    yield "no arguments", lambda called: called()
-    yield "an unknown keyword", lambda called: called(*first, **needed, no_such_keyword=1)
+    yield "no arguments", lambda called: called(), None
+    yield "an unknown keyword", lambda called: called(*first, **needed, no_such_keyword=1), None
+    hints = hints_of_call(value)
     for each in named:
+        hint = hints.get(each.name, object)
         for kind, wrong in WRONG.items():
             given = {**needed, each.name: wrong}
-            yield f"{each.name}={kind}", lambda called, given=given: called(*first, **given)
+            yield (
+                f"{each.name}={kind}",
+                lambda called, given=given: called(*first, **given),
+                None if fits(wrong, hint) else hint,
+            )
 
 
 def verdict(error):
@@ -213,12 +228,12 @@ def made(path, value, share, of=lambda value: value, make=None):
     """(what is wrong, how it ended, the error) of a share of the calls, always the same ones, with those that bring no values. `value` is
     what is called, or what has it; that is made anew behind a call which may have changed it."""
     draw = random.Random(path)
-    for what, call in calls_of(of(value)):
+    for what, call, not_of in calls_of(of(value)):
         if "=" in what and draw.random() >= share:
             continue
         try:
             contextvars.copy_context().run(call, of(value))  # a block that it opens is of this context
-            yield what, "fine", None
+            yield what, "fine" if not_of is None else "accepted", not_of
             value = make() if make is not None else value
         except Exception as error:
             yield what, verdict(error), error
@@ -262,6 +277,14 @@ def main(share="1.0", what="functions"):
         ends[end] += 1
         if end == "raw" or end in SHOWN:
             print(path, wrong, type(error).__name__, str(error).partition("\n")[0], sep=" | ")
+        elif end == "accepted":
+            print(
+                "accepted",
+                path,
+                wrong,
+                str(error).replace("rfnb.core.dim.", "").replace("rfnb.core.tensor.", ""),
+                sep=" | ",
+            )
     print(json.dumps(ends))
 
 

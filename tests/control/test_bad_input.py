@@ -389,7 +389,7 @@ def test_threads_that_a_function_starts_are_not_held():
             assert_same(result, expected)
 
 
-@pytest.mark.parametrize("step", [-1, "a", None, 1.5, True])
+@pytest.mark.parametrize("step", [-1, 1.5, True])
 def test_a_step_of_ones_own_loop_has_a_number(step):
     run = rf.run(lambda: rf.gate(step))
     with raises_message(

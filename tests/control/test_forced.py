@@ -554,7 +554,9 @@ def test_nothing_is_forced_where_nothing_chooses():
 
 @pytest.mark.parametrize("face", ["for", "with"])
 def test_what_no_choice_has_looked_at_is_said(face):
-    rule = "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search."
+    rule = "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.\n"
+    rule += "    label = rf.choice(log_probs, axis=vocab, beam_size=4)"
+    rule += "    # in a step of the loop that the run holds"
     why = f"force: nothing chooses here.\n  label    'a'\n  chooses  nothing\n{rule}"
     expected = sums(face)()
     run = rf.run(sums(face), paused=True)

@@ -30,7 +30,7 @@ ERRORS = {
         Dim "time": lengths must be integers, 0 or more.
           lengths  int64, smallest -5, largest 7
         A length counts frames; 2147483647 is the most.
-            rf.clip_by_value(lengths, 0, 7)
+            [min(max(length, 0), 7) for length in lengths]
         """,
     ),
     "lengths beyond int32": (
@@ -40,7 +40,7 @@ ERRORS = {
         Dim "time": lengths must be integers, 0 or more.
           lengths  int64, smallest 3, largest 1099511627776
         A length counts frames; 2147483647 is the most.
-            rf.clip_by_value(lengths, 0, 2147483647)
+            [min(max(length, 0), 2147483647) for length in lengths]
         """,
     ),
     "bool lengths": (
@@ -50,7 +50,7 @@ ERRORS = {
         Dim "time": lengths must be integers, 0 or more.
           lengths  bool
         A length counts frames.
-            rf.cast(lengths, "int32")
+            [int(length) for length in lengths]
         """,
     ),
     "a negative size": (
@@ -299,7 +299,7 @@ ERRORS = {
         A Tensor does not become an array by itself.
           tensor  [batch=3, time<=7, feat=5]
         Its dims have no order that an array could rely on. Say the order:
-            x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims
+            x.copy_transpose(x.dims[::-1]).numpy()    # or x.numpy() for x.dims
         """,
     ),
     "several axes of softmax": (
@@ -385,7 +385,7 @@ ERRORS = {
           axes     [feat=5]
           padding  [1]
         padding has two numbers of frames for each axis, before and after it:
-            rf.pad(source, axes=[axis], padding=[(1, 1)])
+            rf.pad(source, axes=[feat], padding=[(1, 1)])
         """,
     ),
     "a negative shift": (
@@ -459,9 +459,8 @@ ERRORS = {
           tensor  [batch=3, time<=7, feat=5]
           key     int
         The order of its dims is no part of its meaning. Name the dim:
-            rf.gather(x, indices=0, axis=...)
-            rf.slice(x, axis=..., start=0, end=3)
-            rf.masked_select(x, mask=..., dims=[...])
+            rf.gather(x, axis=x.dims[2], indices=0)
+            rf.slice(x, axis=x.dims[2], start=0, end=3)
         """,
     ),
     "@": (
@@ -482,7 +481,7 @@ ERRORS = {
         A Tensor has no len().
           tensor  [feat=5]
         Which dim is first is no part of its meaning. Name the dim:
-            dim.extent           # longest sequence
+            x.dims[0].extent     # longest sequence
             x.batch_ndim         # number of axes
             x.num_elements()     # without padding
         """,
@@ -495,7 +494,7 @@ ERRORS = {
           tensor  [feat=5]
         Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.
             bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one
-            any(x is y for y in xs)                # the same object
+            x is other                             # the same object
         """,
     ),
     "an attribute of arrays": (

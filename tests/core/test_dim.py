@@ -141,7 +141,7 @@ ERRORS = {
         Dim "time": lengths must be integers, 0 or more.
           lengths  float64, smallest 1.0
         A length counts frames.
-            rf.cast(lengths, "int32")
+            [int(length) for length in lengths]
         """,
     ),
     "count of lengths": (
@@ -151,6 +151,7 @@ ERRORS = {
           lengths  array (2,)
           over     batch=3
         Each entry of `over` has one length.
+            batch = Dim(2, name="batch")
         """,
     ),
     "lengths of a static dim": (

@@ -225,7 +225,7 @@ ERRORS = {
           tensor  [batch=3, time<=7, feat=5]
         Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.
             bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one
-            any(x is y for y in xs)                # the same object
+            x is other                             # the same object
         """,
     ),
     "values of a template": (

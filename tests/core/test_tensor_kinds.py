@@ -194,7 +194,7 @@ def test_a_tensor_with_dims_is_no_number(what, number):
           tensor  [batch=2]
         Only a scalar is one, a Tensor without dims. Reduce it, or take an entry:
             rf.reduce_mean(x, axis=x.dims)
-            rf.gather(x, indices=0, axis=...)
+            rf.gather(x, axis=x.dims[0], indices=0)
         """,
     ):
         number(rf.zeros([rf.Dim(2, name="batch")]))

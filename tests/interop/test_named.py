@@ -304,7 +304,8 @@ def test_a_dim_without_size_takes_the_lengths():
             DimError: named: the Dim "time" does not fit its axis.
               x    [batch=3, time=6, feature=5]
               Dim  time<=7
-            A Dim fits an axis as long as its longest sequence. For another axis it is another dim; without it there is a new one.
+            A Dim fits an axis as long as its longest sequence. For another axis it is another dim; a name makes a new one:
+                rf.named(x, [batch, "time", "feature"])
          """),
         ((3, 7, 5), "time", [7, 5, 4], """
             DimError: named: the Dim "time" has other lengths.
@@ -556,7 +557,7 @@ def test_every_dtype_stays(dtype):
               given  list
             Arrays are those of torch, NumPy and others (`__array__`, `__dlpack__`), and nested lists of numbers;
             the lists of one level are equally long.
-                numpy.asarray(values, dtype='float32')
+                np.array([row + [0] * (2 - len(row)) for row in values])    # filled up; lengths=[...] says how long
          """),
         (lambda: rf.named([1, 2], "time"), "a", """
             TypeError: named: x has dims already.

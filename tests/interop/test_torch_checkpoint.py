@@ -133,6 +133,8 @@ def test_what_does_not_fit_is_listed_and_nothing_loaded(raw, tmp_path):
           missing    lstm.rec_weight
           shape      lstm.ff_weight: (4, 20), needed (20, 4)
           not known  lstm.weight
+        Parameters come under the names that the model has for them:
+            params["lstm.rec_weight"] = params.pop("lstm.weight")
         """):  # fmt: skip
         rf.set_params(model, rf.load_torch_checkpoint(tmp_path / "a.pt"), source="a.pt")
     assert np.array_equal(model.embed.weight.numpy(), before)

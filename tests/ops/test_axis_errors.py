@@ -15,7 +15,7 @@ x = randn(batch, time, feat)
 OTHERS = {  # arguments that are no Tensor {batch, time, feat}
     "indices": rf.zeros([batch], dtype="int32"), "out_dims": [feat], "dims": [feat], "k": 1, "mode": "sum", "key_dim": feat,
     "padding": [(0, 1)], "pad_value": 0.0, "target": rf.zeros([batch, time], dtype="int32", sparse_dim=feat), "smoothing": 0.1,
-    "estimated_type": "logits", "p": 0.5, "labels": rf.zeros([batch, time], dtype="int32"),
+    "beam_size": 1, "window_size": 5, "estimated_type": "logits", "p": 0.5, "labels": rf.zeros([batch, time], dtype="int32"),
 }  # fmt: skip
 # In a loop, or with a number or a state that says more than an axis would.
 ELSEWHERE = {"beam_search", "choice", "dropout", "sparse_to_dense", "unmask"}

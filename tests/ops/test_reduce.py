@@ -187,7 +187,7 @@ ERRORS = {
           source  [batch=3, feat=2]
           axis    feat=2
         There are not that many entries.
-            rf.top_k(..., k=2)
+            rf.top_k(source, k=2, axis=feat)
         """,
     ),
     "no k": (

@@ -277,7 +277,7 @@ def test_a_beam_larger_than_the_vocabulary(face, options):
 @pytest.mark.parametrize("beam_size", [None, 0, -1, 2.5, "4", True])
 def test_a_beam_size_that_is_none(beam_size):
     what = "no beam_size" if beam_size is None else f"beam_size {beam_size!r}"
-    text = f"choice: {what}.\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
+    text = f"choice: {what}.\n  beam_size  {beam_size!r}\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
     fails(ValueError, text, 0, lambda: search(Markov(num_seqs=2), beam_size=beam_size))
 
 
@@ -426,9 +426,11 @@ def test_a_vocab_of_other_labels():
 
 
 def test_no_limit_of_steps():
-    text = "beam_search: max_seq_len None.\nAt least one step is made, and the search ends some time."
-    with raises_message(ValueError, text):
+    with pytest.raises(TypeError, match="beam_search: max_seq_len is None"):
         beam_search(max_seq_len=None)
+    text = "beam_search: max_seq_len 0.\nAt least one step is made, and the search ends some time."
+    with raises_message(ValueError, text):
+        beam_search(max_seq_len=0)
 
 
 # -- searches over alignments -------------------------------------------------------------------------------------------------

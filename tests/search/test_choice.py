@@ -386,6 +386,7 @@ def test_choice_without_hypotheses():
         ValueError,
         """
         choice: beam_size 0.
+          beam_size  0
         At least one hypothesis goes on.
             rf.choice(scores, beam_size=5)
         """,

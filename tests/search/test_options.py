@@ -463,7 +463,7 @@ def tensor_of(raw, *dims):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "choice: no beam_size.\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"),
+        ({}, "choice: no beam_size.\n  beam_size  None\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"),
         ({"beam_size": 2, "cheating": "always"}, "choice: cheating='always'.\n  known  False, True, \"exclusive\"\nIt is one of these.\n    cheating=\"exclusive\""),
         ({"beam_size": 2, "cheating": True}, "choice: cheating without target.\nThe reference label is put into the beam, of a single source.\n    rf.choice(scores, beam_size=5, cheating=True, target=labels)"),
         ({"beam_size": 2, "input_type": "regression"}, "choice: regression with beam_size 2.\nA value that is no label has one continuation: itself.\n    rf.choice(value, input_type=\"regression\", beam_size=1)"),

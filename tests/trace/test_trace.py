@@ -67,7 +67,7 @@ def test_an_unknown_path_is_refused_with_the_known_ones():
         trace.attention: no path "decoder.cross".
           paths  encoder.att, decoder.att
         A path is a recorded path, or the end of exactly one.
-            trace.attention["encoder.att"]
+            trace.attention["decoder.att"]
         """,
     ):
         trace.attention["decoder.cross"]

@@ -258,21 +258,21 @@ NO_ARRAYS = {
           given  numpy.ndarray (1, 2) <U1
         Arrays are those of torch, NumPy and others (`__array__`, `__dlpack__`), and nested lists of numbers;
         the lists of one level are equally long.
-            numpy.asarray(values, dtype='float32')
+            np.asarray(values, dtype='float32')
      """),
     "lists of different lengths": (lambda: [[1.0, 2.0], [3.0]], """
         TypeError: viz: this is no array of numbers.
           given  list
         Arrays are those of torch, NumPy and others (`__array__`, `__dlpack__`), and nested lists of numbers;
         the lists of one level are equally long.
-            numpy.asarray(values, dtype='float32')
+            np.array([row + [0] * (2 - len(row)) for row in values])    # filled up; lengths=[...] says how long
      """),
     "anything": (lambda: object(), """
         TypeError: viz: this is no array of numbers.
           given  object
         Arrays are those of torch, NumPy and others (`__array__`, `__dlpack__`), and nested lists of numbers;
         the lists of one level are equally long.
-            numpy.asarray(values, dtype='float32')
+            np.asarray(values, dtype='float32')
      """),
 }  # fmt: skip
 

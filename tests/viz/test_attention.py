@@ -233,7 +233,7 @@ def test_an_array_with_many_axes_needs_names():
         "  array  (1, 2, 1, 2, 2, 2)\n"
         "  names  none\n"
         'There is one name per axis; "..." stands for any further ones, "(heads dim)" for one axis that is both.\n'
-        '    rf.viz.attention(x, dims="axis0 axis1 axis2 axis3 axis4 axis5")'
+        '    rf.viz.attention(weights, dims="axis0 axis1 axis2 axis3 target source")'
     )
 
 

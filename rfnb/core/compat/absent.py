@@ -3,7 +3,7 @@ error with the line to type instead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from rfnb.core.errors import attribute_error, type_error
@@ -16,18 +16,18 @@ INSTEAD = {  # attributes of arrays that a Tensor does not have, because they me
     "mT": "x.copy_transpose([...])",
     "transpose": "x.copy_transpose([...])",
     "permute": "x.copy_transpose([...])",
-    "reshape": "rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])",
-    "view": "rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])",
+    "reshape": "rf.merge_dims(x, dims=[...])    # and rf.split_dims",
+    "view": "rf.merge_dims(x, dims=[...])    # and rf.split_dims",
     "squeeze": "rf.squeeze(x, axis=...)",
-    "unsqueeze": "rf.expand_dim(x, dim=...)",
+    "unsqueeze": 'rf.expand_dim(x, dim=rf.Dim(1, name="one"))',
     "sum": "rf.reduce_sum(x, axis=...)",
     "mean": "rf.reduce_mean(x, axis=...)",
     "max": "rf.reduce_max(x, axis=...)",
     "min": "rf.reduce_min(x, axis=...)",
     "argmax": "rf.reduce_argmax(x, axis=...)",
     "softmax": "rf.softmax(x, axis=...)",
-    "item": "x.raw_tensor.item()",
-    "backward": "x.raw_tensor.backward()     # of a scalar",
+    "item": "rf.reduce_mean(x, axis=x.dims).raw_tensor.item()    # without axis=... of a scalar",
+    "backward": "rf.reduce_sum(x, axis=x.dims).raw_tensor.backward()",
     "to": 'rf.copy_to_device(x, "cuda"), rf.cast(x, "float16")',
     "cuda": 'rf.copy_to_device(x, "cuda")',
     "float": 'rf.cast(x, "float32")',
@@ -60,8 +60,8 @@ INSTEAD = {  # attributes of arrays that a Tensor does not have, because they me
     "masked_fill": "rf.where(mask, value, x)",
     "clamp": "rf.clip_by_value(x, low, high)",
     "clip": "rf.clip_by_value(x, low, high)",
-    "expand": "rf.expand_dim(x, dim=...)",
-    "repeat": "rf.expand_dim(x, dim=...)",
+    "expand": 'rf.expand_dim(x, dim=rf.Dim(3, name="copies"))',
+    "repeat": 'rf.expand_dim(x, dim=rf.Dim(3, name="copies"))',
     "flatten": "rf.merge_dims(x, dims=[...])",
     "split": "rf.split(x, axis=..., out_dims=[...])",
     "chunk": "rf.split(x, axis=..., out_dims=[...])",
@@ -211,6 +211,20 @@ _ABSENT = {
 }
 
 
+def filled(text: str, dims: Sequence[Any]) -> str:
+    """A line to type with dims of `x` where it leaves them open."""
+    if not dims:
+        return text
+    last = f"x.dims[{len(dims) - 1}]"
+    open_ones = {"x, axis=...": f"x, axis={last}", "spatial_dim=...": f"spatial_dim={last}"}
+    open_ones["copy_transpose([...])"] = "copy_transpose(x.dims[::-1])"
+    if len(dims) > 1:
+        open_ones["rf.merge_dims(x, dims=[...])"] = "rf.merge_dims(x, dims=x.dims[:2])"
+    for each, dim in open_ones.items():
+        text = text.replace(each, dim)
+    return text
+
+
 class Absent:
     """One such attribute. One of these per name, not `__getattr__`: with that, Python looks up all attributes of all tensors more
     slowly, which makes small ops a fifth slower."""
@@ -220,7 +234,8 @@ class Absent:
 
     def __get__(self, instance: Any, owner: type) -> NoReturn:
         rows = [] if instance is None else [(self.owner.split()[-1].lower(), self._show(instance))]
-        raise attribute_error(f"{self.owner} has no attribute {self.name!r}.", rows, self.rule, self.instead)
+        instead = filled(self.instead, getattr(instance, "dims", ()))
+        raise attribute_error(f"{self.owner} has no attribute {self.name!r}.", rows, self.rule, instead)
 
     @staticmethod
     def _show(instance: Any) -> str:

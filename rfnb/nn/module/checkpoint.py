@@ -13,6 +13,7 @@ made by others, says none either. Where the sizes tell, such a filter is brought
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Never
@@ -197,9 +198,8 @@ def _complete(
     found, problems = find_problems(model, params)
     missing = [(name, parameter) for name, parameter in model.named_parameters() if id(parameter) not in found]
     critical = [] if allow_missing else [name for name, parameter in missing if not parameter.non_critical_for_restore]
-    raise_problems(
-        source, [f"missing    {name}" for name in critical] + problems, layout_hint(problems) or _hint(model, params)
-    )
+    problems = [f"missing    {name}" for name in critical] + problems
+    raise_problems(source, problems, layout_hint(problems) or _hint(model, params, problems))
     return [name for name, _ in missing], found
 
 
@@ -242,13 +242,26 @@ def _can_hold(dtype: str, kind: str) -> bool:
     return kind in _NUMBERS
 
 
-def raise_problems(source: str, problems: Sequence[str], hint: str = "") -> None:
-    """A CheckpointError that lists them, if there are any."""
+def raise_problems(source: str, problems: Sequence[str], hint: tuple[str, str] | None = None) -> None:
+    """A CheckpointError that lists them, if there are any, with a rule and the lines to type."""
     if not problems:
         return
     more = [f"... and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
-    lines = [f"The parameters in {source} are not those of the model:", *problems[:_SHOWN], *more]
-    raise CheckpointError("\n  ".join(lines) + hint)
+    what, shown = f"The parameters in {source} are not those of the model:", [*problems[:_SHOWN], *more]
+    rule, fix = hint or (None, None)
+    error = CheckpointError("\n  ".join([what, *shown]) + (f"\n{rule}" if rule else "") + indented(fix))
+    error.__dict__["parts"] = (
+        what,
+        [(each.partition("  ")[0], each.partition("  ")[2].strip()) for each in shown],
+        rule or "",
+        fix,
+    )
+    raise error
+
+
+def indented(fix: str | None) -> str:
+    """The lines to type, as a message ends with them."""
+    return "".join(f"\n    {line}" for line in (fix or "").splitlines())
 
 
 def _parameter_at(model: Module, name: str) -> Parameter | None:
@@ -259,27 +272,48 @@ def _parameter_at(model: Module, name: str) -> Parameter | None:
     return value if isinstance(value, Parameter) else None
 
 
-def _hint(model: Module, params: Mapping[str, Any]) -> str:
-    """The line to type if all names have one prefix too many."""
+def _hint(model: Module, params: Mapping[str, Any], problems: Sequence[str]) -> tuple[str, str]:
+    """The rule and the line to type: for a prefix too many, names that are nearly right, and what is missing or too much."""
     names = [name for name, _ in model.named_parameters()]
     for prefix in sorted({name[: -len(names[0])] for name in params if names and name.endswith(f".{names[0]}")}):
         if all(f"{prefix}{name}" in params for name in names):
             line = f'params = {{name.removeprefix("{prefix}"): value for name, value in params.items()}}'
-            return f'\nAll its names have the prefix "{prefix}". Take it off:\n    {line}'
-    return ""
+            return f'All its names have the prefix "{prefix}". Take it off:', line
+    missing = [each.split()[1] for each in problems if each.startswith("missing ")]
+    unknown = [each.split()[-1] for each in problems if each.startswith("not known ")]
+    near = [(name, *difflib.get_close_matches(name, missing, n=1, cutoff=0.7)) for name in unknown]
+    renamed = [f'params["{pair[1]}"] = params.pop("{pair[0]}")' for pair in near if len(pair) == 2]
+    if renamed:
+        return "Parameters come under the names that the model has for them:", "\n".join(renamed)
+    if missing and len(missing) == len(problems):
+        return "Each parameter has a value. To let those that are missing stay what they are:", (
+            "rf.set_params(model, params, allow_missing=True)"
+        )
+    if unknown and len(unknown) == len(problems):
+        return "There is nothing but parameters of the model. Without the rest:", (
+            "params = {name: params[name] for name, _ in model.named_parameters()}"
+        )
+    twice = [each.split()[1].rstrip(":") for each in problems if each.startswith("differs ")]
+    if twice:
+        return "A parameter that is in several places has one value. Leave all but one of its names out:", (
+            f'del params["{twice[0]}"]'
+        )
+    return "A parameter has the shape and the kind of numbers that its model was built with. Those of the model:", (
+        "{name: (parameter.dims, parameter.dtype) for name, parameter in model.named_parameters()}"
+    )
 
 
-def layout_hint(problems: Sequence[str], *, torch: bool = False) -> str:
-    """The lines to type for the first parameter whose layout is open; torch: for entries of a state_dict."""
+def layout_hint(problems: Sequence[str], *, torch: bool = False) -> tuple[str, str] | None:
+    """The rule and the lines to type for the first parameter whose layout is open; torch: for entries of a state_dict."""
     name = next((problem.split()[1].rstrip(":") for problem in problems if problem.startswith("layout ")), None)
     if name is None:
-        return ""
+        return None
     entry = f'state["{name}"]' if torch else f'params["{name}"]'
     own = entry if torch else f"np.asarray({entry})"
     lines = [f"{entry} = {own}.swapaxes(0, 1)    # only if an earlier version of rfnb has written it"]
     lines += ["module.load_state_dict(dict(state))"] if torch else [f"{entry} = {own}    # if somebody else has"]
     rule = "Earlier versions of rfnb wrote it with its first two axes swapped, and the file does not say whether it is theirs. Say it:"
-    return "\n    ".join([f"\n{rule}", *lines])
+    return rule, "\n".join(lines)
 
 
 def _as_array(value: Any) -> np.ndarray:

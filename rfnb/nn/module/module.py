@@ -23,7 +23,7 @@ from rfnb.core.compat.absent import put_absent
 from rfnb.core.dim import Dim
 from rfnb.core.dim_names import MAY_NAME
 from rfnb.core.door import called_inside, is_raw
-from rfnb.core.errors import DimError, not_implemented_error
+from rfnb.core.errors import DimError, NearNames, not_implemented_error
 from rfnb.core.not_specified import is_specified
 from rfnb.core.place import DOORS
 from rfnb.nn.module.argument_errors import (
@@ -44,7 +44,7 @@ from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import _open, listening, probe, trace_context
 
 
-class Module:
+class Module(NearNames):
     """The base of everything with parameters."""
 
     _rfnb_hooks: dict[int, Any] | None = None

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
+from numbers import Real
 from types import MappingProxyType
-from typing import Any, Never
+from typing import Any, Never, cast
 
 from rfnb.core.block import Exit, Setting, block, block_of
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message, runtime_error, value_error
+from rfnb.core.errors import message, runtime_error, type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
@@ -52,12 +53,13 @@ class RunCtx:
         self,
         *,
         stage: str,
-        train_flag: bool = False,
-        step: int = 0,
-        epoch: int = 1,
+        train_flag: bool | Tensor = False,
+        step: int | Tensor = 0,
+        epoch: int | Tensor = 1,
         expected_outputs: TensorDict | None = None,
     ):
-        self._stage, self._train_flag, self._step, self._epoch = stage, train_flag, step, epoch
+        self._stage, self._train_flag = stage, cast(bool, train_flag)
+        self._step, self._epoch = cast(int, step), cast(int, epoch)
         self.expected_outputs = expected_outputs
         for template in expected_outputs.data.values() if expected_outputs is not None else ():
             declare_lengths(template)
@@ -95,7 +97,7 @@ class RunCtx:
     # -- training or not -----------------------------------------------------------------------------------------------
     @block
     def train_flag_ctx(
-        self, train_flag: bool, *, func: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
+        self, train_flag: bool | Tensor, *, func: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
     ) -> Iterator[None]:
         """Another train flag for a with-block.
 
@@ -124,7 +126,7 @@ class RunCtx:
         if not _flags.get():  # the usual case, and every dropout asks
             return self._train_flag
         flag, of_functions = self._flags()
-        return flag if not of_functions or func is None else of_functions.get(_function(func), flag)
+        return cast(bool, flag if not of_functions or func is None else of_functions.get(_function(func), flag))
 
     # -- losses --------------------------------------------------------------------------------------------------------
     @op(changes_state=True)
@@ -152,6 +154,13 @@ class RunCtx:
         self._check_step(f'mark_as_loss "{name}"')
         if name in self.losses:
             raise _twice("mark_as_loss", name, self.losses[name].loss, loss)
+        if isinstance(loss, Real) and not as_error:
+            raise type_error(
+                f'mark_as_loss "{name}": the loss is a number.',
+                [("loss", repr(loss))],
+                "A loss is computed from parameters, and has a gradient; .item() and float() cut it off. A number is only shown:",
+                f'rf.get_run_ctx().mark_as_loss({loss!r}, "{name}", as_error=True)',
+            )
         if not isinstance(loss, Tensor):
             loss = convert_to_tensor(loss, dims=dims, name=name)
         self.losses[name] = Loss(
@@ -280,7 +289,7 @@ class RunCtx:
         return f"RunCtx(stage={self._stage!r}, train_flag={self._train_flag}, step={self._step}, epoch={self._epoch})"
 
 
-_Flags = tuple[bool, dict[Any, bool]]  # of all, of functions
+_Flags = tuple[Any, dict[Any, Any]]  # of all, of functions; bools, or Tensors without dims
 _INIT = RunCtx(stage="init")
 _Blocks = tuple[tuple[RunCtx, RunCtx, Any], ...]
 _current: ContextVar[RunCtx] = ContextVar("rfnb_run_ctx", default=_INIT)
@@ -292,9 +301,10 @@ _flags: ContextVar[Mapping[RunCtx, _Flags]] = ContextVar("rfnb_train_flags", def
 
 
 def init_train_step_run_ctx(
-    *extra: Never, train_flag: bool = True, step: int = 0, epoch: int = 1, **unknown: Never
+    *extra: Never, train_flag: bool | Tensor = True, step: int | Tensor = 0, epoch: int | Tensor = 1, **unknown: Never
 ) -> RunCtx:
-    """The context of a training step, from now on or for a with-block; `train_flag=False` for losses on other data."""
+    """The context of a training step, from now on or for a with-block; `train_flag=False` for losses on other data. Numbers and flag may
+    be Tensors {}."""
     if extra or unknown:
         raise no_keyword(unknown)
     return _make_current(RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch))
