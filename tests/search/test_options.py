@@ -474,7 +474,7 @@ def tensor_of(raw, *dims):
         ({"beam_size": 2, "prob_scale": float("nan")}, "choice: prob_scale=nan.\nA scale is a finite number."),
         ({"beam_size": 2, "source_beam_sizes": [2]}, "choice: source_beam_sizes of a single source.\nThey are for a list of scores.\n    rf.choice([a, b], source_beam_sizes=[4, 2], ...)"),
         ({"beam_size": 2, "banned": [9]}, "choice: a banned label is none.\n  banned  9\n  labels  vocab=4\nLabels are whole numbers, counted from 0.\n    banned=[0, 2]"),
-        ({"beam_size": 2, "end_label": 4}, 'choice in loop "search", step 0: no such end_label.\n  end_label  4\n  labels     vocab=4\nAn ended hypothesis goes on through one of the labels.'),
+        ({"beam_size": 2, "end_label": 4}, 'choice in loop "search", step 0: no such end_label.\n  end_label  4\n  labels     vocab=4\nAn ended hypothesis goes on through one of the labels.\n    rf.choice(scores, end_label=3, ...)'),
         ({"beam_size": 2, "banned": [0, 1, 2, 3]}, 'choice in loop "search", step 0: no hypothesis is left.\n  scores  [batch=2, vocab=4]\n  first   batch 0\nAll labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:\n    with rf.record() as trace: ...   # the same search; then rf.show(trace)'),
     ],
 )  # fmt: skip

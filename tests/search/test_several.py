@@ -271,6 +271,7 @@ def test_an_end_label_that_a_source_does_not_have():
           end_label  3
           labels     tag=3
         An ended hypothesis goes on through one of the labels.
+            rf.choice(scores, end_label=2, ...)
         """,
     ):
         search(two(), beam_size=2, end_label=[0, 3])
