@@ -305,6 +305,14 @@ def read(answer):
                     "loop.state.h after the loop",
                 )
         check_same(got[0], states, what="The tensor of states", given=given)
+        if isinstance(got[1], rf.Tensor) and set(got[1].dims) == set(last.dims):
+            both = [each.copy_transpose([weights.batch, weights.unit]).numpy() for each in (got[1], last)]
+            if [np.allclose(*rows, atol=1e-4) for rows in zip(*both)] == [False, True, False]:  # the longest is right
+                wrong(
+                    "The last state is right of the longest sequence alone: the others went on after their end.",
+                    given,
+                    "Only loop.state keeps what has ended: assign to loop.state.h, not to a variable, and not to loop.h.",
+                )
         check_same(got[1], last, what="The last state", given=given)
     check_padding(lambda frames: answer(step, frames, time, weights.c), x, nan=True)
 

@@ -15,6 +15,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
 from rfnb.teaching.brief import are_numbers, array_in, brief, kind_of
+from rfnb.teaching.cause import cause, close
 from rfnb.teaching.exercises import Unsolved
 
 _KINDS = {
@@ -172,7 +173,7 @@ def _of_values(
     if other:
         pair = [("got", f"{got.dtype}: {_KINDS[kinds[0]]}"), ("expected", f"{expected.dtype}: {_KINDS[kinds[1]]}")]
         return Difference(f"{place} has another dtype".strip(), list(pair))
-    same = _close(got, expected, tolerance, real)
+    same = close(got, expected, tolerance, real)
     if same.all():
         return None
     at = np.unravel_index(int(np.argmin(same)), same.shape)
@@ -183,54 +184,31 @@ def _of_values(
         what = f"{place} differs in {int((~same).sum())} of {int(real.sum())} cells; the first"
     else:
         what = f"{place} is another number"
-    rule = ""
-    if got.ndim == 2 and got.shape[0] == got.shape[1] and _close(got.T, expected, tolerance, real).all():
-        rule = "It is right with its axes in the other order."
-    elif got.dtype.kind in "fiu" and expected.dtype.kind == "f":
-        rule = _relation(got[real].astype(np.float64), expected[real].astype(np.float64), tolerance)
-    return Difference(what.strip(), list(rows), rule)
+    rule = cause(got, expected, real, tolerance) if got.dtype.kind in "fiub" and expected.dtype.kind in "fiub" else ""
+    return Difference(what.strip(), list(rows), rule or _place_of(same, names))
 
 
-_FACTORS = {2.0: "twice", 0.5: "half of", -1.0: "the negative of"}
-
-
-def _relation(got: np.ndarray, expected: np.ndarray, tolerance: float) -> str:
-    """A sentence, if what came out is what is expected after one simple operation, in all cells; else ""."""
-    if not (np.isfinite(got).all() and np.isfinite(expected).all()) or not expected.any():
+def _place_of(same: np.ndarray, names: list[str] | None) -> str:
+    """Says along which axis all that is wrong has something in common; "" if it has nothing."""
+    found = list[tuple[float, int, np.ndarray]]()
+    for axis, size in enumerate(same.shape):
+        rows = np.moveaxis(same, axis, 0).reshape(size, -1)
+        right = np.asarray(rows.all(1))
+        if right.any() and (~same).sum() > 1 and (~rows[~right]).mean() > 0.5:
+            found.append((float(right.mean()), axis, right))
+    if not found:
         return ""
-
-    def same(one: np.ndarray, other: np.ndarray) -> bool:
-        return bool(_close(one, other, tolerance, np.ones(one.shape, bool)).all())
-
-    several = expected.size > 1 and np.ptp(expected) > 0
-    factor = float((got * expected).sum() / (expected**2).sum())
-    if abs(factor) > tolerance and same(got, factor * expected):
-        known = next((words for each, words in _FACTORS.items() if abs(factor - each) < 1e-3), "")
-        if known:
-            return f"What you got is {known} what is expected{', in every cell' if several else ''}."
-        return f"What you got is {factor:.4g} times what is expected, in every cell." if several else ""
-    if not several:
-        return ""
-    if same(got - expected, np.full_like(got, (got - expected).mean())):
-        return f"What you got is {abs((got - expected).mean()):.4g} too {'large' if got.sum() > expected.sum() else 'small'} in every cell."
-    if (expected > 0).all() and same(got, np.log(expected)):
-        return "What you got is the logarithm of what is expected."
-    if expected.max() < 50 and same(got, np.exp(expected)):
-        return "What you got is e to the power of what is expected."
-    return ""
+    _, axis, right = max(found, key=lambda one: one[0])
+    name = names[axis] if names else "the index" if same.ndim == 1 else f"the index of axis {axis}"
+    at, others = (_listed(np.flatnonzero(each)) for each in (right, ~right))
+    return f"Where {name} is {at} all cells are right; where it is {others} they are not."
 
 
-def _close(got: np.ndarray, expected: np.ndarray, tolerance: float, real: np.ndarray) -> np.ndarray:
-    """Whether each cell is the same, or padding."""
-    if expected.dtype.kind in "fc":
-        finite = np.abs(expected[real & np.isfinite(expected)])
-        scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-        got = got.astype(np.float64 if got.dtype.kind != "c" else complex)
-        wide = expected.astype(np.float64 if expected.dtype.kind != "c" else complex)
-        same = np.isclose(got, wide, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
-    else:
-        same = got == expected
-    return np.asarray(same) | ~real
+def _listed(numbers: np.ndarray) -> str:
+    """As "0, 2 to 5 and 7"."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    said = [one for run in runs for one in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
+    return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else said[0]
 
 
 def _labelled(label: str, tensor: Tensor) -> list[tuple[str, object]]:

@@ -177,7 +177,7 @@ _KILL = """() => { window.jupyterapp.shell.currentWidget.sessionContext.session.
     ("name", "question", "option", "at"),
     [
         ("01_dims", "01-ends-ask", "letters", 1),
-        ("05_attention", "05-survives-predict", "1.5", 1),
+        ("05_attention", "05-play-predict", "1.5", 1),
         ("07_search", "07-greedy-predict", "P EH R AH SH UW T", 0),
     ],
 )

@@ -118,6 +118,30 @@ def _asked(course: Course) -> dict[str, tuple[str, tuple[str, ...], bool]]:
     return found
 
 
+@lru_cache(20_000)
+def _without_questions(sentence: str) -> str:
+    """The sentence without a question of the course, which a card shows again."""
+    for question in _every_question():
+        sentence = sentence.replace(question, "")
+    return sentence.strip("○●✓✗ ")
+
+
+@cache
+def _every_question() -> list[str]:
+    found = set[str]()
+    for path in sorted((NOTEBOOKS / "checks").glob("[0-9]*.py")):
+        course = Course(path.stem)
+        found |= {question for question, _, _ in _asked(course).values()}
+        sources = [cell.source for cell in course.stored.cells if cell.cell_type == "code" and "asked=" in cell.source]
+        words = [each for source in sources for each in ast.walk(ast.parse(source)) if isinstance(each, ast.keyword)]
+        found |= {
+            str(ast.literal_eval(each.value))
+            for each in words
+            if each.arg == "asked" and isinstance(each.value, ast.Constant)
+        }
+    return sorted({part for question in found for part in sentences(question) if len(part) > 25}, key=len, reverse=True)
+
+
 def _questions(tree: ast.AST) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and re.fullmatch(r"lesson\.(predict|explain)", ast.unparse(node.func)):
@@ -145,8 +169,7 @@ def told_in(text: str, lesson: str, *, own: bool = True) -> list[Told]:
         own: Whether the text is of this lesson; in others numbers and words that are somebody's by chance tell nothing, nor does code.
     """
     asked = [truth for truth in truths(lesson) if own or truth.is_rare]
-    questions = " ".join(truth.question for truth in truths(lesson))
-    said = [one for one in sentences(text) if one.lstrip("○●✓✗ ") not in questions]
+    said = [one for one in map(_without_questions, sentences(text)) if one]
     found = [Told(truth.name, one) for one in said for truth in asked if _tells(one, truth)]
     if own:
         whole = squeezed(text)

@@ -81,6 +81,15 @@ def by_rows(step, x, lengths, start):
     return torch.cat(rows)
 
 
+def in_an_attribute(step, x, time, start):
+    loop = rf.Loop(axis=time, name="read")
+    loop.h = start
+    for _ in loop:
+        loop.h = step(loop.unstack(x), loop.h)
+        states = loop.stack(loop.h)
+    return states, loop.h
+
+
 WRONG = {
     "rnn_step": {
         "The tanh is missing": lambda add, x, h: add(x, h),
@@ -118,6 +127,7 @@ WRONG = {
         ),
     },
     "read": {
+        "right of the longest sequence alone": in_an_attribute,
         "The last state comes first": lambda *given: loop_over(*given, lambda states, last: (last, states)),
         "Two values are wanted": lambda *given: loop_over(*given, lambda states, last: states),
         "nothing is carried": lambda *given: loop_over(*given, lambda *both: both, carried=False),

@@ -138,7 +138,11 @@ OTHERS = [
     (["a"], ["a", "b"], "The result has another length:\n  got       1 entries: ['a']\n  expected  2 entries"),
     ({"b": "x"}, {"a": "x"}, "The result has other keys:\n  got       ['b']\n  expected  ['a']"),
     ("a", ["a", "b"], "The result is no list:\n  got       str\n  expected  list"),
-    (math.nan, 1.0, "The result is another number:\n  got       nan\n  expected  1"),
+    (
+        math.nan,
+        1.0,
+        "The result is another number:\n  got       nan\n  expected  1\nThere is NaN in it: 0 divided by 0, or infinity minus infinity.",
+    ),
     (1.0, math.nan, "The result is another number:\n  got       1\n  expected  nan"),
     ("seven", 7, "The result is no number:\n  got       'seven'\n  expected  7"),
     (batch, model, "The result is another one:\n  got       Dim"),
