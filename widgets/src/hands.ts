@@ -4,6 +4,7 @@
 import type { Context } from "./context";
 import { button, h, select, setOptions, status } from "./dom";
 import type { Command } from "./run";
+import { Stick } from "./stick";
 import { line, safe } from "./visible";
 
 /** A step of a loop, as `run.from_step` takes it. */
@@ -88,6 +89,7 @@ export class Hands {
   private readonly pending = status("div.rfnb-hands-pending");
   private readonly marks = h("div.rfnb-quiet");
   private readonly end: () => void;
+  private stick: Stick | null = null; // once it is in a view: it opens where a person looks
   private offers: Offer[] = [];
   private chosen = 0;
   private shown = "";
@@ -192,9 +194,13 @@ export class Hands {
     const waits = state === "paused" && changed?.length;
     pending.textContent = waits ? `In the next step, ${at!.step}: ${changed.map(line).join("; ")}` : "";
     this.element.hidden = !place && !marks.textContent && !waits;
+    const view = place && this.element.closest<HTMLElement>(".rfnb-part, .rfnb-root");
+    if (view) this.stick ??= new Stick(this.element, view, "bottom");
+    this.stick?.update();
   }
 
   destroy(): void {
+    this.stick?.destroy();
     this.end();
   }
 }

@@ -12,6 +12,7 @@ import { shorten } from "../labels";
 import { showIn } from "../mount";
 import type { Bus, Hypothesis, Selection } from "../selection";
 import { Batch } from "./batch";
+import { Stick } from "../stick";
 import { visible } from "../visible";
 import type { Sequence } from "./batch";
 
@@ -61,11 +62,10 @@ class GroupView implements Rendered<Head> {
   private hypotheses: Hypothesis[] = [];
   private last: Partial<Selection> = {};
   private readonly ends: (() => void)[] = [];
-  private frame = 0;
-  private shift = 0; // of the bar, in pixels
+  private readonly stick: Stick;
 
   constructor(
-    private readonly el: HTMLElement,
+    el: HTMLElement,
     private readonly ctx: Context,
   ) {
     this.bus = ctx.busOf("");
@@ -82,12 +82,7 @@ class GroupView implements Rendered<Head> {
         this.choose();
       }),
     );
-    const scrolled = () => {
-      cancelAnimationFrame(this.frame);
-      this.frame = requestAnimationFrame(() => this.stick());
-    };
-    document.addEventListener("scroll", scrolled, { capture: true, passive: true });
-    this.ends.push(() => document.removeEventListener("scroll", scrolled, { capture: true }));
+    this.stick = new Stick(this.bar, el, "top");
   }
 
   update({ head, blocks }: Frame<Head>): void {
@@ -195,28 +190,11 @@ class GroupView implements Rendered<Head> {
     else if (!this.bar.parentElement) this.title.after(this.bar);
   }
 
-  /** Keeps the choosers in sight: a host that scrolls sideways in the output leaves `position: sticky` without effect. */
-  private stick(): void {
-    let scroller = this.el.parentElement;
-    while (
-      scroller &&
-      !(scroller.scrollHeight > scroller.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(scroller).overflowY))
-    )
-      scroller = scroller.parentElement;
-    const top =
-        scroller && scroller !== document.documentElement ? Math.max(0, scroller.getBoundingClientRect().top) : 0,
-      { bottom } = this.el.getBoundingClientRect(),
-      bar = this.bar.getBoundingClientRect();
-    this.shift = Math.max(0, Math.min(bottom - bar.bottom, top - bar.top) + this.shift);
-    this.bar.style.transform = this.shift ? `translateY(${this.shift}px)` : "";
-    this.bar.toggleAttribute("data-stuck", this.shift > 0);
-  }
-
   destroy(): void {
     for (const end of this.ends) end();
     for (const { shown } of this.parts.values()) shown.destroy();
     this.batch?.destroy();
-    cancelAnimationFrame(this.frame);
+    this.stick.destroy();
   }
 }
 
