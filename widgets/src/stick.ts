@@ -1,11 +1,14 @@
 // Keeps a part of a view in sight while the page scrolls: a host that scrolls sideways in an output leaves `position: sticky` without effect.
 
+import { onResize } from "./dom";
+
 export type Edge = "top" | "bottom";
 
 /** Holds an element at the top or the bottom of what is in sight, inside of what it belongs to. */
 export class Stick {
   private frame = 0;
   private shift = 0; // in pixels
+  private readonly unwatch: () => void;
   private readonly scrolled = () => {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.update());
@@ -17,6 +20,7 @@ export class Stick {
     private readonly edge: Edge,
   ) {
     document.addEventListener("scroll", this.scrolled, { capture: true, passive: true });
+    this.unwatch = onResize(within, this.scrolled);
   }
 
   update(): void {
@@ -36,6 +40,7 @@ export class Stick {
 
   destroy(): void {
     cancelAnimationFrame(this.frame);
+    this.unwatch();
     document.removeEventListener("scroll", this.scrolled, { capture: true });
   }
 }
