@@ -147,7 +147,7 @@ _KEEP_OPERANDS = set(
 )
 # Refused by the functions, in words of their own.
 _OWN_WORDS = set(
-    "axis beam_size poll steps timeout choice.prefix record.limit run.fn Loss.loss Parameter.initial".split()
+    "axis beam_size hypotheses poll references steps timeout choice.prefix record.limit run.fn Loss.loss Parameter.initial".split()
 )
 _OPEN = "Any", "object"
 _OPERANDS = "Tensor", "Dim", "Sequence[Dim]", "Sequence[Tensor]"  # an annotation of one begins so
