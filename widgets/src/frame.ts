@@ -3,7 +3,7 @@
 import { unzlibSync } from "fflate";
 import type { Block, Code } from "./block";
 import { codedBlock, exactBlock, storedShapeOf } from "./block";
-import { safe } from "./visible";
+import { line, safe } from "./visible";
 
 export type { Block } from "./block";
 
@@ -58,8 +58,8 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
   let left = MOST - size;
   const blocks: Record<string, Block> = {};
   for (const [name, { offset, size, dtype, shape, deflated, code, pool }] of Object.entries(json.blocks)) {
-    const ArrayType = code ? Uint8Array : ARRAYS[dtype];
-    if (!ArrayType) throw new Error(`Block ${name} has the unknown type ${dtype}.`);
+    const ArrayType = code ? Uint8Array : Object.hasOwn(ARRAYS, dtype) ? ARRAYS[dtype] : undefined;
+    if (!ArrayType) throw new Error(`Block ${name} has the unknown type ${line(dtype)}.`);
     if (![...shape, ...(pool ?? []).map((factor) => factor - 1)].every((n) => Number.isInteger(n) && n >= 0))
       throw new Error(`Block ${name} has no shape.`);
     const count = (code ? storedShapeOf(shape, pool ?? []) : shape).reduce((product, n) => product * n, 1);

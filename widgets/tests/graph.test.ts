@@ -49,6 +49,24 @@ describe("the layout", () => {
       { graph: { ...graph, edges: [{ ...graph.edges[0]!, to: "x" }] } },
       "This graph cannot be drawn: a line goes from value1 to x, which are not both there.",
     ],
+    ...[
+      [[1]],
+      [
+        [1, 2],
+        [3, null],
+      ],
+      [[1, 2], "x"],
+      [
+        [1, 2],
+        [3, NaN],
+      ],
+    ].map(
+      (path) =>
+        [
+          { graph: { ...graph, edges: [{ ...graph.edges[0]!, path }] } },
+          `This graph cannot be drawn: the line from ${graph.edges[0]!.from} to ${graph.edges[0]!.to} has no path.`,
+        ] as [object, string],
+    ),
     [{ graph: { ...graph, width: NaN } }, "This graph cannot be drawn: it has no size."],
   ])("says what is wrong in a sentence", (wrong, words) => {
     expect(problem({ title: "", live: false, ...wrong } as GraphHead)).toBe(words);

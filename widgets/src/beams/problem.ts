@@ -1,5 +1,6 @@
 // What is wrong with a search, as a sentence.
 
+import { line } from "../visible";
 import type { Arms, BeamsHead, StepSpec } from "./tree";
 
 /** What is wrong with the head of a `beams` spec, as a sentence; null if it can be drawn. */
@@ -39,7 +40,7 @@ function fault(step: StepSpec, before: number | null): string | null {
   if (before === null) return null;
   for (const parent of [...step.parents, ...(step.cuts ?? []).map((cut) => cut.parent)]) {
     if (!(Number.isInteger(parent) && parent >= 0 && parent < before))
-      return `a parent is ${parent}, but the step before has ${before} hypotheses`;
+      return `a parent is ${line(String(JSON.stringify(parent)))}, but the step before has ${before} hypotheses`;
   }
   return null;
 }

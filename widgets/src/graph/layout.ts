@@ -1,6 +1,7 @@
 // A graph whose places Python has found (rfnb/viz/parts/graph.py): the paths of its lines, which node is next to which, and where keys lead.
 
 import type { AnyHead } from "../frame";
+import { line } from "../visible";
 
 type Point = [number, number];
 export interface Node {
@@ -68,7 +69,7 @@ export function problem(head: GraphHead): string | null {
   if (head.graph === undefined && head.levels === undefined) return `${cannot} its picture is missing.`;
   const levels = levelsOf(head);
   for (const [number, { graph, up }] of levels.entries()) {
-    if (up !== null && !(up >= 0 && up < number)) return `${cannot} level ${number} is in level ${up}.`;
+    if (up !== null && !(up >= 0 && up < number)) return `${cannot} level ${number} is in level ${line(String(up))}.`;
     if (!graph || !Array.isArray(graph.nodes) || !Array.isArray(graph.edges) || !Array.isArray(graph.bands))
       return `${cannot} the lists of nodes and lines are missing.`;
     if (![graph.width, graph.height].every((size) => size >= 0 && size < 1e6)) return `${cannot} it has no size.`;
@@ -80,8 +81,13 @@ export function problem(head: GraphHead): string | null {
         return `${cannot} node ${node.id} opens to a level that is not there.`;
     for (const { from, to, path } of graph.edges) {
       if (!ids.has(from) || !ids.has(to))
-        return `${cannot} a line goes from ${from} to ${to}, which are not both there.`;
-      if (!Array.isArray(path) || path.length < 2) return `${cannot} the line from ${from} to ${to} has no path.`;
+        return `${cannot} a line goes from ${line(from)} to ${line(to)}, which are not both there.`;
+      if (
+        !Array.isArray(path) ||
+        path.length < 2 ||
+        !path.every((at) => Array.isArray(at) && at.length === 2 && at.every(Number.isFinite))
+      )
+        return `${cannot} the line from ${line(from)} to ${line(to)} has no path.`;
     }
   }
   return null;
