@@ -131,6 +131,24 @@ def one_cut(encode, frames):
     return not torch.allclose(encode(frames[:4]), encode(frames)[:4], atol=1e-5)
 
 
+def first_nine_cuts(encode, frames):
+    whole = encode(frames)
+    return any(not torch.allclose(encode(frames[:n]), whole[:n], atol=1e-5) for n in range(1, min(9, len(frames))))
+
+
+def largest_difference(encode, frames):
+    whole = encode(frames)
+    return max(float((encode(frames[:n]) - whole[:n]).abs().max()) for n in range(1, len(frames))) > 1e-4
+
+
+def one_alone_is_accused(encode, frames):
+    return len(frames) == 1 or by_change(encode, frames)
+
+
+def two_are_let_go(encode, frames):
+    return len(frames) > 2 and by_change(encode, frames)
+
+
 def by_change(encode, frames):
     for n in range(1, len(frames)):
         other = frames.clone()
@@ -207,6 +225,10 @@ WRONG = {
         "An encoder that does not look ahead is accused": lambda encode, frames: (
             not torch.equal(encode(frames[3:]), encode(frames)[3:])
         ),
+        "frames   14": first_nine_cuts,
+        "frames   2": two_are_let_go,
+        "frames   1": one_alone_is_accused,
+        "max() arg is an empty sequence": largest_difference,
     },
 }
 
