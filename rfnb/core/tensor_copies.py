@@ -47,10 +47,13 @@ def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool =
                 self.axis_of(item, "copy_transpose")  # type: ignore[arg-type]  # raises
     order = [item if isinstance(item, int) else self.axis_of(item, "copy_transpose") for item in perm]
     if sorted(order) != list(range(len(self.dims))):
+        places = [*dict.fromkeys(axis for axis in order if 0 <= axis < len(self.dims))]
+        places += [axis for axis in range(len(self.dims)) if axis not in places]
         raise dim_error(
             "copy_transpose: the order must name each dim once.",
             [("tensor", dims_text(self.dims)), ("order", ", ".join(map(_show, perm)))],
-            "A transposition keeps all dims.",
+            "A transposition keeps all dims. Those that are missing last:",
+            f"x.copy_transpose([{', '.join(f'x.dims[{axis}]' for axis in places)}])",
         )
     if order == list(range(len(order))):
         return self

@@ -16,6 +16,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from rfnb.core.errors import ErrorOf
+
 _numbers = itertools.count()  # two threads may write the same file
 
 
@@ -57,9 +59,44 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        if error.filename is not None and _is_part(error.filename):
-            error.filename, error.filename2 = asked, None
-        raise
+        if error.filename is None or not (error.filename == asked or _is_part(error.filename)):
+            raise
+        error.filename, error.filename2 = asked, None
+        told = _told(error, os.fspath(Path(asked).parent))
+        if told is None:
+            raise
+        told.errno, told.strerror, told.filename = error.errno, error.strerror, asked
+        raise told from error
+
+
+def _told(error: OSError, folder: str) -> OSError | None:
+    """The error for a path at which no file can be written, with what to type; None for another one (a full disk, no rights). It prints
+    its lines, where an OSError shows a number and the path."""
+    path, kind = error.filename, type(error)
+    rules = {
+        FileNotFoundError: (
+            "its folder is missing",
+            "A file is written into a folder that is there. Make it first:",
+            f"import os\nos.makedirs({folder!r})",
+        ),
+        NotADirectoryError: (
+            "its folder is a file",
+            "What the path has as folder is a file. Take another folder:",
+            f"path = {os.path.basename(path)!r}",
+        ),
+        IsADirectoryError: (
+            "its path is a folder",
+            "A file has another name than a folder. Say which file in it:",
+            f"path = {os.path.join(path, 'file')!r}",
+        ),
+    }
+    if kind not in rules:
+        return None
+    what, rule, line = rules[kind]
+    # In another process it is a plain one, with the same text.
+    own = {"__str__": lambda self: str(self.args[0]), "__reduce__": lambda self: (kind, self.args)}
+    make: ErrorOf[OSError] = ErrorOf(type(kind.__name__, (kind,), own))
+    return make(f"The file cannot be written: {what}.", [("path", path), ("folder", folder)], rule, line)
 
 
 def remove_parts(path: str | os.PathLike[str]) -> None:

@@ -252,14 +252,27 @@ _split_plans = PlanCache()
 
 def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
     index = source.axis_of(axis, "split")
-    if sum(dim.extent for dim in out_dims) != axis.extent:
+    if (given := sum(dim.extent for dim in out_dims)) != axis.extent:
+        fitting = ", ".join(f'rf.Dim({size}, name="{name}")' for size, name in _pieces(out_dims, axis.extent - given))
         raise dim_error(
             "split: the pieces do not add up to the axis.",
             [("axis", axis.short_repr()), ("out_dims", ", ".join(dim.short_repr() for dim in out_dims))],
-            "The pieces cover the axis exactly.",
+            "The pieces cover the axis exactly. As many entries as they have, and the rest:",
+            f"rf.split(source, axis=axis, out_dims=[{fitting}])",
         )
     dims = tuple(check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split") for dim in out_dims)
     return source.backend.split_raw, Shape(*out_dims), index, dims
+
+
+def _pieces(out_dims: tuple[Dim, ...], rest: int) -> list[tuple[int, str]]:
+    """The sizes and names of pieces with a further one for what is left over, or with less where they are too large."""
+    if rest > 0:
+        return [*((dim.extent, dim.name) for dim in out_dims), (rest, "rest")]
+    left, sizes = sum(dim.extent for dim in out_dims) + rest, []
+    for dim in out_dims:
+        sizes.append((min(dim.extent, left), dim.name))
+        left -= sizes[-1][0]
+    return sizes
 
 
 _one_frame = Dim(1, name="frame")

@@ -79,7 +79,8 @@ def replace_dim(
         raise dim_error(
             "replace_dim: the sizes differ.",
             [("source", shape_of(source)), ("in_dim", dim_and_lengths(in_dim)), ("out_dim", dim_and_lengths(out_dim))],
-            "A replaced dim keeps its size.",
+            "A replaced dim keeps its size. By a new dim of the same size:",
+            "source, new = rf.replace_dim(source, in_dim=in_dim)",
         )
     dims = (*source.dims[:index], out_dim, *source.dims[index + 1 :])
     if out_dim in source.dims:

@@ -146,7 +146,8 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
                 ("axis", axis.short_repr()),
                 ("dims", " * ".join(d.short_repr() for d in dims)),
             ],
-            "A split keeps the number of entries.",
+            "A split keeps the number of entries. The first dim as long as the others need it, and the axis padded to that:",
+            _fitting_split(axis, dims, unknown),
         )
     if axis.has_padding() and not asked(_split_in_each, axis, *dims):
         name = axis.name if axis.name.isidentifier() else "axis"
@@ -168,6 +169,18 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     out_dims = (*source.dims[:index], *dims, *source.dims[index + 1 :])
     check_unique(out_dims, "split_dims")
     return source.backend.reshape_raw, Shape(*out_dims), out_dims
+
+
+def _fitting_split(axis: Dim, dims: tuple[Dim, ...], unknown: list[Dim]) -> str:
+    """The lines that split an axis into dims of which the first has the size that the others leave."""
+    others = [f"dims[{place}]" if dim not in unknown else "..." for place, dim in enumerate(dims)][1:]
+    rest = max(1, math.prod(dim.extent for dim in dims[1:] if dim not in unknown))
+    first = -(-axis.extent // rest)
+    lines, name = [], "axis"
+    if missing := first * rest - axis.extent:
+        lines, name = [f"source, (padded,) = rf.pad(source, axes=[axis], padding=[(0, {missing})])"], "padded"
+    made = f'rf.Dim({first}, name="{dims[0].name if dims else "all"}")'
+    return "\n".join([*lines, f"rf.split_dims(source, axis={name}, dims=[{', '.join([made, *others])}])"])
 
 
 def _split_in_each(axis: Dim, *dims: Dim) -> bool:

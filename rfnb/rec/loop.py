@@ -217,12 +217,14 @@ class Loop(NotPicklable, NearNames):
         if self._phase != "in":
             raise self._outside("end")
         if self.step.end is not None:
-            raise ValueError(f'Loop "{self.name}": end was called twice in step {self._index}. One condition decides.')
-        if self.given_axis is None and self.max_seq_len is None:
-            raise ValueError(
-                f'Loop "{self.name}": end without max_seq_len.\nA loop that never ends has to be cut somewhere.\n'
-                f"    rf.Loop(max_seq_len=50, ...)"
+            raise value_error(
+                f'Loop "{self.name}", step {self._index}: end was called twice.',
+                [("first", shape_of(self.step.end[0])), ("now", shape_of(source))],
+                "One condition decides. If either of two ends a sequence:",
+                "loop.end(rf.logical_or(first, second), include_eos=True)",
             )
+        if self.given_axis is None and self.max_seq_len is None:
+            raise self._no_end("end without max_seq_len", "A loop that never ends has to be cut somewhere:")
         if source.dtype != "bool":
             raise type_error(
                 f'Loop "{self.name}": end needs a bool.',
@@ -402,13 +404,16 @@ class Loop(NotPicklable, NearNames):
 
     def _check_new(self) -> None:
         if self._phase != "before":
-            over = self.given_axis is not None
             raise runtime_error(
                 f'Loop "{self.name}" has run already.',
                 [("over", dims_text([self.axis, *self.axis.length_dims]))],
                 "A loop runs once. For the same again make a new one, with initial states of its own:",
-                "loop = rf.Loop(axis=loop.axis)" if over else "loop = rf.Loop(max_seq_len=...)",
+                self._again(),
             )
+
+    def _again(self) -> str:
+        """A new loop like this one, as it is written."""
+        return f"loop = rf.Loop({'axis=loop.axis' if self.given_axis is not None else 'max_seq_len=loop.max_seq_len'})"
 
     def _around(self) -> contextlib.AbstractContextManager[Any]:
         """The place of a step in a trace, and what of it has ended."""
@@ -447,10 +452,7 @@ class Loop(NotPicklable, NearNames):
             active = ends.end_step(self._index, self._any_tensor)
         else:
             if step.end is None:
-                raise ValueError(
-                    f'Loop "{self.name}", step {self._index}: no end.\nEvery step says what has ended.\n'
-                    "    loop.end(condition, include_eos=True)"
-                )
+                raise self._no_end("no end", "Every step says what has ended, or the loop runs over a dim (axis=...):")
             active = ends.end_step(*step.end, self.selections.now, self._index)
             self.selections.wanted.make_checks()
         step.commit(active)
@@ -491,7 +493,26 @@ class Loop(NotPicklable, NearNames):
             f"x_t = loop.unstack(x)      # of each x with {self.axis.name}",
         )
 
+    def _no_end(self, what: str, rule: str) -> ValueError:
+        limit = 50 if self.max_seq_len is None else self.max_seq_len if isinstance(self.max_seq_len, int) else "limit"
+        return value_error(
+            f'Loop "{self.name}", step {self._index}: {what}.',
+            [("axis", "None"), ("max_seq_len", self.max_seq_len)],
+            rule,
+            f"loop = rf.Loop(max_seq_len={limit})\nfor _ in loop:\n    loop.end(ended, include_eos=True)",
+        )
+
     def _outside(self, what: str) -> RuntimeError:
-        return RuntimeError(
-            f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
+        over = self._phase == "after"
+        lines = {
+            "unstack": "x_t = loop.unstack(x)",
+            "end": "loop.end(ended, include_eos=True)",
+            "iter_idx": "i = loop.iter_idx",
+        }
+        return runtime_error(
+            f'Loop "{self.name}": {what} is used inside of the loop.',
+            [("loop", repr(self))],
+            "A step gives and takes its values while it runs"
+            + (". This loop is over, and runs once; a new one:" if over else ":"),
+            f"{self._again() + chr(10) if over else ''}for _ in loop:\n    {lines.get(what, f'out = loop.{what}(value)')}",
         )

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, dim_error
+from rfnb.core.errors import DimError, dim_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor, same_dtype
 from rfnb.core.tensor_checks import check_lengths_here
@@ -53,10 +53,7 @@ class Outputs(NotPicklable):
             self._calls += 1
             return self.all[self._calls - 1]
         if self._index > 0:
-            raise ValueError(
-                f'Loop "{self._loop_name}", step {self._index}: one more stack or last than in step 0.\n'
-                "Every step collects the same values, in the same order."
-            )
+            raise self._other_calls("one more stack or last", f"at least {len(self.all) + 1}")
         return None
 
     def new(self, handle: Tensor, last: bool) -> Output:
@@ -72,7 +69,15 @@ class Outputs(NotPicklable):
     def check_complete(self) -> None:
         """Raise a ValueError if this step has collected less than the first one."""
         if self._calls != len(self.all):
-            raise ValueError(f'Loop "{self._loop_name}", step {self._index}: fewer stack or last calls than in step 0.')
+            raise self._other_calls("fewer stack or last calls", str(self._calls))
+
+    def _other_calls(self, what: str, count: str) -> ValueError:
+        return value_error(
+            f'Loop "{self._loop_name}", step {self._index}: {what} than in step 0.',
+            [("calls in step 0", str(len(self.all))), (f"calls in step {self._index}", count)],
+            "Every step collects the same values, in the same order. Outside of any `if`, with 0 for what is not wanted:",
+            "out = loop.stack(rf.where(wanted, value, 0.0))",
+        )
 
     def commit(self, active: Tensor | None) -> None:
         """The step is over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.errors import attribute_error, nearest
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 
@@ -21,7 +22,13 @@ class State(dict):
     def __getattr__(self, name: str) -> Any:
         if name in self:
             return self[name]
-        raise AttributeError(f'State has no "{name}".\n  has  {", ".join(map(str, self)) or "nothing"}')
+        meant = nearest(name, self) if self else ""
+        raise attribute_error(
+            f'State has no "{name}".',
+            [("has", ", ".join(map(str, self)) or "nothing")],
+            "What it has is called so:" if meant else "It has what is assigned to it:",
+            f"state.{meant}" if meant else f"state.{name} = value",
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value

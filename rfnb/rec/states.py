@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
+from rfnb.core.errors import attribute_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tree import agree, leaves, map_nested, same_structure
 from rfnb.core.two_devices import is_of_devices
 from rfnb.rec.ended import kept
+from rfnb.rec.nested import structure_text
 from rfnb.rec.selections import Selections
 from rfnb.rec.state_changes import changed_leaf, changed_structure, other_device
 
@@ -45,10 +48,20 @@ class States(NotPicklable):
 
     def missing(self, name: str) -> AttributeError:
         """There is no such state."""
-        return AttributeError(
-            f'Loop "{self.loop_name}" has no state "{name}".\n  has  {", ".join(self.now) or "nothing"}\n'
-            f"Give it an initial value before the loop:\n    loop.state.{name} = rf.zeros([...])"
+        near = difflib.get_close_matches(str(name), self.now, n=1)
+        return attribute_error(
+            f'Loop "{self.loop_name}" has no state "{name}".',
+            [("has", ", ".join(self.now) or "nothing")],
+            "A state is called as it was before the loop:" if near else "Give it an initial value before the loop:",
+            f"loop.state.{near[0]}" if near else f"loop.state.{name} = rf.zeros({self._dims_code()})",
         )
+
+    def _dims_code(self) -> str:
+        """The dims of a new state, as they are written: those of another one."""
+        for path, leaf in leaves(self.now):
+            if isinstance(leaf, Tensor) and all(part.isidentifier() for part in path.split(".")):
+                return f"loop.state.{path}.dims"
+        return "[batch]"
 
     def assign(self, name: str, value: Any) -> None:
         """The next value of a state.
@@ -63,13 +76,18 @@ class States(NotPicklable):
     def check(self, name: str, value: Any) -> None:
         """Whether this step may assign a state; see `assign`."""
         if name not in self.now:
-            raise AttributeError(
-                f'Loop "{self.loop_name}", step {self._index}: state "{name}" has no initial value.\n'
-                f"Give it one before the loop:\n    loop.state.{name} = rf.zeros([...])"
+            raise attribute_error(
+                f'Loop "{self.loop_name}", step {self._index}: state "{name}" has no initial value.',
+                [("has", ", ".join(self.now) or "nothing"), (name, structure_text(value))],
+                "Give it one before the loop:",
+                f"loop.state.{name} = {_zeros_like(value)}",
             )
         if name in self.next:
-            raise ValueError(
-                f'Loop "{self.loop_name}", step {self._index}: state "{name}" was assigned twice.\nA step assigns a state once.'
+            raise value_error(
+                f'Loop "{self.loop_name}", step {self._index}: state "{name}" was assigned twice.',
+                [("first", structure_text(self.next[name])), ("now", structure_text(value))],
+                "A step assigns a state once. Where it has several parts, keep them in a variable until then:",
+                f"loop.state.{name} = value",
             )
         before = self.now[name]
         if _alike(before, value):  # the usual case needs no further look on commit
@@ -211,3 +229,11 @@ def _same_kind(old: Any, new: Any) -> bool:
     if isinstance(old, Tensor):
         return isinstance(new, Tensor) and old.dims == new.dims and same_dtype(old, new)
     return not isinstance(new, Tensor)
+
+
+def _zeros_like(value: Any) -> str:
+    """An initial state like a value, as it is written."""
+    if not isinstance(value, Tensor):
+        return "..."
+    dtype = "" if value.dtype == "float32" else f', dtype="{value.dtype}"'
+    return f"rf.zeros([{', '.join(dim.name for dim in value.dims)}]{dtype})"

@@ -301,14 +301,16 @@ def _unknown_option(frame: FrameType) -> TypeError:
 def _in_own_words(error: TypeError | ValueError, further: str) -> TypeError | ValueError:
     """An error of `choice` as one of the search that has called it."""
     what, rows, rule, fix = parts_of(error) or ("", [], "", None)
-    if not what.startswith("choice:"):
+    if not what.startswith(("choice:", "choice in loop ")):
         return error
     line = (
         None
         if fix is None
         else fix.replace("rf.choice(scores, ", f"rf.beam_search(step, batch=batch, max_seq_len=max_seq_len, {further}")
     )
-    return ErrorOf(type(error))(what.replace("choice:", "beam_search:", 1), rows, rule, line)
+    return ErrorOf(type(error))(
+        what.replace("choice", "beam_search", 1), rows, rule, line and line.replace(", ...)", ")")
+    )
 
 
 def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:

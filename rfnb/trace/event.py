@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import NearNames
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import leaves, map_plain, values_in
 from rfnb.trace.probe import Later
@@ -18,7 +19,7 @@ EVENT_COST = 1024
 
 
 @dataclass(slots=True, eq=False)
-class Event:
+class Event(NearNames):
     """One offer that was taken. To be read only.
 
     Attributes:

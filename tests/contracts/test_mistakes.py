@@ -49,6 +49,8 @@ def step(label, state):
     return rf.zeros([*label.dims, vocab]), state
 
 
+ended = rf.zeros([], dtype="bool")
+
 # What was typed, and what stands in the line to type.
 ANSWERED = {
     "x + randn(batch, ragged([7, 5, 3], batch), feat)": "rf.replace_dim(b, in_dim=b.dims[1], out_dim=a.dims[1])",
@@ -216,6 +218,41 @@ ANSWERED = {
     'rf.show(x, kind="heatmap")': 'rf.viz.dims(value)',
     'rf.set_default_device("gpu")': 'rf.set_default_device("cpu")',
     'with rf.init_train_step_run_ctx() as ctx: ctx.mark_as_loss(0.5, "ce")': 'mark_as_loss(0.5, "ce", as_error=True)',
+    'trace.save("missing/run.rfnb")': 'os.makedirs(\'missing\')',
+    'rf.save_params(dict(linear.named_parameters()), "missing/model.npz")': 'os.makedirs(\'missing\')',
+    'rf.save_html("missing/a.html", x)': 'os.makedirs(\'missing\')',
+    'rf.save_html(".", x)': 'path = ',
+    'trace.save("model.npz/run.rfnb")': "path = 'run.rfnb'",
+    "trace.events[0].value": "event.values",
+    "x.assign(x)": "x = y",
+    "x.fill_(0)": "x = rf.full(dims=x.dims, fill_value=0.0)",
+    "x.zero_()": "x = rf.zeros_like(x)",
+    "x.add_(1)": "x = x + y",
+    "loop = rf.Loop(axis=time)\nfor _ in loop: loop.state.h": "loop.state.h = rf.zeros([batch])",
+    "loop = rf.Loop(axis=time)\nloop.state.h = rf.zeros([batch])\nfor _ in loop: loop.state.c": "rf.zeros(loop.state.h.dims)",
+    "loop = rf.Loop(axis=time)\nloop.state.hidden = x\nfor _ in loop: loop.state.hiden": "loop.state.hidden",
+    "loop = rf.Loop(axis=time)\nfor _ in loop: loop.state.h = rf.zeros([batch])": "loop.state.h = rf.zeros([batch])",
+    "loop = rf.Loop(axis=time)\nloop.state.h = x\nfor _ in loop: loop.state.h = x; loop.state.h = x": "loop.state.h = value",
+    "rf.State(hidden=x).hiden": "state.hidden",
+    "loop = rf.Loop(axis=time)\nfor _ in loop: pass\nloop.stack(x)": "out = loop.stack(value)",
+    "loop = rf.Loop(axis=time)\nloop.unstack(x)": "x_t = loop.unstack(x)",
+    "for _ in rf.Loop(): pass": "loop = rf.Loop(max_seq_len=50)",
+    "for _ in rf.Loop(max_seq_len=7): pass": "loop = rf.Loop(max_seq_len=7)",
+    "for _ in (loop := rf.Loop()): loop.end(x > 0, include_eos=True)": "loop = rf.Loop(max_seq_len=50)",
+    "for _ in (loop := rf.Loop(max_seq_len=7)): loop.end(ended, include_eos=True); loop.end(ended, include_eos=True)":
+        "rf.logical_or(first, second)",
+    "for i in (loop := rf.Loop(axis=time)):\n    if i: loop.stack(rf.zeros([batch]))": "rf.where(wanted, value, 0.0)",
+    "rf.Sequential([linear, 5])": "rf.Sequential(rf.Linear(in_dim, out_dim), rf.relu)",
+    "rf.ModuleList([]).append(5)": "rf.ModuleList(rf.Linear(in_dim, out_dim), rf.relu)",
+    "rf.ModuleList([linear])(x)": "rf.Sequential(modules)",
+    "rf.ParameterList([linear])": "rf.ModuleList(modules)",
+    "rf.split(x, axis=feat, out_dims=[Dim(2, name='a'), Dim(2, name='b')])": "rf.Dim(1, name=\"rest\")",
+    "rf.split(x, axis=feat, out_dims=[Dim(4, name='a'), Dim(2, name='b')])": "rf.Dim(1, name=\"b\")",
+    "rf.split_dims(x, axis=feat, dims=[Dim(2, name='a'), Dim(2, name='b')])": "rf.pad(source, axes=[axis], padding=[(0, 1)])",
+    "x.copy_transpose([batch, time])": "x.copy_transpose([x.dims[0], x.dims[1], x.dims[2]])",
+    "rf.replace_dim(x, in_dim=feat, out_dim=vocab)": "rf.replace_dim(source, in_dim=in_dim)",
+    'rf.beam_search(step, batch=batch, max_seq_len=2, end_label=77, axis=vocab)':
+        'rf.beam_search(step, batch=batch, max_seq_len=max_seq_len, axis=axis, end_label=5)',
     'rf.debug(padding="none")': 'rf.debug(padding="nan")',
     'rf.debug(pading="nan")': "rf.debug(padding='nan')",
 }  # fmt: skip
@@ -225,7 +262,8 @@ ANSWERED = {
 OWN = {
     "xs": [x], "points": [(1, 2.0)], "labels": {"time": list("abcdefg")}, "encoder": linear, "decoder": lstm, "a": x, "b": x,
     "other": trace, "values": [[1, 2], [3]], "lengths": [7, 5, 3], "batches": [x], "filename": "model.npz", "model": linear,
-    "diff": rf.diff(trace, trace),
+    "diff": rf.diff(trace, trace), "event": trace.events[0], "y": x, "value": rf.zeros([batch]), "state": rf.State(hidden=x),
+    "modules": [linear], "in_dim": feat, "out_dim": out, "first": ended, "second": ended, "wanted": ended, "loop": rf.Loop(axis=time),
 }  # fmt: skip
 # Lines that do not run as they are, by the reason.
 NOT_RUN = {
@@ -241,6 +279,10 @@ NOT_RUN = {
     },
     "there is no recorded search, and no run": {"rf.viz.beams(x)", "rf.compare_runs(trace, 5)"},
     "what was wrong is called so": {'rf.load_params(linear, {"weight": np.zeros((5, 5))})', "rf.diff(trace, trace, tolerance=-1)"},
+    "it goes into a running loop": {
+        "for _ in (loop := rf.Loop(max_seq_len=7)): loop.end(ended, include_eos=True); loop.end(ended, include_eos=True)",
+        "for i in (loop := rf.Loop(axis=time)):\n    if i: loop.stack(rf.zeros([batch]))",
+    },
     "the step is over": {'with rf.init_train_step_run_ctx() as ctx: ctx.mark_as_loss(0.5, "ce")'},
     "the dim is made inside": {'rf.as_torch(linear, inputs="batch feature")(torch.zeros(3, 5))'},
     "there is no such device": {'x.to("cuda")', "linear.cuda()"},
@@ -267,12 +309,13 @@ def arguments_behind(error):
 
 
 def complete(fix):
-    """The lines of a text that are whole code; a `with` gets a body."""
+    """The lines of a text that are whole code; a `with` without a body gets one."""
     whole = []
-    for line in fix.splitlines():
+    lines = fix.splitlines()
+    for line, after in zip(lines, [*lines[1:], ""]):
         code = line.split("    #")[0].rstrip()
         if code != "    ..." and "..." not in code.replace('"..."', "") or code.endswith(": ..."):
-            whole.append(code + " pass" if code.endswith(":") else code)
+            whole.append(code + " pass" if code.endswith(":") and (after[:1] != " " or "..." in after) else code)
     return "\n".join(whole)
 
 

@@ -165,7 +165,8 @@ ERRORS = {
         copy_transpose: the order must name each dim once.
           tensor  [batch=3, time<=7, feat=5]
           order   batch=3, time<=7
-        A transposition keeps all dims.
+        A transposition keeps all dims. Those that are missing last:
+            x.copy_transpose([x.dims[0], x.dims[1], x.dims[2]])
         """,
     ),
     "a missing dim": (

@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from rfnb.core.errors import message, parts_of
 from rfnb.core.whole_file import remove_parts, whole_file, write_whole
 
 
@@ -87,7 +88,9 @@ def test_errors_name_the_path_that_was_asked_for(tmp_path):
     for path, error in (("folder/a", FileNotFoundError), ("file/a", NotADirectoryError), ("", IsADirectoryError)):
         with pytest.raises(error) as caught:
             write_whole(tmp_path / path, b"new")
-        assert caught.value.filename == str(tmp_path / path)
+        assert caught.value.filename == str(tmp_path / path) and caught.value.errno and caught.value.strerror
+        what, rows, rule, fix = parts_of(caught.value)
+        assert rows[0] == ("path", str(tmp_path / path)) and str(caught.value) == message(what, rows, rule, fix)
     assert os.listdir(tmp_path) == ["file"]
 
 

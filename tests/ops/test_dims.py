@@ -67,7 +67,8 @@ ERRORS = {
           source   [batch=3, time<=3]
           in_dim   time<=3 [3, 1, 0]
           out_dim  source<=2 [1, 2, 2]
-        A replaced dim keeps its size.
+        A replaced dim keeps its size. By a new dim of the same size:
+            source, new = rf.replace_dim(source, in_dim=in_dim)
         """,
     ),
     "a missing dim": (

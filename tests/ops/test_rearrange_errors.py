@@ -62,7 +62,9 @@ ERRORS = {
           source  [batch=3, out=5]
           axis    out=5
           dims    feat=2 * two=2
-        A split keeps the number of entries.
+        A split keeps the number of entries. The first dim as long as the others need it, and the axis padded to that:
+            source, (padded,) = rf.pad(source, axes=[axis], padding=[(0, 1)])
+            rf.split_dims(source, axis=padded, dims=[rf.Dim(3, name="feat"), dims[1]])
         """,
     ),
     "split into other sizes": (
@@ -72,7 +74,8 @@ ERRORS = {
         split: the pieces do not add up to the axis.
           axis      out=5
           out_dims  feat=2, two=2
-        The pieces cover the axis exactly.
+        The pieces cover the axis exactly. As many entries as they have, and the rest:
+            rf.split(source, axis=axis, out_dims=[rf.Dim(2, name="feat"), rf.Dim(2, name="two"), rf.Dim(1, name="rest")])
         """,
     ),
     "out_dim of another size": (

@@ -29,7 +29,7 @@ def test_unknown_state(loop):
         Loop "decoder" has no state "c".
           has  h
         Give it an initial value before the loop:
-            loop.state.c = rf.zeros([...])
+            loop.state.c = rf.zeros(loop.state.h.dims)
         """):  # fmt: skip
         _ = loop.state.c
 
@@ -37,8 +37,10 @@ def test_unknown_state(loop):
 def test_state_without_initial_value(loop, batch):
     with raises_message(AttributeError, """
         Loop "decoder", step 0: state "c" has no initial value.
+          has  h
+          c    Tensor [batch=3]
         Give it one before the loop:
-            loop.state.c = rf.zeros([...])
+            loop.state.c = rf.zeros([batch])
         """):  # fmt: skip
         loop.state.c = rf.zeros([batch])
 
@@ -49,7 +51,10 @@ def test_state_assigned_twice(loop):
         ValueError,
         """
         Loop "decoder", step 0: state "h" was assigned twice.
-        A step assigns a state once.
+          first  Tensor [batch=3]
+          now    Tensor [batch=3]
+        A step assigns a state once. Where it has several parts, keep them in a variable until then:
+            loop.state.h = value
         """,
     ):
         loop.state.h = loop.state.h + 1
@@ -123,8 +128,12 @@ def test_no_axis_and_no_end():
         ValueError,
         """
         Loop "decoder", step 0: no end.
-        Every step says what has ended.
-            loop.end(condition, include_eos=True)
+          axis         None
+          max_seq_len  3
+        Every step says what has ended, or the loop runs over a dim (axis=...):
+            loop = rf.Loop(max_seq_len=3)
+            for _ in loop:
+                loop.end(ended, include_eos=True)
         """,
     ):
         for _ in rf.Loop(max_seq_len=3, name="decoder"):
@@ -136,9 +145,13 @@ def test_end_without_limit():
     with raises_message(
         ValueError,
         """
-        Loop "decoder": end without max_seq_len.
-        A loop that never ends has to be cut somewhere.
-            rf.Loop(max_seq_len=50, ...)
+        Loop "decoder", step 0: end without max_seq_len.
+          axis         None
+          max_seq_len  None
+        A loop that never ends has to be cut somewhere:
+            loop = rf.Loop(max_seq_len=50)
+            for _ in loop:
+                loop.end(ended, include_eos=True)
         """,
     ):
         for _ in loop:
@@ -162,7 +175,13 @@ def test_end_that_is_no_bool(batch):
 
 def test_end_twice():
     loop = rf.Loop(max_seq_len=3, name="decoder")
-    with raises_message(ValueError, 'Loop "decoder": end was called twice in step 0. One condition decides.'):
+    with raises_message(ValueError, """
+        Loop "decoder", step 0: end was called twice.
+          first  []
+          now    []
+        One condition decides. If either of two ends a sequence:
+            loop.end(rf.logical_or(first, second), include_eos=True)
+        """):  # fmt: skip
         for _ in loop:
             loop.end(tensor(False), include_eos=True)
             loop.end(tensor(False), include_eos=True)
@@ -197,13 +216,24 @@ def test_unstack_of_a_tensor_without_the_axis(loop, batch):
         loop.unstack(randn(batch))
 
 
-@pytest.mark.parametrize("what", ["unstack", "stack", "last", "end", "iter_idx"])
+USED = {
+    "unstack": "x_t = loop.unstack(x)",
+    "stack": "out = loop.stack(value)",
+    "last": "out = loop.last(value)",
+    "end": "loop.end(ended, include_eos=True)",
+    "iter_idx": "i = loop.iter_idx",
+}
+
+
+@pytest.mark.parametrize("what", USED)
 def test_used_outside_of_the_loop(what, batch):
     loop = rf.Loop(axis=Dim(2, name="time"), max_seq_len=3, name="decoder")
     with raises_message(RuntimeError, f"""
         Loop "decoder": {what} is used inside of the loop.
+          loop  <Loop "decoder": over [time=2], at most 3 steps, before its first step>
+        A step gives and takes its values while it runs:
             for _ in loop:
-                ... loop.{what}(...)
+                {USED[what]}
         """):  # fmt: skip
         if what == "iter_idx":
             _ = loop.iter_idx
@@ -216,8 +246,28 @@ def test_used_outside_of_the_loop(what, batch):
 def test_a_loop_runs_once(batch):
     loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
     list(loop)
-    with pytest.raises(RuntimeError, match='Loop "decoder" has run already'):
+    with raises_message(RuntimeError, """
+        Loop "decoder" has run already.
+          over  [time=2]
+        A loop runs once. For the same again make a new one, with initial states of its own:
+            loop = rf.Loop(axis=loop.axis)
+        """):  # fmt: skip
         list(loop)
+
+
+def test_used_after_the_loop(batch):
+    loop = rf.Loop(max_seq_len=3, name="decoder")
+    for _ in loop:
+        loop.end(tensor(True), include_eos=True)
+    with raises_message(RuntimeError, """
+        Loop "decoder": stack is used inside of the loop.
+          loop  <Loop "decoder": over [decoder:time=1], at most 3 steps, after 1 step>
+        A step gives and takes its values while it runs. This loop is over, and runs once; a new one:
+            loop = rf.Loop(max_seq_len=loop.max_seq_len)
+            for _ in loop:
+                out = loop.stack(value)
+        """):  # fmt: skip
+        loop.stack(randn(batch))
 
 
 def test_one_more_stack_in_a_later_step(batch):
@@ -226,7 +276,10 @@ def test_one_more_stack_in_a_later_step(batch):
         ValueError,
         """
         Loop "decoder", step 1: one more stack or last than in step 0.
-        Every step collects the same values, in the same order.
+          calls in step 0  1
+          calls in step 1  at least 2
+        Every step collects the same values, in the same order. Outside of any `if`, with 0 for what is not wanted:
+            out = loop.stack(rf.where(wanted, value, 0.0))
         """,
     ):
         for step in loop:
@@ -237,7 +290,13 @@ def test_one_more_stack_in_a_later_step(batch):
 
 def test_one_stack_less_in_a_later_step(batch):
     loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
-    with raises_message(ValueError, 'Loop "decoder", step 1: fewer stack or last calls than in step 0.'):
+    with raises_message(ValueError, """
+        Loop "decoder", step 1: fewer stack or last calls than in step 0.
+          calls in step 0  1
+          calls in step 1  0
+        Every step collects the same values, in the same order. Outside of any `if`, with 0 for what is not wanted:
+            out = loop.stack(rf.where(wanted, value, 0.0))
+        """):  # fmt: skip
         for step in loop:
             if not step:
                 loop.stack(rf.zeros([batch]))

@@ -245,9 +245,13 @@ def test_no_end_within_the_limit_of_a_step_function():
 
 def test_a_loop_that_never_ends():
     text = """
-        Loop "search": end without max_seq_len.
-        A loop that never ends has to be cut somewhere.
-            rf.Loop(max_seq_len=50, ...)
+        Loop "search", step 0: end without max_seq_len.
+          axis         None
+          max_seq_len  None
+        A loop that never ends has to be cut somewhere:
+            loop = rf.Loop(max_seq_len=50)
+            for _ in loop:
+                loop.end(ended, include_eos=True)
         """
     fails(ValueError, text, 0, lambda: search(Markov(num_seqs=2), steps=None))
 
@@ -387,7 +391,7 @@ def beam_search(step=None, **options):
 def test_nan_of_a_step_function_comes_with_what_was_found_before():
     table = torch.from_numpy(without_end().table)
     table[0, 2] = torch.nan
-    with pytest.raises(ValueError, match='^choice in loop "search", step 2: the scores contain NaN.') as caught:
+    with pytest.raises(ValueError, match='^beam_search in loop "search", step 2: the scores contain NaN.') as caught:
         beam_search(lambda labels, index: (table[0, index, labels], index + 1))
     assert caught.value.history.num_steps == 2
     assert "sequence 0: 2 hypotheses after 2 steps" in caught.value.__notes__[0]

@@ -89,6 +89,19 @@ _ABSENT = {
     "Tensor": [
         ("A Tensor has no positions and no methods of arrays; its ops are functions that name dims:", INSTEAD),
         (
+            "A Tensor is never changed in place: a new one takes its name. What can be assigned to is an rf.Parameter:",
+            {
+                "assign": "x = y                       # of a parameter: p.assign(y)",
+                "assign_add": "x = x + y                   # of a parameter: p.assign_add(y)",
+                "assign_key": "x = rf.where(mask, y, x)    # of a parameter: p.assign_key(...)",
+                "add_": "x = x + y                   # of a parameter: p.assign_add(y)",
+                "mul_": "x = x * y",
+                "copy_": "x = y                       # of a parameter: p.assign(y)",
+                "fill_": "x = rf.full(dims=x.dims, fill_value=0.0)    # of a parameter: p.assign(0.0)",
+                "zero_": "x = rf.zeros_like(x)        # of a parameter: p.assign(0.0)",
+            },
+        ),
+        (
             "It is documented for older programs; here a dim is named, never counted or described:",
             {
                 "batch_ndim_dense": "x.batch_ndim",

@@ -100,12 +100,7 @@ class ModuleList(_List):
                 setattr(self, name, self._check(module))
         elif len(modules) == 1 and not callable(modules[0]):
             if not isinstance(modules[0], Iterable):
-                raise type_error(
-                    f"{type(self).__name__}: not a module.",
-                    [("got", type(modules[0]).__name__)],
-                    "It holds modules and other callables, given one by one, as an iterable or as a dict of names.",
-                    f"rf.{type(self).__name__}(rf.Linear(in_dim, out_dim), rf.relu)",
-                )
+                raise self._not_a_module(modules[0])
             self._add(modules[0])
         else:
             self._add(modules)
@@ -120,7 +115,18 @@ class ModuleList(_List):
 
     def _check(self, value: Any) -> Module:
         value = adopted(value)
+        if not callable(value):
+            raise self._not_a_module(value)
         return value if isinstance(value, Module) else Functional(value)
+
+    def _not_a_module(self, value: Any) -> TypeError:
+        held = ", ".join(type(each).__name__ for each in self)
+        return type_error(
+            f"{type(self).__name__}: not a module.",
+            [("got", type(value).__name__), *([("behind", held)] if held else [])],
+            "It holds modules and other callables, given one by one, as an iterable or as a dict of names.",
+            f"rf.{type(self).__name__}(rf.Linear(in_dim, out_dim), rf.relu)",
+        )
 
     def _plain(self) -> ModuleList:
         return ModuleList()
@@ -131,7 +137,12 @@ class ModuleList(_List):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A TypeError: a list does not say how its modules go together."""
-        raise TypeError("A ModuleList is not called. Iterate over it, or use rf.Sequential.")
+        raise type_error(
+            "A ModuleList is not called.",
+            [("holds", ", ".join(type(each).__name__ for each in self) or "nothing")],
+            "It does not say how its modules go together. Iterate over it; to call one after the other:",
+            "rf.Sequential(modules)",
+        )
 
 
 class Sequential(ModuleList):
@@ -182,7 +193,10 @@ class ParameterList(_List):
 
     def _check(self, value: Any) -> Parameter:
         if not isinstance(value, Parameter):
-            raise TypeError(
-                f"A ParameterList holds Parameters.\n  got  {type(value).__name__}\n    rf.Parameter(value)"
+            raise type_error(
+                "ParameterList: not a Parameter.",
+                [("got", type(value).__name__)],
+                "It holds Parameters; modules are held by a ModuleList.",
+                "rf.ModuleList(modules)" if isinstance(value, Module) else "rf.ParameterList([rf.Parameter(dims)])",
             )
         return value

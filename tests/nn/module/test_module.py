@@ -241,8 +241,16 @@ def test_default_names_are_snake_case():
 
 
 def test_a_module_without_call_says_so():
-    with pytest.raises(NotImplementedError, match="Module does not define __call__"):
-        rf.Module()(1)
+    class Net(rf.Module):
+        def encode(self, x): ...
+
+    with raises_message(NotImplementedError, """
+        Net does not define __call__.
+          defines  encode
+        What a module does when it is called is its method `__call__`, where a module of torch has `forward`.
+            def __call__(self, source): ...
+        """):  # fmt: skip
+        Net()(1)
 
 
 def test_containers_number_their_items():
@@ -290,8 +298,24 @@ def test_sequential_passes_the_result_on_and_the_options_to_each():
 
 
 def test_a_module_list_is_not_called():
-    with raises_message(TypeError, "A ModuleList is not called. Iterate over it, or use rf.Sequential."):
+    with raises_message(TypeError, """
+        A ModuleList is not called.
+          holds  Leaf
+        It does not say how its modules go together. Iterate over it; to call one after the other:
+            rf.Sequential(modules)
+        """):  # fmt: skip
         rf.ModuleList(Leaf())(1)
+
+
+def test_a_container_refuses_what_is_no_module():
+    with raises_message(TypeError, """
+        Sequential: not a module.
+          got     int
+          behind  Leaf
+        It holds modules and other callables, given one by one, as an iterable or as a dict of names.
+            rf.Sequential(rf.Linear(in_dim, out_dim), rf.relu)
+        """):  # fmt: skip
+        rf.Sequential([Leaf(), 5])
 
 
 def test_a_parameter_list_holds_parameters():
@@ -300,9 +324,10 @@ def test_a_parameter_list_holds_parameters():
     assert list(items) == [one, two] and [name for name, _ in items.named_parameters()] == ["0", "1"]
     assert list(rf.ParameterList([one, two])) == [one, two]
     with raises_message(TypeError, """
-        A ParameterList holds Parameters.
+        ParameterList: not a Parameter.
           got  int
-            rf.Parameter(value)
+        It holds Parameters; modules are held by a ModuleList.
+            rf.ParameterList([rf.Parameter(dims)])
         """):  # fmt: skip
         items.append(3)
 
