@@ -53,10 +53,10 @@ def refuse_device(error: Exception, device: object) -> None:
     ) from error
 
 
-def is_name(device: str) -> bool:
+def is_name(name: str) -> bool:
     """Whether torch knows such devices."""
     try:
-        torch.device(device)
+        torch.device(name)
     except RuntimeError:
         return False
     return True

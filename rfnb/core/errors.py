@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 E = TypeVar("E", bound=Exception)
 
@@ -105,13 +105,15 @@ class NearNames:
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
-        for cls in type(self).__mro__:
-            if name in vars(cls):  # its own AttributeError
-                return vars(cls)[name].__get__(self, type(self))
-        if name.startswith("_"):  # Python and notebooks ask for many of these
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        raise no_attribute(self, name)
+    if not TYPE_CHECKING:  # which would take any attribute for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            for cls in type(self).__mro__:
+                if name in vars(cls):  # its own AttributeError
+                    return vars(cls)[name].__get__(self, type(self))
+            if name.startswith("_"):  # Python and notebooks ask for many of these
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise no_attribute(self, name)
 
 
 def no_attribute(value: Any, name: str) -> AttributeError:

@@ -1,6 +1,7 @@
 // Canvas helpers: sharp on dense screens, matrices as images, hatching.
 
 import type { Table } from "./color";
+import { shown } from "./dom";
 
 /** Sizes a canvas in CSS pixels; null where there is none to draw on (tests without a browser). */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
@@ -103,7 +104,7 @@ export function write(
   g.fillStyle = color;
   g.textAlign = align;
   g.textBaseline = "middle";
-  g.fillText(text, x, y, most);
+  g.fillText(shown(text), x, y, most);
 }
 
 export const DASH = [4, 3]; // for what a linked view points at

@@ -14,7 +14,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   const [name, ...classes] = tag.split("."),
     element = document.createElement(name as K);
   for (const [index, one] of given.entries())
-    if (index || typeof one === "string" || one instanceof Node) element.append(one as Child);
+    if (index || typeof one !== "object" || one instanceof Node) element.append(shown(one as Child));
     else setAll(element, one);
   return classed(element, classes);
 }
@@ -28,8 +28,14 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   const [name, ...classes] = tag.split("."),
     element = document.createElementNS("http://www.w3.org/2000/svg", name as K);
   setAll(element, attributes);
-  if (text) element.textContent = text;
+  if (text) element.textContent = shown(text);
   return classed(element, classes);
+}
+
+/** What becomes part of a page; of what is neither text nor element, as damaged data have it, a view says that it cannot be drawn. */
+export function shown<T extends Child>(one: T): T {
+  if (one === undefined || (typeof one === "object" && !(one instanceof Node))) throw new TypeError("no text");
+  return one;
 }
 
 function setAll(element: Element, attributes: Attributes): void {
@@ -41,9 +47,14 @@ function classed<E extends Element>(element: E, classes: string[]): E {
   return element;
 }
 
-/** Sets an attribute. */
-export const set = (element: Element, name: string, value: string | number | boolean): void =>
-  element.setAttribute(name, String(value));
+/** Sets an attribute; none that would run something, or that is not a number where one is meant. */
+export function set(element: Element, name: string, value: string | number | boolean): void {
+  const text = String(shown(value as string));
+  if (/^on/i.test(name) || Number.isNaN(value) || (PLACES.has(name) && /NaN|undefined/.test(text)))
+    throw new TypeError(`no ${name}`);
+  element.setAttribute(name, text);
+}
+const PLACES = new Set(["d", "transform", "points", "viewBox"]);
 
 /** Listens to an event. */
 export const on = <K extends keyof HTMLElementEventMap>(

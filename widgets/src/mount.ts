@@ -12,6 +12,7 @@ import type { Bus } from "./selection";
 import { busOf } from "./selection";
 import type { Palette } from "./theme";
 import { onTheme, palette } from "./theme";
+import { safe } from "./visible";
 import { views } from "./views";
 
 const PAUSE = 1000; // ms without a frame, until more is asked for
@@ -181,7 +182,7 @@ function tell(root: HTMLElement, { kind, head: { remark, thinned } }: Frame): vo
       ? "A range that is zoomed into comes from the kernel, whole, where there is one."
       : "Numbers in words come from the kernel, exactly; where there is none, they say “about”.";
   const coded = thinned && `${thinned} ${where}`;
-  const said = [remark, coded].filter(Boolean).join(" ");
+  const said = [safe(remark ?? ""), coded].filter(Boolean).join(" ");
   if (!said) return there?.remove();
   if (there) there.textContent = said;
   else root.append(h("p.rfnb-quiet.rfnb-thinned", said));

@@ -1,6 +1,7 @@
 // What is around the picture of a view.
 
 import { h } from "./dom";
+import { safe } from "./visible";
 
 /** A title with what is beside it, and below it the picture, or a sentence where there is none. */
 export class Shell {
@@ -17,8 +18,8 @@ export class Shell {
 
   /** Whether there is a picture: not if there is a sentence about what is missing. */
   show(title: string, missing: string | null): boolean {
-    this.title.textContent = title;
-    this.sentence.textContent = missing ?? "";
+    this.title.textContent = safe(title);
+    this.sentence.textContent = safe(missing ?? "");
     this.sentence.hidden = !missing;
     for (const element of [...this.beside, this.picture]) element.hidden = !!missing;
     return !missing;

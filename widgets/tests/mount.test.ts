@@ -191,10 +191,15 @@ describe("the mount", () => {
   });
 
   it("ends a view of a group that is no longer a part of it", () => {
-    const shown = showIn(el);
+    const shown = showIn(el),
+      empty = { kind: "group", head: { title: "none left", link: "test" }, blocks: {} };
+    shown.update(empty);
+    const own = running.left; // what the group itself watches
     shown.update(frameOf("group"));
-    expect(running.left).not.toEqual(NOTHING);
-    shown.update({ kind: "group", head: { title: "none left", link: "test" }, blocks: {} });
+    expect(running.left).not.toEqual(own);
+    shown.update(empty);
+    expect(running.left).toEqual(own);
+    shown.destroy();
     expect(running.left).toEqual(NOTHING);
   });
 
