@@ -30,3 +30,14 @@ def step_of_its_own():
     run_ctx = sys.modules.get("rfnb.nn.run.run_ctx")
     if run_ctx is not None:
         run_ctx._current.set(run_ctx._INIT)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_on():
+    """A test that leaves `rf.debug` on, which looks at all ops of the process, fails itself, and not those after it."""
+    poison = sys.modules.get("rfnb.debugging.poison")
+    before = poison._users[0] if poison is not None else 0
+    yield
+    poison = sys.modules.get("rfnb.debugging.poison")
+    if poison is not None and poison._users[0] > before:
+        pytest.fail("rf.debug was left on")

@@ -320,7 +320,7 @@ def complete(fix):
 
 
 @pytest.mark.parametrize("typed", ANSWERED)
-def test_the_line_to_type_is_shown_and_runs(typed, tmp_path, monkeypatch):
+def test_the_line_to_type_is_shown_and_runs(typed, tmp_path, switches, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rf.save_params(dict(linear.named_parameters()), "model.npz")
     names = dict(globals())
@@ -332,7 +332,30 @@ def test_the_line_to_type_is_shown_and_runs(typed, tmp_path, monkeypatch):
     if not any(typed in each for each in NOT_RUN.values()):
         code = complete(fix)
         assert code
+        monkeypatch.setattr(rf, "debug", switches.debug)
         contextvars.copy_context().run(exec, code, {**OWN, **names, **arguments_behind(caught.value)})
+
+
+class Switches:
+    """What a line to type has switched on, to be switched off again."""
+
+    def __init__(self):
+        self._on, self._debug = [], rf.debug
+
+    def debug(self, *args, **kwargs):
+        self._on.append(self._debug(*args, **kwargs))
+        return self._on[-1]
+
+    def off(self):
+        for switch in self._on:
+            switch.off()
+
+
+@pytest.fixture
+def switches():
+    made = Switches()
+    yield made
+    made.off()
 
 
 def test_what_does_not_run_is_in_the_table():
