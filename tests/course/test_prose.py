@@ -27,7 +27,6 @@ ROOT = NOTEBOOKS.parent
 # What tells nothing, though it has the words, by place and by what it seems to tell.
 NOTHING = {
     ("01_dims.ipynb:01-play", "ends"): "the question says as much",
-    ("07_search.ipynb:07-first, output", "greedy"): "the question is to be read from this view",
     ("08_errors.ipynb:08-guard-q", "check_search"): "how a search is called",
     ("09_ctc.ipynb:09-forward", "five"): "another 2",
     ("docs/contracts/seen.md", "explain"): "of other masks",

@@ -515,8 +515,9 @@ def test_a_smaller_beam_that_may_have_kept_what_was_cut_is_an_estimate():
     )
 
 
-def test_a_running_search_and_one_of_a_single_hypothesis_have_no_smaller_beam():
-    for spec in (beams_spec(small(), labels=LABELS, live=True), beams_spec([step([1], [0], [-0.1], [False])])):
+def test_a_running_search_and_one_of_a_single_hypothesis_and_a_view_that_is_not_to_tell_have_no_smaller_beam():
+    untold = beams_spec(small(), labels=LABELS, smaller=False)
+    for spec in (beams_spec(small(), labels=LABELS, live=True), beams_spec([step([1], [0], [-0.1], [False])]), untold):
         assert "smaller" not in spec.head["seqs"][0] and "inside" not in spec.head["seqs"][0]["steps"][0]
 
 

@@ -19,9 +19,10 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import NEXT, CandidateFate
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.axes import NamedArray
-from rfnb.viz.beams import following, smaller
+from rfnb.viz.beams import following
 from rfnb.viz.beams.parts import Parts
 from rfnb.viz.beams.reference import told
+from rfnb.viz.beams.smaller import told as told_of_smaller
 from rfnb.viz.beams.text import prefix
 from rfnb.viz.beams.tree import BeamTree, grow, tell
 from rfnb.viz.spec import Spec, host
@@ -50,6 +51,7 @@ def spec(
     join: str | None = None,
     reference: Sequence[Sequence[Any]] | None = None,
     title: str | None = None,
+    smaller: bool = True,
     live: bool = False,
     ids: bool = False,
     **fields: Any,
@@ -66,6 +68,7 @@ def spec(
         join: Between the tokens of a result. Default: that of the search, else a space.
         reference: For each sequence the labels that were wanted, numbers or texts, with the one that ends them. The view says
             where they fell out of the beam, and why, and marks in each hypothesis what is other than there.
+        smaller: Whether the view says what smaller beams would have found.
         live: Whether more steps may come.
         ids: Also the index of each label, by which one is forced.
         **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
@@ -115,8 +118,8 @@ def spec(
         if not live or ids:
             best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token), ids)
             done["steps"] = [{**step, "next": more} for step, more in zip(done["steps"], best_of)] or done["steps"]
-        if not live:
-            entries, inside = smaller.told(whole, seq, tree, length_exponent=length_exponent, join=join)
+        if smaller and not live:
+            entries, inside = told_of_smaller(whole, seq, tree, length_exponent=length_exponent, join=join)
             if entries:
                 done["smaller"] = entries
                 done["steps"] = [{**step, "inside": masks} for step, masks in zip(done["steps"], inside, strict=True)]
