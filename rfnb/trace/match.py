@@ -39,19 +39,27 @@ def warn_of_kinds(what: str, wanted: Iterable[str], events: Iterable[Any]) -> No
             )
 
 
-def warn_of_paths(wanted: Iterable[str], events: Iterable[Any]) -> None:
-    """Warn of a path that `trace.select` is asked for and no event has; of one with `*` only where nothing is like it."""
-    there = [(event.path, event.module) for event in events]
+def warn_of_paths(what: str, wanted: Iterable[str], there: Collection[tuple[str, str]]) -> None:
+    """Warn of a path that `trace.select` or `rf.record` is asked for and no event has; of one with `*` only where nothing is like it.
+
+    Args:
+        there: Path, and path without loops, of all that was offered.
+    """
     for path in wanted:
         if there and not any(_matches(path, name) for names in there for name in names):
             paths = sorted({name for name, _ in there})
             ends = {name.rpartition(".")[2] for name in paths} | set(paths)
             warn_user(
                 message(
-                    f'select: there are no events of the path "{path}".',
-                    [("recorded", ", ".join(f'"{name}"' for name in paths[:8]) + (", ..." if len(paths) > 8 else ""))],
+                    f'{what}: there are no events of the path "{path}".',
+                    [
+                        (
+                            "offered" if what == "record" else "recorded",
+                            ", ".join(f'"{name}"' for name in paths[:8]) + (", ..." if len(paths) > 8 else ""),
+                        )
+                    ],
                     "A path is a pattern with *, a recorded path, or an end of one. Did you mean",
-                    f'trace.select(path="{nearest(path, sorted(ends))}")',
+                    f'{"rf.record" if what == "record" else "trace.select"}(path="{nearest(path, sorted(ends))}")',
                 )
             )
 

@@ -28,7 +28,7 @@ from rfnb.core.op import Op
 from rfnb.core.tensor import Tensor
 from rfnb.trace.attach import AttachOptions, attached, attacher_of
 from rfnb.trace.event import Templates, bytes_of, keep, named_tensors
-from rfnb.trace.match import Steps, is_inside, kind_filter, path_filter, step_filter, warn_of_kinds
+from rfnb.trace.match import Steps, is_inside, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
 from rfnb.trace.probe import Listener, Place, listen, probe, trace_context
 from rfnb.trace.trace import Trace
 
@@ -88,6 +88,7 @@ def record(
         )
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
     names, others = _names_of(model)
+    heard: set[tuple[str, str]] = set()
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = OpNumbers() if ops else None
@@ -96,8 +97,10 @@ def record(
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (kinds is None or wants_kind(kind) or kind in ("op", "unseen")):
             return
-        if path is not None and not wants_path(place.path, place.module):
-            return
+        if path is not None:
+            heard.add((place.path, place.module))
+            if not wants_path(place.path, place.module):
+                return
         if place.step is not None and not wants_step(place.step):
             return
         if trace.truncated is not None:
@@ -125,6 +128,8 @@ def record(
         trace.close()
         if kinds is not None:
             warn_of_kinds("record", [kinds] if isinstance(kinds, str) else kinds, trace.events)
+        if path is not None:
+            warn_of_paths("record", [path] if isinstance(path, str) else path, heard)
 
 
 def _names_of(model: Any) -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:

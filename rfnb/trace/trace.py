@@ -116,7 +116,8 @@ class Trace(NearNames):
         if kind is not None:
             warn_of_kinds("select", [kind] if isinstance(kind, str) else kind, self.events)
         if path is not None:
-            warn_of_paths([path] if isinstance(path, str) else path, list(self.events))
+            names = [(event.path, event.module) for event in list(self.events)]
+            warn_of_paths("select", [path] if isinstance(path, str) else path, names)
         return [
             event
             for event in list(self.events)

@@ -29,7 +29,8 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         "  near   encoder\n"
         "  known  encoder, output, data:data, data:classes\n"
         "A layer reads layers of its own network; base: reads from around a loop, prev: the "
-        "previous step.",
+        "previous step.\n"
+        '    {"from": "encoder"}',
     ),
     "unknown_activation": (
         {"output": {"class": "activation", "from": "data", "activation": "tahn"}},
@@ -145,7 +146,8 @@ def test_an_unknown_class_lists_what_is_known():
         "Layer \"output\": unknown class 'linaer'.\n"
         "  near   linear, slice, gather\n"
         f"  known  {', '.join(sorted(registry))}\n"
-        'Each layer is a dict with a "class" out of these.'
+        'Each layer is a dict with a "class" out of these.\n'
+        '    {"class": "linear"}'
     )
 
 

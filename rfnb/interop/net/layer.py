@@ -361,6 +361,7 @@ def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
             f'Layer "{path}": unknown class {kind!r}.',
             [("near", ", ".join(near) or "none"), ("known", ", ".join(sorted(registry)))],
             'Each layer is a dict with a "class" out of these.',
+            f'{{"class": "{near[0] if near else "linear"}"}}',
         )
     return found(name, path, opts)
 

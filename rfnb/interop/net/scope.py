@@ -214,6 +214,7 @@ class Scope:
             f'There is no layer "{ref}" {where}.',
             [("near", ", ".join(near) or "none"), ("known", ", ".join(names))],
             "A layer reads layers of its own network; base: reads from around a loop, prev: the previous step.",
+            f'{{"from": "{(near or names)[0]}"}}',
         )
 
     # -- what differs from scope to scope ------------------------------------------------------------------------------------
