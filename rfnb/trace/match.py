@@ -40,7 +40,7 @@ def warn_of_kinds(what: str, wanted: Iterable[str], events: Iterable[Any]) -> No
 
 
 def warn_of_paths(what: str, wanted: Iterable[str], there: Collection[tuple[str, str]]) -> None:
-    """Warn of a path that `trace.select` or `rf.record` is asked for and no event has; of one with `*` only where nothing is like it.
+    """Warn of a path that `trace.select`, `rf.record` or `rf.show` is asked for and no event has; one with `*`, where nothing is like it.
 
     Args:
         there: Path, and path without loops, of all that was offered.
@@ -59,11 +59,12 @@ def warn_of_paths(what: str, wanted: Iterable[str], there: Collection[tuple[str,
                         )
                     ],
                     "A path is a pattern with *, a recorded path, or an end of one. Did you mean",
-                    f'{"rf.record" if what == "record" else "trace.select"}(path="{nearest(path, sorted(ends))}")',
+                    f'{_TYPED[what]}path="{nearest(path, sorted(ends))}")',
                 )
             )
 
 
+_TYPED = {"record": "rf.record(", "select": "trace.select(", "show": "rf.show(trace, "}
 _OFFERED = frozenset({"attention", "states", "beams", "tokens", "module"})
 
 

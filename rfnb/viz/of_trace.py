@@ -14,7 +14,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
-from rfnb.trace.match import kind_filter, path_filter
+from rfnb.trace.match import kind_filter, path_filter, warn_of_paths
 from rfnb.trace.probe import lent
 from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.attention import of_trace as attention
@@ -72,6 +72,10 @@ def spec(
     def there(each: str) -> bool:
         return path is None or path_filter(path)(each, each)
 
+    if path is not None and not running:
+        warn_of_paths(
+            "show", [path] if isinstance(path, str) else path, [(each.path, each.path) for each in trace.events]
+        )
     runs = list(page.runs(lambda kind, each: wanted(kind) and there(each)))
     # Made in the order of the recording: what is numbered then keeps its number when more comes.
     by_run = {id(run): page.part(run) for run in sorted(runs, key=lambda run: run.events[0].index)}

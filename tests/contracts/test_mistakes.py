@@ -366,6 +366,7 @@ def test_what_does_not_run_is_in_the_table():
 WARNED = {
     "trace.select(kind='typo')": 'trace.select(kind="',
     "with rf.record(path='linaer'): linear(x)": 'rf.record(path="linear")',
+    "rf.show(trace, path='linaer')": 'rf.show(trace, path="linear")',
     "trace.select(path='linaer')": 'trace.select(path="',
     "rf.cross_entropy(estimated=rf.softmax(logits, axis=vocab), target=ids, axis=vocab, estimated_type='logits')": 'estimated_type="probs"',
 }  # fmt: skip
