@@ -42,7 +42,8 @@ def make_doors(package: Mapping[str, Any], names: Mapping[str, Any], given: Iter
         if place and place not in names:
             continue
         inside = vars(names[place]) if place else names
-        for name, value in list(inside.items()):
+        # Functions first: some are methods of a class, too.
+        for name, value in sorted(inside.items(), key=lambda item: isinstance(item[1], type)):
             if name.startswith("_") or not str(getattr(value, "__module__", "")).startswith("rfnb."):
                 continue
             if isinstance(value, FunctionType) and value not in _done:

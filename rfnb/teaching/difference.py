@@ -205,7 +205,7 @@ def _place_of(same: np.ndarray, names: list[str] | None) -> str:
 
 
 def _listed(numbers: np.ndarray) -> str:
-    """As "0, 2 to 5 and 7"."""
+    """The numbers as "0, 2 to 5 and 7"."""
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     said = [one for run in runs for one in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
     return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else said[0]

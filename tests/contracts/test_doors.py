@@ -3,6 +3,7 @@
 import dis
 import inspect
 import sys
+from types import FunctionType
 
 import pytest
 from asserting import ragged, raises_message, randn
@@ -10,7 +11,7 @@ from asserting import ragged, raises_message, randn
 import rfnb as rf
 from rfnb import Dim
 from rfnb.core.argument_types import fits, in_words
-from rfnb.core.door import open_door, watch_body
+from rfnb.core.door import Door, open_door, watch_body
 
 batch, feat, out = Dim(3, name="batch"), Dim(5, name="feat"), Dim(4, name="out")
 time = ragged([7, 5, 3], batch)
@@ -123,6 +124,16 @@ def test_a_value_fits_a_type_or_not(value, hint, fit):
 
 def test_types_are_said_in_words():
     assert in_words("int | Sequence[int] | None") == "an int, a list of ints or None"
+
+
+def test_a_function_that_is_a_method_too_has_its_own_name():
+    for fn, name in (rf.cond, "cond"), (rf.while_loop, "while_loop"):
+        with pytest.raises(TypeError, match=f"^{name}: 9 arguments by position, where it takes "):
+            fn(*range(9))
+    functions = [value for value in vars(rf).values() if isinstance(value, FunctionType)]
+    doors = [(fn, getattr(one, "door", one)) for fn in functions for one in fn.__code__.co_consts]
+    named = [(fn, door.what) for fn, door in doors if isinstance(door, Door)]
+    assert len(named) > 100 and [what for fn, what in named if getattr(rf, what, None) is not fn] == []
 
 
 def test_a_dim_by_position_is_an_error_with_the_call_to_type():

@@ -139,7 +139,7 @@ ANSWERED = {
     'rf.top_k(x, k=2)': 'axis=source.dims[0]',
     'rf.sort(x, axis=feat, descending="yes")': 'rf.sort(source, axis=feat, descending=False)',
     'rf.pad(x, axes=[time], padding=[1, 1])': 'rf.pad(source, axes=[time], padding=[(1, 1)])',
-    'rf.cond(True, 1, 2)': 'rf.Backend.cond(True, ..., ...)',
+    'rf.cond(True, 1, 2)': 'rf.cond(True, ..., ...)',
     'rf.nbest(x)': 'labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)',
     'rf.get_beam_scores(x)': 'labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)',
     'rf.show(trace, theme="solarized")': 'rf.show(trace, live=False)',
@@ -216,7 +216,7 @@ ANSWERED = {
     'loop = rf.Loop(axis=time)\nloop.state.h = rf.zeros([batch, feat])\nfor _ in loop: loop.state.h = linear(loop.unstack(x))':
         'loop.state.h = rf.zeros([batch, out])',
     'rf.show(x, kind="heatmap")': 'rf.viz.dims(value)',
-    'rf.set_default_device("gpu")': 'rf.set_default_device("cpu")',
+    'rf.set_default_device("gpu")': 'rf.set_default_device("',  # the last device that there is: of this machine, or of a test
     'with rf.init_train_step_run_ctx() as ctx: ctx.mark_as_loss(0.5, "ce")': 'mark_as_loss(0.5, "ce", as_error=True)',
     'trace.save("missing/run.rfnb")': 'os.makedirs(\'missing\')',
     'rf.save_params(dict(linear.named_parameters()), "missing/model.npz")': 'os.makedirs(\'missing\')',

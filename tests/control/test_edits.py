@@ -44,7 +44,7 @@ def test_states_are_found_by_their_path_and_its_end(run):
         states["x"]
     assert str(error.value) == (
         'run: no state "x".\n  states  lstm.h, lstm.c, label, flag\n'
-        "A state is found by its path, or by an end of it that no other one has."
+        'A state is found by its path, or by an end of it that no other one has.\n    run.at.states["lstm.h"]'
     )
 
 

@@ -8,7 +8,7 @@ import torch
 
 import rfnb as rf
 from rfnb.models import beam_search, load_g2p
-from rfnb.trace.probe import Later, probe_later, trace_context
+from rfnb.trace.probe import Later, probe, probe_later, trace_context
 from rfnb.viz import of_trace
 from rfnb.viz.group import spec as group
 from rfnb.viz.page.budget import Room
@@ -457,7 +457,15 @@ def test_the_title_says_what_ran(pronounced):
     ]
 
 
-@pytest.mark.parametrize("kind", ["attention", "states", "outputs", "beams", "tokens"])
+OTHER = rf.Dim(7, name="other")
+UNDRAWN = {  # each field holds what it may, and all of them together are nothing to draw
+    "attention": lambda h: {"weights": h, "axis": OTHER}, "states": lambda h: {"weights": 3, "h": "no", "axis": OTHER},
+    "outputs": lambda h: {"log_probs": h, "axis": OTHER}, "beams": lambda h: {"log_probs": h, "parents": h},
+    "tokens": lambda h: {"ids": h, "axis": "x"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNDRAWN)
 @pytest.mark.parametrize("way", ["made", "given"])
 def test_an_event_that_cannot_be_drawn_is_one_line_and_the_others_are_drawn(kind, way):
     def odd():
@@ -471,7 +479,7 @@ def test_an_event_that_cannot_be_drawn_is_one_line_and_the_others_are_drawn(kind
             if way == "made":
                 probe_later(kind, Later(odd, 8))
             else:
-                rf.probe(kind, weights=3, h="no", log_probs=[h], parents=1, ids=5, axis="x")
+                probe(kind, **UNDRAWN[kind](h))
         rf.probe("attention", weights=rf.softmax(h, axis=feature), axis=feature, target=time)
     text = view_of(trace).text()
     assert "h: feature=4" in text and "Attention: attention: sequence 0" in text

@@ -21,10 +21,10 @@ def rec_last_output_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Te
     """The last real frame of a value of a loop body, which has `need_last`."""
     rec, name = layer.opts["rec_layer"], layer.opts["sub_layer_name"]
     env.get(rec)
-    layer, scope = env.layer_of(rec)
-    found = scope.last.get((layer.name, name))
+    loop, scope = env.layer_of(rec)
+    found = scope.last.get((loop.name, name))
     if found is None:
-        kept = [part for of, part in scope.last if of == layer.name]
+        kept = [part for of, part in scope.last if of == loop.name]
         raise value_error(
             f'{layer.what}: the last frame of "{rec}/{name}" is not kept.',
             [("kept", ", ".join(kept) or "none")],

@@ -146,7 +146,7 @@ def test_zoneout_in_training_with_given_masks(monkeypatch):
         keep = tensor(next(drawn).astype(np.float32), golden.batch, out)
         return value * keep / (1 - factor)
 
-    monkeypatch.setattr("rfnb.nn.recurrent.zoneout_mix.drop", drop_by_file)
+    monkeypatch.setattr("rfnb.nn.recurrent.unit_parts.drop", drop_by_file)
     with rf.get_run_ctx().train_flag_ctx(True):
         output, _ = unit(x, spatial_dim=golden.time)
     golden.check(output, "output")
