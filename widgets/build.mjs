@@ -52,14 +52,21 @@ const only = (kind, folder) => ({
     }));
   },
 });
-// Nothing is held where there is no kernel.
+// Where there is no kernel, nothing is held or tried: no ghosts, no lanes of them, no weights that are dragged.
 const handless = {
   name: "handless",
   setup(build) {
-    build.onLoad({ filter: /src\/\w+\/hands\.ts$/ }, () => ({
-      contents: "export const offer = () => null, changeOf = offer;",
-      loader: "ts",
-    }));
+    const nothing = (filter, contents) => build.onLoad({ filter }, () => ({ contents, loader: "ts" }));
+    nothing(/src\/\w+\/hands\.ts$/, "export const offer = () => null, changeOf = offer;");
+    nothing(/src\/ghosts\.ts$/, "export class Ghosts { shown = []; rest() {} show() {} clear() {} }");
+    nothing(
+      /src\/beams\/lanes\.ts$/,
+      "export const withLanes = (made) => ({ made, placed: [] }), drawLanes = () => {};",
+    );
+    nothing(
+      /src\/attention\/drag\.ts$/,
+      "export const BESIDE = 0; export class Drag { told = null; row = -1; grab() { return null; } draw() {} stop() {} }",
+    );
   },
 };
 const jobs = [

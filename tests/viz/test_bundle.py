@@ -13,9 +13,19 @@ ROOT = Path(__file__).parents[2]
 WIDGETS, STATIC = ROOT / "widgets", ROOT / "rfnb" / "viz" / "static"
 
 
-@pytest.mark.parametrize("name", ["rfnb.js", "rfnb-static.js"])
-def test_the_bundle_stays_small(name):
-    assert (STATIC / name).stat().st_size <= 246_000
+# The real size and 2 %: a new feature says here what it costs. The last ones, about 13 kB, are ghosts with their lanes, the rail of branches,
+# weights that are dragged, and checks of each part of a view; what needs a kernel is not in the static one.
+@pytest.mark.parametrize(("name", "most"), [("rfnb.js", 265_000), ("rfnb-static.js", 252_000)])
+def test_the_bundle_stays_small(name, most):
+    assert (STATIC / name).stat().st_size <= most
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in STATIC.glob("rfnb-static*.js")))
+def test_what_needs_a_kernel_is_not_where_there_is_none(name):
+    words = {"fell out at": "lanes", 'drag"': "weights that are dragged"}
+    text = (STATIC / name).read_text(encoding="utf-8")
+    assert {what for word, what in words.items() if word in text} == set()
+    assert all(word in (STATIC / "rfnb.js").read_text(encoding="utf-8") for word in words)
 
 
 def test_names_that_are_private_to_their_classes_are_short():
