@@ -375,7 +375,8 @@ WARNED = {
 @pytest.mark.parametrize("typed", WARNED)
 def test_the_line_to_type_is_in_a_warning(typed):
     with pytest.warns(UserWarning) as caught:
-        exec(typed, dict(globals()))
+        # The other one may be in a container since another line was typed: its path is "0" then.
+        exec(typed, {**globals(), "linear": rf.Linear(feat, out)})
     assert WARNED[typed] in str(caught[0].message).splitlines()[-1]
 
 
