@@ -86,14 +86,9 @@ class Backend(Kernels, Gradients):
         """The name of the device, e.g. "cuda:0"."""
 
     @classmethod
-    def is_device_name(cls, name: str) -> bool:
-        """Whether a device may have this name, be it there or not."""
-        return name == "cpu"
-
-    @classmethod
-    def device_names(cls) -> list[str]:
-        """The CPU, and what is beside it."""
-        return ["cpu"]
+    def check_device_name(cls, name: str) -> None:
+        """Raise an error for a name that no device can have, be it there or not."""
+        cls.to_device_raw(None, name)
 
     @classmethod
     def device_key_raw(cls, raw: Any) -> Any:

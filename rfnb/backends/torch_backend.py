@@ -17,7 +17,7 @@ from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_ahead import JOIN, PRODUCTS, product_ahead
 from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_compiled import compile_function
-from rfnb.backends.torch_devices import brought, device_names, is_name, refuse_device
+from rfnb.backends.torch_devices import brought, check_name, refuse_device
 from rfnb.backends.torch_functions import DTYPES, HALF, NAMES
 from rfnb.backends.torch_gradient import graph_inputs, graph_order, graph_place, scaled_gradient
 from rfnb.backends.torch_labels import ctc_best_path, ctc_loss, edit_distance, next_edit_distance_row
@@ -92,8 +92,7 @@ class TorchBackend(Backend):
 
     raws_to_numpy: Any = staticmethod(torch_devices.on_host)
 
-    is_device_name = staticmethod(is_name)
-    device_names = staticmethod(device_names)
+    check_device_name = staticmethod(check_name)
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from rfnb.core.errors import runtime_error
+
 _MISSING = re.compile(
     r"not compiled with \w+ enabled|not linked with support for|No CUDA GPUs|no NVIDIA driver|driver on your system is too old"
     r"|device type at start of device string|Invalid device string|invalid device ordinal|must not be empty|backend is not available",
@@ -47,24 +49,21 @@ def refuse_device(error: Exception, device: object) -> None:
     rule, name = "Everything works on the CPU as well; only large models are slow there.", "cpu"
     if there:
         rule, name = "A device has the name that torch has for it:", there[0]
-    raise RuntimeError(
-        f'torch: there is no device "{device}" here.\n  device  {device}\n  there   {", ".join(["cpu", *there])}\n'
-        f'  torch   {made_for}\n{rule}\n    rf.set_default_device("{name}")'
+    raise runtime_error(
+        f'torch: there is no device "{device}" here.',
+        [("device", device), ("there", ", ".join(["cpu", *there])), ("torch", made_for)],
+        rule,
+        f'rf.set_default_device("{name}")',
     ) from error
 
 
-def is_name(name: str) -> bool:
-    """Whether torch knows such devices."""
+def check_name(device: str) -> None:
+    """Raise a RuntimeError for a name that torch does not know."""
     try:
-        torch.device(name)
-    except RuntimeError:
-        return False
-    return True
-
-
-def device_names() -> list[str]:
-    """The CPU, and what is beside it."""
-    return ["cpu", *_accelerators()[:1]]
+        torch.device(device)
+    except RuntimeError as error:
+        refuse_device(error, device)
+        raise
 
 
 def _accelerators() -> list[str]:

@@ -119,16 +119,16 @@ def _fits_one(value: Any, hint: Any) -> bool:
     if hint is float or hint is int:
         number = numbers.Real if hint is float else numbers.Integral
         scalar = isinstance(value, number) and not isinstance(value, (bool, np.bool_))
-        return scalar or (_is_array(value) and not getattr(value, "shape", (1,)))
+        return scalar or (is_array(value) and not getattr(value, "shape", (1,)))
     if hint is bool:
-        return isinstance(value, (bool, np.bool_)) or (_is_array(value) and not getattr(value, "shape", (1,)))
+        return isinstance(value, (bool, np.bool_)) or (is_array(value) and not getattr(value, "shape", (1,)))
     if hint is Tensor:
         return isinstance(value, Tensor)
     cls = origin or hint
     if not isinstance(cls, type) or cls in (Any, object) or getattr(cls, "_is_protocol", False):
         return True
     if cls in _MANY and not isinstance(value, (list, tuple, set, frozenset, Mapping)):
-        if _is_array(value) and not isinstance(value, Tensor):
+        if is_array(value) and not isinstance(value, Tensor):
             return all(each in (Any, int, float, bool) for kind in inner for each in alternatives(kind))
         return not isinstance(value, (str, bytes, Dim, Tensor, type, *_SINGLE)) and hasattr(value, "__iter__")
     if not isinstance(value, cls if cls not in (list, set, frozenset) else collections.abc.Collection):
@@ -150,7 +150,8 @@ def _items_fit(values: Sequence[Any], cls: type, inner: tuple[Any, ...]) -> bool
     return len(values) == len(inner) and all(map(fits, values, inner))
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Whether it is an array of some library, or can be made one."""
     return not isinstance(value, type) and hasattr(value, "__array__")
 
 

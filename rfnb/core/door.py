@@ -19,7 +19,7 @@ from functools import cached_property
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
-from rfnb.core.argument_types import fits, hints_of, is_taken, quick_types
+from rfnb.core.argument_types import alternatives, fits, hints_of, is_array, is_taken, quick_types
 from rfnb.core.call_errors import FUNCTIONS, MissingArgument, MissingError, arguments_of, explain_call, failed_inside
 from rfnb.core.dim_names import Arguments, again, with_dims
 from rfnb.core.door_code import NO_DEFAULT, can_watch, code_through, with_checks, with_handler
@@ -27,8 +27,9 @@ from rfnb.core.errors import DimError, NoPlanError, parts_of
 from rfnb.core.intercept import _answer
 from rfnb.core.kept_signature import keep_signature
 from rfnb.core.place import _PACKAGE, DOORS, in_package
+from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import MissingDim
-from rfnb.core.type_errors import explain_types
+from rfnb.core.type_errors import explain_types, not_a_tensor
 
 _LAZY = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _LIBRARIES = {"rfnb", "torch", "numpy", *sys.stdlib_module_names} - {"__main__"}
@@ -91,6 +92,9 @@ class Door:
         named = self.with_dims(frame.f_code, args, kwargs)
         if named is not None and self._takes(*named):
             return NoPlanError()  # caught by who calls it again, with the Dims
+        array = self._array(args, kwargs)
+        if array is not None:
+            return not_a_tensor(self.what, array) if self.fn.__name__ in _KEEP_OPERANDS else None
         return self.error(args, kwargs, takes=is_taken)
 
     def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -103,6 +107,15 @@ class Door:
             ):
                 return False
         return True
+
+    def _array(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A raw array that was given for a Tensor. Functions say what it lacks, but for those that keep it; None if there is none."""
+        hints = hints_of(self.fn)
+        for name, value in (*zip(self.names, args), *kwargs.items()):
+            hint = hints.get(name, Any)
+            if Tensor in alternatives(hint) and is_array(value) and not is_taken(value, hint):
+                return value
+        return None
 
     def has_own_words(self, name: str) -> bool:
         """Whether the function refuses a wrong argument itself, in words of its own."""
@@ -142,12 +155,13 @@ def watch_body(fn: FunctionType, what: str, code: str, bound: bool = False) -> N
 
 # These keep their operands, or give them to others.
 _KEEP_OPERANDS = set(
-    "assert_ copy_from dim_match_priority_when_needed draw dropout gather_nested is_parametrized mask_nested opt_logical_and"
-    " opt_logical_or random_mask scaled_gradient_ext set_sparse_dim".split()
+    "assert_ copy_from dim_match_priority_when_needed draw dropout gather_nested init_train_step_run_ctx is_parametrized"
+    " mask_nested opt_logical_and opt_logical_or random_mask scaled_gradient_ext set_sparse_dim".split()
 )
 # Refused by the functions, in words of their own.
 _OWN_WORDS = set(
-    "axis beam_size hypotheses poll references steps timeout choice.prefix record.limit run.fn Loss.loss Parameter.initial".split()
+    "axis beam_size budget device hypotheses poll references steps timeout choice.prefix record.limit run.fn Loss.loss Parameter.initial"
+    " Trace.select.step View.budget beam_search.fusion compile_loops.how explore.fn mean_over_processes.loss".split()
 )
 _OPEN = "Any", "object"
 _OPERANDS = "Tensor", "Dim", "Sequence[Dim]", "Sequence[Tensor]"  # an annotation of one begins so

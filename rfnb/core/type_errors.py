@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.argument_types import alternatives, fits, in_words, kind_of
-from rfnb.core.call_errors import WrongCall, shown
+from rfnb.core.call_errors import MissingArgument, WrongCall, shown
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, type_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import labels_of
+from rfnb.core.tensor_text import dims_text, labels_of
 
 
 def explain_types(
@@ -166,3 +166,31 @@ def _plain(name: str, value: Any, kinds: list[Any], default: Any) -> str:
     if str in kinds:
         return '"..."'
     return "..."
+
+
+def not_a_tensor(kind: str, value: Any) -> TypeError:
+    """The error for what should be a Tensor: nothing, several values, a raw array, ..."""
+    if isinstance(value, MissingArgument):
+        return value.error()
+    if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
+        names = ["x" if place == 0 else "_" for place in range(len(value))]
+        return type_error(
+            f"{kind}: this operand is several values.",
+            [("got", f"{type(value).__name__}: {', '.join(_kind(each) for each in value)}")],
+            "What gives back several values, as a layer with a state or with a new dim does, is taken apart first:",
+            f"{', '.join(names)} = value",
+        )
+    return type_error(
+        f"{kind}: this operand is not a Tensor.",
+        [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
+        "Raw arrays and lists do not say which axis is which.",
+        "rf.convert_to_tensor(value, dims=[...])",
+    )
+
+
+def _kind(value: Any) -> str:
+    return dims_text(value.dims) if isinstance(value, Tensor) else type(value).__name__
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"  # there are Tensors of torch too

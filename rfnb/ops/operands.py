@@ -8,12 +8,12 @@ from itertools import cycle
 from typing import Any
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import MissingArgument
 from rfnb.core.errors import runtime_error, type_error, value_error
 from rfnb.core.fill import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.two_devices import about_devices, on_two_devices
+from rfnb.core.type_errors import not_a_tensor
 
 
 def need_values(kind: str, *tensors: Tensor) -> None:
@@ -111,31 +111,3 @@ def as_tensor(value: Any, kind: str) -> Tensor:
         dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
         return new_tensor(registry.selected().full_raw((), value, dtype=dtype), ())
     raise not_a_tensor(kind, value)
-
-
-def not_a_tensor(kind: str, value: Any) -> TypeError:
-    """The error for what should be a Tensor: nothing, several values, a raw array, ..."""
-    if isinstance(value, MissingArgument):
-        return value.error()
-    if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
-        names = ["x" if place == 0 else "_" for place in range(len(value))]
-        return type_error(
-            f"{kind}: this operand is several values.",
-            [("got", f"{type(value).__name__}: {', '.join(_shown(each) for each in value)}")],
-            "What gives back several values, as a layer with a state or with a new dim does, is taken apart first:",
-            f"{', '.join(names)} = value",
-        )
-    return type_error(
-        f"{kind}: this operand is not a Tensor.",
-        [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
-        "Raw arrays and lists do not say which axis is which.",
-        "rf.convert_to_tensor(value, dims=[...])",
-    )
-
-
-def _shown(value: Any) -> str:
-    return dims_text(value.dims) if isinstance(value, Tensor) else type(value).__name__
-
-
-def _full_name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"  # there are Tensors of torch too
