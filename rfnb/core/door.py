@@ -92,9 +92,10 @@ class Door:
         named = self.with_dims(frame.f_code, args, kwargs)
         if named is not None and self._takes(*named):
             return NoPlanError()  # caught by who calls it again, with the Dims
-        array = self._array(args, kwargs)
+        keeps = self.fn.__name__ in _KEEP_OPERANDS
+        array = self._array(args, kwargs, keeps)
         if array is not None:
-            return not_a_tensor(self.what, array) if self.fn.__name__ in _KEEP_OPERANDS else None
+            return not_a_tensor(self.what, array) if keeps else None
         return self.error(args, kwargs, takes=is_taken)
 
     def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -108,12 +109,13 @@ class Door:
                 return False
         return True
 
-    def _array(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A raw array that was given for a Tensor. Functions say what it lacks, but for those that keep it; None if there is none."""
+    def _array(self, args: tuple[Any, ...], kwargs: dict[str, Any], keeps: bool) -> Any:
+        """A raw array that was given for a Tensor; None if there is none. Functions say what it lacks, but for those that keep it."""
         hints = hints_of(self.fn)
         for name, value in (*zip(self.names, args), *kwargs.items()):
             hint = hints.get(name, Any)
-            if Tensor in alternatives(hint) and is_array(value) and not is_taken(value, hint):
+            wanted = Tensor in alternatives(hint) if keeps else next(alternatives(hint)) is Tensor
+            if wanted and is_array(value) and not is_taken(value, hint):
                 return value
         return None
 

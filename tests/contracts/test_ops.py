@@ -22,7 +22,7 @@ EXEMPT = {
         conv_layout.from_kernel conv_layout.to_kernel index_range.check_integers index_range.check_not_negative
         index_range.check_range index_range.explain_indices index_range.mended index_range.on_host loss.warn_below_zero
         mel.mel_matrix operands.as_tensor operands.check_devices operands.check_dtypes operands.check_number operands.common_backend
-        operands.need_tensors operands.need_values operands.not_a_tensor out_dim.check_movable
+        operands.need_tensors operands.need_values out_dim.check_movable
         out_dim.check_size out_dim.define_size out_dim.dim_and_lengths out_dim.settle_size random_state.generator_for
         random_state.update_state reduce.refuse_distributed sequence_pairs.common_batch sequence_pairs.flat_batch
         sequence_pairs.flat_lengths sequence_pairs.volume transposed_conv_dims.make_expansions""",
