@@ -57,12 +57,12 @@ def refuse_device(error: Exception, device: object) -> None:
     ) from error
 
 
-def check_name(device: str) -> None:
+def check_name(name: str) -> None:
     """Raise a RuntimeError for a name that torch does not know."""
     try:
-        torch.device(device)
+        torch.device(name)
     except RuntimeError as error:
-        refuse_device(error, device)
+        refuse_device(error, name)
         raise
 
 

@@ -18,7 +18,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import ErrorOf, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.operands import not_a_tensor
+from rfnb.core.type_errors import not_a_tensor
 
 
 def to_xarray(x: Tensor) -> Any:

@@ -10,8 +10,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.type_errors import not_a_tensor
 from rfnb.nn.run import run_ctx
-from rfnb.ops.operands import not_a_tensor
 from rfnb.ops.random import drop
 
 

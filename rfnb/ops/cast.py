@@ -10,7 +10,7 @@ from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
-from rfnb.ops.operands import not_a_tensor
+from rfnb.core.type_errors import not_a_tensor
 
 
 @op

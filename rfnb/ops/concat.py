@@ -17,12 +17,13 @@ from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import operand_rows, shape_of
+from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values, not_a_tensor
+from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values
 from rfnb.ops.out_dim import settle_size
 from rfnb.ops.where import where
 

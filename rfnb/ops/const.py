@@ -18,13 +18,13 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.core.two_devices import device_name
+from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops.default import (
     copy_to_device,
     device_of_new,
     get_default_float_dtype,
     get_default_int_dtype,
 )
-from rfnb.ops.operands import not_a_tensor
 
 
 @op

@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.ops.operands import not_a_tensor
+from rfnb.core.type_errors import not_a_tensor
 
 _plans = PlanCache()
 

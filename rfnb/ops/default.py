@@ -17,7 +17,7 @@ from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.two_devices import device_name
-from rfnb.ops.operands import not_a_tensor
+from rfnb.core.type_errors import not_a_tensor
 
 FLOAT_DTYPES = "bfloat16", "float16", "float32", "float64"
 _device: ContextVar[str | None] = ContextVar("rfnb_default_device", default=None)

@@ -12,7 +12,7 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.operands import not_a_tensor
+from rfnb.core.type_errors import not_a_tensor
 
 
 @op

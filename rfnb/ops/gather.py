@@ -20,11 +20,12 @@ from rfnb.core.size_queries import watching
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_lengths_here
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.index_range import check_integers, check_not_negative, mended, on_host
-from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values, not_a_tensor
+from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values
 from rfnb.ops.where import where
 
 

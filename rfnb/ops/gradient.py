@@ -13,7 +13,8 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import operand_rows
-from rfnb.ops.operands import need_tensors, not_a_tensor
+from rfnb.core.type_errors import not_a_tensor
+from rfnb.ops.operands import need_tensors
 
 
 @op(changes_state=True)

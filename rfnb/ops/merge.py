@@ -16,9 +16,10 @@ from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.expand import expand_dim
-from rfnb.ops.operands import need_tensors, not_a_tensor
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import define_size, dim_and_lengths, settle_size
 
 

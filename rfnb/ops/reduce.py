@@ -18,12 +18,13 @@ from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops.amp import in_float32, narrowed, widened
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import FLOAT_DTYPES, get_default_float_dtype, has_fractions
 from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
-from rfnb.ops.operands import check_dtypes, need_tensors, need_values, not_a_tensor
+from rfnb.ops.operands import check_dtypes, need_tensors, need_values
 
 _plans = PlanCache()
 _FINITE = ("sum", "mean")  # not of frames without any part: their maximum is -inf
