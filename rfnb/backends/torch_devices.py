@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.core.errors import runtime_error
-
 _MISSING = re.compile(
     r"not compiled with \w+ enabled|not linked with support for|No CUDA GPUs|no NVIDIA driver|driver on your system is too old"
     r"|device type at start of device string|Invalid device string|invalid device ordinal|must not be empty|backend is not available",
@@ -49,12 +47,13 @@ def refuse_device(error: Exception, device: object) -> None:
     rule, name = "Everything works on the CPU as well; only large models are slow there.", "cpu"
     if there:
         rule, name = "A device has the name that torch has for it:", there[0]
-    raise runtime_error(
-        f'torch: there is no device "{device}" here.',
-        [("device", device), ("there", ", ".join(["cpu", *there])), ("torch", made_for)],
-        rule,
-        f'rf.set_default_device("{name}")',
-    ) from error
+    what = f'torch: there is no device "{device}" here.'
+    operands = [("device", str(device)), ("there", ", ".join(["cpu", *there])), ("torch", made_for)]
+    fix = f'rf.set_default_device("{name}")'
+    rows = "\n".join(f"  {operand:<6}  {text}" for operand, text in operands)
+    refused = RuntimeError(f"{what}\n{rows}\n{rule}\n    {fix}")
+    refused.__dict__["parts"] = what, operands, rule, fix  # as core/errors.py gives them, which nothing here may know
+    raise refused from error
 
 
 def check_name(name: str) -> None:
