@@ -40,7 +40,7 @@ RAW = {
     "takes anything, and fails on what is in it": {
         *(f"rf.{name}" for name in (
             "ctc_output transducer_output transducer_lattice as_torch viz.beams plot.beams repeat cum_concat_step last_hidden_state"
-            " random_normal random_uniform random_truncated_normal pool pool2d pool3d max_pool fill ceil_divide"
+            " random_normal random_uniform random_truncated_normal pool pool1d pool2d pool3d max_pool max_pool1d fill ceil_divide"
         ).split()),
     },
 }  # fmt: skip
@@ -70,12 +70,15 @@ ACCEPTED = {
     "it gives back whatever it gets": (r"rf\.identity", "x", ".*", ".*"),
     "a tuple that an op has made": (r"rf\.CtcAlignment", ".*", ".*", ".*"),
     "a label is written as text, whatever it is": (r"rf\.Dim", "vocab", "list", ".*"),
-    "read when the block begins": (r"rf\.record", "steps|limit", ".*", ".*"),
+    "read when the block begins": (r"rf\.(record|set_default_device_ctx)", "steps|limit|device", ".*", ".*"),
     "a module without states looks at nothing": (r"(Module|Linear|ModuleList|SelfAttention)\.default_initial_state", ".*", ".*", ".*"),
     "it asks whether a thing is there, of any thing": (r".*\.(has_axis|depends_on)", "axis|part", ".*", ".*"),
     "a scalar has no dims to look for": (r"scalar\.copy_compatible_to_dims(_raw)?", "dims", ".*", ".*"),
     "one look where nobody listens": (r"rf\.probe", "kind", ".*", ".*"),
     "a function makes the initial values": (r"rf\.Parameter", "initial", "function", ".*"),
+    "kept as it is given, until it is used": (
+        r"rf\.(CausalSelfAttentionState|LstmState|Loss)|RunCtx\.mark_as_loss", "k_accum|v_accum|h|c|custom_inv_norm_factor", "torch|numpy", ".*",
+    ),
     "an array is an array": (r"NGramLM\.rows", "contexts", "torch", ".*"),
 }  # fmt: skip
 
@@ -106,13 +109,13 @@ def not_in_table(accepted):
 def test_no_error_is_raw_and_no_wrong_call_is_accepted(tmp_path):
     raw, accepted, numbers = ended(tmp_path)
     assert [call for call in raw if call[0] not in MAY_BE_RAW] == []
-    assert not_in_table(accepted) == []
+    assert not_in_table(accepted) == [], "\n".join(map(str, not_in_table(accepted)))
     assert numbers["ours"] > 6000
 
 
 def test_no_error_of_a_method_is_raw_and_no_wrong_call_is_accepted(tmp_path):
     raw, accepted, numbers = ended(tmp_path, "methods")
-    assert not_in_table(accepted) == []
+    assert not_in_table(accepted) == [], "\n".join(map(str, not_in_table(accepted)))
     may_be = set().union(*RAW_METHODS.values())
     left = [call for call in raw if call[0].rpartition(".")[2] not in may_be]
     assert [call for call in left if call[1] != "an unknown keyword" or call[0].partition(".")[0] not in HOT] == []
