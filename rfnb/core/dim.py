@@ -98,7 +98,7 @@ class Dim(DimOperators, OldDimNames):
         *,
         name: str | None = None,
         kind: str | None = None,
-        vocab: Sequence[str] | None = None,
+        vocab: Sequence[str] | str | None = None,
         description: str | None = None,
         dyn_size_ext: Tensor | None = None,
         match_priority: int = 0,

@@ -121,7 +121,9 @@ class Door:
 
     def has_own_words(self, name: str) -> bool:
         """Whether the function refuses a wrong argument itself, in words of its own."""
-        if name == "device" and self.what.startswith(("Dim.", "masked_fraction_of_shape", "num_elements_of_shape")):  # nothing is made there
+        if name == "device" and self.what.startswith(
+            ("Dim.", "masked_fraction_of_shape", "num_elements_of_shape")
+        ):  # nothing is made there
             return False
         return not _OWN_WORDS.isdisjoint((name, f"{self.what}.{name}"))
 

@@ -77,7 +77,6 @@ export class Rail {
         role: "option",
         "data-run": entry.number,
         "aria-selected": isShown,
-        "aria-label": line(said),
         title: `${line(said)}${isShown ? "" : "\nClick: show it. Shift-click: compare it with the one that is shown."}`,
         tabindex: entry.number === (this.at ?? now!.run) ? 0 : -1,
       },
