@@ -77,7 +77,8 @@ ACCEPTED = {
     "one look where nobody listens": (r"rf\.probe", "kind", ".*", ".*"),
     "a function makes the initial values": (r"rf\.Parameter", "initial", "function", ".*"),
     "kept as it is given, until it is used": (
-        r"rf\.(CausalSelfAttentionState|LstmState|Loss)|RunCtx\.mark_as_loss", "k_accum|v_accum|h|c|custom_inv_norm_factor", "torch|numpy", ".*",
+        r"rf\.(CausalSelfAttentionState|LstmState|Loss)|RunCtx\.mark_as_loss", "k_accum|v_accum|h|c|custom_inv_norm_factor",
+        "torch|numpy", ".*",
     ),
     "an array is an array": (r"NGramLM\.rows", "contexts", "torch", ".*"),
 }  # fmt: skip
