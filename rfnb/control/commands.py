@@ -413,7 +413,7 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEX
 @command
 def move(run: Run, number: COUNT, step: INDEX) -> CommandResult | None:
     """Make the changes that a branch begins with at another step of the same loop, in another branch."""
-    moved = _numbered(run, number)
+    moved = run_numbered(run, number)
     if moved.parent is None or moved.left is None or not moved.then:
         raise _Wrong(f"{moved.name} has no change that was made by hand at its begin.")
     path, nth = moved.parent._holder.places[moved.left.tick][:2]
@@ -424,7 +424,7 @@ def move(run: Run, number: COUNT, step: INDEX) -> CommandResult | None:
 @command
 def let_go(run: Run, number: COUNT) -> None:
     """Let a branch go, and those that are made of it."""
-    gone = _numbered(run, number)
+    gone = run_numbered(run, number)
     if gone.parent is None:
         raise _Wrong(f"{gone.name} is what all others are branches of.")
     for each in runs_of(gone):
@@ -432,11 +432,16 @@ def let_go(run: Run, number: COUNT) -> None:
     _take_back(gone)
 
 
-def _numbered(run: Run, number: int) -> Run:
+def run_numbered(run: Run, number: Any) -> Run:
+    """The run of the same tree with a number, by which pages know it.
+
+    Raises:
+        ValueError: If there is none.
+    """
     for each in runs_of(run.root):
         if each.number == number:
             return each
-    raise _Wrong(f"There is no branch {number}.")
+    raise _Wrong(f"There is no branch {number!r:.20}.")
 
 
 def _take_back(branch: Run) -> None:

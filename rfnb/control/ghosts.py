@@ -19,12 +19,12 @@ import numpy as np
 from rfnb.control.branch_tree import outcome_of
 from rfnb.control.commands import changes_of, said
 from rfnb.control.position import Position
-from rfnb.control.rerun import once_more
+from rfnb.control.rerun import once_more, start_unheard
 from rfnb.control.run import Run
+from rfnb.control.run_steps import StepPlace
 from rfnb.core.errors import runtime_error
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.edits import aligned
-from rfnb.trace.probe import stop_hearing
 from rfnb.trace.run_tree import Outcome
 from rfnb.trace.trace import Trace
 
@@ -80,13 +80,13 @@ class Ghost:
     ):
         self.name, self.seq = name, seq
         self.refused: str | None = None
-        self._tick = run._holder.tick_of("from_step", step, path, nth)
-        self._place = run._holder.places[self._tick]
+        tick = run._holder.tick_of("from_step", step, path, nth)
+        self._place = run._holder.places[tick]
         self._then, self._do = then, changes_of(then) if then else None
         once_only(run)
         self._told: list[Callable[[], None]] = []
-        self._base = plain(run) if then else None
-        self.run = _quiet(run, self._tick, self._change if then else None)
+        self._base = plain_end(run) if then else None
+        self.run = _quiet(run, tick, self._change if then else None)
         self.run._gate.on_change(self._tell)
         if self._base is not None:
             self._base.on_change(self._tell)
@@ -120,14 +120,12 @@ class Ghost:
         bases = [] if self._base is None or self.refused else [self._base.run]
         return all(run._gate.mode == "over" for run in [self.run, *bases])
 
-    @property
-    def outcome(self) -> Outcome:
-        """The result so far."""
-        return result_of(self.run, self._place.path, self._place.nth)
-
     def told(self) -> dict[str, Any]:
         """Describe it for a page: the lane so far, and when it is over the result in a sentence."""
-        lane = None if self.refused else self._lane()
+        history = history_at(self.run, self._place)
+        lane = None
+        if history is not None and not self.refused:
+            lane = lane_of(history, self.seq, self._place.step, forced_in(self._then))
         told: dict[str, Any] = {"name": self.name, "over": self.is_over, "refused": self.refused}
         told["lane"] = None if lane is None else {**lane._asdict(), "seq": self.seq}
         if self.is_over and not self.refused:
@@ -135,12 +133,8 @@ class Ghost:
             if error is not None:
                 told["refused"] = f"With {self.name} it fails: {type(error).__name__}: {str(error).splitlines()[0]}"
             elif self._base is not None:
-                told |= verdict(self.name, self._base.outcome, self.outcome, self.seq, lane)
+                told |= verdict(self.name, self._base.outcome, result_of(self.run, history), self.seq, lane)
         return told
-
-    def _lane(self) -> Lane | None:
-        history = history_at(self.run, self._place.path, self._place.nth)
-        return None if history is None else lane_of(history, self.seq, self._place.step, forced_in(self._then))
 
 
 def _quiet(run: Run, tick: int, change: Callable[[Position], None] | None) -> Run:
@@ -152,10 +146,7 @@ def _quiet(run: Run, tick: int, change: Callable[[Position], None] | None) -> Ru
         made._changes.update({at: list(done) for at, done in [*run._changes.items()]})
     else:
         made._changes[tick] = [change]
-    context, modes = run._begins
-    context = context.copy()
-    context.run(stop_hearing)
-    return made._start(context, modes)
+    return start_unheard(made, run)
 
 
 def once_only(run: Run) -> None:
@@ -177,51 +168,61 @@ def once_only(run: Run) -> None:
 class _Base:
     """A run to its end as it is: what a ghost is compared with. One that is over is that itself."""
 
-    def __init__(self, run: Run, key: int):
-        self.key = key
+    def __init__(self, run: Run):
+        self.changes = len(run.changes)
         self.run = run if run.state == "done" else _quiet(run, len(run.steps) - 1, None)
-        self._path, self._nth = "", 0
-        if run.steps:
-            self._path, self._nth = run._holder.places[len(run.steps) - 1][:2]
+        self._place = last_place(run)
+        self._told: set[Callable[[], None]] = set()
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        if self.run._gate.mode != "over":
+        """Call `tell` when it is over; the same one is called once."""
+        if tell not in self._told and self.run._gate.mode != "over":
+            self._told.add(tell)
             self.run._gate.on_change(tell)
 
     @property
     def outcome(self) -> Outcome:
-        return result_of(self.run, self._path, self._nth)
+        return result_of(self.run, history_at(self.run, self._place))
 
 
 _bases: weakref.WeakKeyDictionary[Run, _Base] = weakref.WeakKeyDictionary()
 
 
-def plain(run: Run) -> _Base:
+def plain_end(run: Run) -> _Base:
     """The end that a run would come to, found once for all its ghosts until something is changed in it."""
-    there, key = _bases.get(run), len(run.changes)
-    if there is None or there.key != key or (there.run is not run and run.state == "done"):
-        there = _bases[run] = _Base(run, key)
+    if run.state == "done":  # it is that itself, and not to be kept for it
+        _bases.pop(run, None)
+        return _Base(run)
+    there = _bases.get(run)
+    if there is None or there.changes != len(run.changes):
+        there = _bases[run] = _Base(run)
     return there
 
 
 # -- results ---------------------------------------------------------------------------------------------------------------
 
 
-def history_at(run: Run, path: str, nth: int) -> BeamHistory | None:
-    """The search in a run whose choices are made in the steps of a loop; None: there is none."""
-    trace = run.trace if run.trace is not None else Trace()
+def last_place(run: Run) -> StepPlace | None:
+    """The last step that a run has begun."""
+    return run._holder.places[len(run.steps) - 1] if run.steps else None
+
+
+def history_at(run: Run, at: StepPlace | None) -> BeamHistory | None:
+    """The search in a run whose choices are made in the steps of the loop that has a step; None: there is none."""
+    trace = run.trace
+    if trace is None or at is None:
+        return None
     for found in trace.beams:
         for number in range(trace.beams.num_runs(found)):
             (first, *_) = trace.beams.events(found, number)
             place = run.place_of(first.entry)
-            if place is not None and (place.path, place.nth) == (path, nth):
+            if place is not None and (place.path, place.nth) == (at.path, at.nth):
                 return trace.beams[found, number]
     return None
 
 
-def result_of(run: Run, path: str, nth: int) -> Outcome:
-    """The result of a run: of the search at a loop where it has one, else of its function."""
-    history = history_at(run, path, nth)
+def result_of(run: Run, history: BeamHistory | None) -> Outcome:
+    """The result of a run: of a search in it, else of its function."""
     trace = run.trace if run.trace is not None else Trace()
     return outcome_of(run._result if history is None else history, trace)
 

@@ -31,6 +31,14 @@ def once_more(
     return other
 
 
+def start_unheard(again: Run, run: Run) -> Run:
+    """Start a run that was made of another one where that began, but so that nobody hears it."""
+    context, modes = run._begins
+    context = context.copy()
+    context.run(stop_hearing)
+    return again._start(context, modes)
+
+
 def states_at(run: Run, tick: int) -> States:
     """The states before a step that a run has begun: those that were kept, or made again by a quiet branch, which nobody hears.
 
@@ -48,10 +56,7 @@ def states_at(run: Run, tick: int) -> States:
     end = next((each for each in kept.ticks() if each >= span[-1]), span[-1])
     quiet = once_more(run, f"{run.name} again", end, False, KeptSpan(span))
     quiet._changes[end] = [lambda at: quiet._gate.stop()]
-    context, modes = run._begins
-    context = context.copy()
-    context.run(stop_hearing)
-    quiet._start(context, modes)
+    start_unheard(quiet, run)
     quiet._gate.until_standing()
     quiet.stop()
     made = cast(KeptSpan, quiet._holder.kept).states

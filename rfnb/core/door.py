@@ -92,32 +92,36 @@ class Door:
         named = self.with_dims(frame.f_code, args, kwargs)
         if named is not None and self._takes(*named):
             return NoPlanError()  # caught by who calls it again, with the Dims
-        keeps = self.fn.__name__ in _KEEP_OPERANDS
-        array = self._array(args, kwargs, keeps)
+        array = self._array(args, kwargs)
         if array is not None:
-            return not_a_tensor(self.what, array) if keeps else None
+            return not_a_tensor(self.what, array) if self.keeps_operands else None
         return self.error(args, kwargs, takes=is_taken)
 
     def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         hints = hints_of(self.fn)
         for name, value in (*zip(self.names, args), *kwargs.items()):
             if (
-                (not self.has_own_words(name) or self.fn.__name__ in _KEEP_OPERANDS)
+                (not self.has_own_words(name) or self.keeps_operands)
                 and not is_taken(value, hints.get(name, Any))
                 and not self._is_default(name, value)
             ):
                 return False
         return True
 
-    def _array(self, args: tuple[Any, ...], kwargs: dict[str, Any], keeps: bool) -> Any:
+    def _array(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A raw array that was given for a Tensor; None if there is none. Functions say what it lacks, but for those that keep it."""
         hints = hints_of(self.fn)
         for name, value in (*zip(self.names, args), *kwargs.items()):
             hint = hints.get(name, Any)
-            wanted = Tensor in alternatives(hint) if keeps else next(alternatives(hint)) is Tensor
+            wanted = Tensor in alternatives(hint) if self.keeps_operands else next(alternatives(hint)) is Tensor
             if wanted and is_array(value) and not is_taken(value, hint):
                 return value
         return None
+
+    @property
+    def keeps_operands(self) -> bool:
+        """Whether it keeps what it gets, or gives it to others, so that nobody looks at it before it is used."""
+        return not _KEEP_OPERANDS.isdisjoint((self.fn.__name__, self.what))
 
     def has_own_words(self, name: str) -> bool:
         """Whether the function refuses a wrong argument itself, in words of its own."""
@@ -161,7 +165,8 @@ def watch_body(fn: FunctionType, what: str, code: str, bound: bool = False) -> N
 
 # These keep their operands, or give them to others.
 _KEEP_OPERANDS = set(
-    "assert_ copy_from dim_match_priority_when_needed draw dropout gather_nested init_train_step_run_ctx is_parametrized"
+    "CausalSelfAttentionState Loss LstmState RunCtx.mark_as_loss"
+    " assert_ copy_from dim_match_priority_when_needed draw dropout gather_nested init_train_step_run_ctx is_parametrized"
     " mask_nested opt_logical_and opt_logical_or random_mask scaled_gradient_ext set_sparse_dim".split()
 )
 # Refused by the functions, in words of their own.
@@ -176,7 +181,7 @@ _OPERANDS = "Tensor", "Dim", "Sequence[Dim]", "Sequence[Tensor]"  # an annotatio
 def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
     """The code of a function that looks at its options first, and at flags, numbers and texts that it needs: what is of another type
     would be kept, or be as good as true. A wrong Tensor or Dim fails soon enough, and is looked at only in `all_of_it`."""
-    code, tests, keeps = fn.__code__, [], fn.__name__ in _KEEP_OPERANDS
+    code, tests, keeps = fn.__code__, [], door.keeps_operands
     names = code.co_varnames[door.bound : code.co_argcount + code.co_kwonlyargcount]
     by_position = fn.__defaults__ or ()
     last = code.co_varnames[code.co_argcount - len(by_position) : code.co_argcount]

@@ -76,10 +76,6 @@ ACCEPTED = {
     "a scalar has no dims to look for": (r"scalar\.copy_compatible_to_dims(_raw)?", "dims", ".*", ".*"),
     "one look where nobody listens": (r"rf\.probe", "kind", ".*", ".*"),
     "a function makes the initial values": (r"rf\.Parameter", "initial", "function", ".*"),
-    "kept as it is given, until it is used": (
-        r"rf\.(CausalSelfAttentionState|LstmState|Loss)|RunCtx\.mark_as_loss", "k_accum|v_accum|h|c|custom_inv_norm_factor",
-        "torch|numpy", ".*",
-    ),
     "an array is an array": (r"NGramLM\.rows", "contexts", "torch", ".*"),
 }  # fmt: skip
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from plain_g2p import END, PlainG2P
 from waiting import LONG, wait_until
 
 import rfnb as rf
-from rfnb.control.ghosts import Ghost, forced_in, verdict
+from rfnb.control.ghosts import Ghost, forced_in, plain_end, verdict
 from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_checkpoint import SHIPPED
 from rfnb.trace.run_tree import Outcome
@@ -172,6 +174,46 @@ def test_a_change_of_a_state_is_told_by_the_result_of_the_function():
     ghost = Ghost(run, 1, "sums", 0, [{"do": "set", "state": "h", "value": 1.0}], "h = 1 at 1")
     assert wait_until(lambda: ghost.is_over)
     assert ghost.told()["words"] == "With h = 1 at 1: a, the same as without it."
+    run.stop()
+
+
+def test_a_run_that_is_over_is_not_kept_for_its_ghosts():
+    batch, steps = rf.Dim(1, name="batch"), rf.Dim(4, name="steps")
+
+    def sums():
+        loop = rf.Loop(axis=steps, name="sums")
+        loop.state.h = rf.zeros([batch])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+        return loop.state.h
+
+    run = rf.run(sums)
+    run.wait(LONG)
+    ghost = Ghost(run, 1, "sums", 0, [{"do": "set", "state": "h", "value": 5.0}], "h = 5")
+    assert wait_until(lambda: ghost.is_over) and ghost.told()["words"]
+    gone = weakref.ref(run)
+    ghost = run = None
+    assert wait_until(lambda: gc.collect() >= 0 and gone() is None)
+
+
+def test_one_who_waits_for_the_plain_end_is_told_once():
+    batch, steps, told = rf.Dim(1, name="batch"), rf.Dim(1_000_000, name="steps"), []
+
+    def sums():
+        loop = rf.Loop(axis=steps, name="sums")
+        loop.state.h = rf.zeros([batch])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+        return loop.state.h
+
+    run = rf.run(sums, paused=True)
+    run.step(2)
+    base, tell = plain_end(run), lambda: told.append(1)
+    for _ in range(3):
+        base.on_change(tell)
+    base.run._gate.stop()
+    assert base.run._gate.until_over(LONG)
+    assert wait_until(lambda: told) and base.run._gate._told.count(tell) == 1
     run.stop()
 
 

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from rfnb.control.branch_tree import runs_of
-from rfnb.control.commands import obey, said
+from rfnb.control.commands import obey, run_numbered, said
 from rfnb.control.ghosts import Ghost
 from rfnb.control.run import Run
 from rfnb.viz import display, of_trace
+from rfnb.viz.branches.sides import KINDS
 from rfnb.viz.branches.spec import beside_each_other
 from rfnb.viz.control.content import text
 from rfnb.viz.control.host import note
@@ -151,11 +152,12 @@ class RunView:
                 made = beside_each_other(self.run, other)
             self._drawn = key, made
         shown = self._drawn[1]
-        link = f"run {self.run.root.number}" + (
-            "" if other is None else " beside another"
-        )  # which has hypotheses of its own
+        link = f"run {self.run.root.number}"
+        if other is not None:
+            link += " beside another"  # which has hypotheses of its own
         head = {**shown.head, "title": "", "live": state.live, "link": link, "ordered": True}
-        return join(head, [state, *(parts_of(shown) if other is not None else in_order(parts_of(shown)))])
+        parts = parts_of(shown)
+        return join(head, [state, *(parts if other is not None else in_order(parts))])
 
     # -- what pages ask ----------------------------------------------------------------------------------------------------
 
@@ -187,28 +189,24 @@ class RunView:
 
     def _show(self, number: Any, *, beside: bool) -> str | None:
         """Follow a run of the tree, or show it beside the one that is followed."""
-        for run in runs_of(self.run.root):
-            if run.number == number:
-                if beside:
-                    self._beside = None if run in (self.run, self._beside) else run
-                else:
-                    self.follow(run)
-                return None
-        return f"There is no branch {number!r:.20}."
+        try:
+            run = run_numbered(self.run, number)
+        except ValueError as error:
+            return said(error)
+        if beside:
+            self._beside = None if run in (self.run, self._beside) else run
+        else:
+            self.follow(run)
+        return None
 
 
 def in_order(parts: Sequence[Spec]) -> list[Spec]:
     """The views of a run in an order that does not depend on what came first: what a hand can change, by kind; then the rest, folded."""
-    kinds = ("beams", "attention", "states")
-
-    def rank(part: Spec) -> int:
-        return kinds.index(part.kind) if part.kind in kinds and _has_hands(part) else len(kinds)
-
-    most = min(map(rank, parts), default=len(kinds))
-    if most == len(kinds):
+    rank = lambda part: KINDS.index(part.kind) if part.kind in KINDS and _has_hands(part) else len(KINDS)  # noqa: E731
+    if all(rank(part) == len(KINDS) for part in parts):
         return list(parts)
     return [
-        part if rank(part) < len(kinds) or part.head.get("fault") else replace(part, head={**part.head, "folded": True})
+        part if rank(part) < len(KINDS) or part.head.get("fault") else replace(part, head={**part.head, "folded": True})
         for part in sorted(parts, key=rank)
     ]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.control.branch_tree import runs_of
-from rfnb.control.ghosts import forced_in, history_at, lane_of, once_only, plain, result_of, verdict
+from rfnb.control.ghosts import forced_in, history_at, lane_of, last_place, once_only, plain_end, result_of, verdict
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
 from rfnb.viz.control.words import state_of
@@ -45,18 +45,18 @@ def _results(run: Run, state: str, changed: Callable[[], None]) -> dict[str, Any
     if state != "done":
         return {}
     base = None if run.parent is None or state_of(run.parent) == "failed" else _plain(run.parent)
-    key = None if base is None else (id(base), base.run.state)
+    if base is not None:
+        base.on_change(changed)  # before it is asked whether it is over
+    key = None if base is None else (base.run.number, base.run.state)
     there = _kept.get(run)
     if there is not None and there[0] == key:
         return there[1]
-    if base is not None and base.run.state not in ("done", "failed", "stopped"):
-        base.on_change(changed)
+    if base is not None and base.run._gate.mode != "over":
         return {}
-    place = _place(run)
-    path, nth = (place.path, place.nth) if place is not None else ("", 0)
-    outcome = result_of(run, path, nth)
+    place = last_place(run) if run.left is None else _where_it_leaves(run, run.left.tick)
+    history = history_at(run, place)
+    outcome = result_of(run, history)
     before = None if base is None or base.run.state != "done" else base.outcome
-    history = history_at(run, path, nth)
     results, lanes = [], []
     for seq in range(min(max(len(outcome.seqs), 1), _MOST_SEQS)):
         lane = None
@@ -77,11 +77,9 @@ def _plain(run: Run) -> Any:
         once_only(run)
     except RuntimeError:  # it would do more than to tell
         return None
-    return plain(run)
+    return plain_end(run)
 
 
-def _place(run: Run) -> StepPlace | None:
-    """Find the step where a branch leaves, else the last one."""
-    if run.left is not None:
-        return run._holder.places[run.left.tick] if run.left.tick < len(run.steps) else None
-    return run._holder.places[len(run.steps) - 1] if run.steps else None
+def _where_it_leaves(run: Run, tick: int) -> StepPlace | None:
+    """Find the step in which a branch leaves its parent; None: it has not come to it."""
+    return run._holder.places[tick] if tick < len(run.steps) else None
