@@ -8,7 +8,7 @@ const REST = 300; // ms
 
 /** A change that may be made. */
 export interface Change {
-  key: string; // no other one that is offered has it
+  at: string; // the place in its view, which no other one of the same sequence has
   place: Place;
   then: Command[];
   name: string; // as a person would say it: "EY at 1"
@@ -18,9 +18,15 @@ export interface Ghost extends Change {
   told: Told | null; // null: nothing yet
 }
 
+const keyOf = ({ seq, at }: Change): string => `${seq} ${at}`;
+
+/** Begins the ghost of a change; the function that ends it, null where no run is held. */
+const begun = ({ run }: Context, { place, then, name, seq }: Change, told: (told: Told) => void): (() => void) | null =>
+  run?.ghost({ ...place, then, name, seq }, told) ?? null;
+
 export class Ghosts {
   private readonly there = new Map<string, { ghost: Ghost; end: () => void }>();
-  private waits: { key: string; timer: ReturnType<typeof setTimeout> } | null = null;
+  private waits: { key: string; timer: ReturnType<typeof setTimeout> } | null = null; // for the time that somebody rests
 
   /** `changed` is called when there is more to show, or less. */
   constructor(
@@ -34,7 +40,7 @@ export class Ghosts {
 
   /** Somebody points at a change: if that lasts, its ghost comes in the place of all others. null: at none. */
   rest(change: Change | null): void {
-    if (change && (change.key === this.waits?.key || this.there.has(change.key))) return;
+    if (change && (keyOf(change) === this.waits?.key || this.there.has(keyOf(change)))) return;
     this.wait(null);
     if (!change) this.clear();
     else if (this.ctx.run) this.wait(change);
@@ -43,9 +49,9 @@ export class Ghosts {
   /** The ghosts of these changes, at once. */
   show(changes: Change[]): void {
     this.wait(null);
-    const keys = new Set(changes.map(({ key }) => key));
+    const keys = new Set(changes.map(keyOf));
     for (const key of this.there.keys()) if (!keys.has(key)) this.end(key);
-    for (const change of changes) if (!this.there.has(change.key)) this.begin(change);
+    for (const change of changes) if (!this.there.has(keyOf(change))) this.begin(change);
     this.changed();
   }
 
@@ -58,14 +64,14 @@ export class Ghosts {
 
   private wait(change: Change | null): void {
     if (this.waits) clearTimeout(this.waits.timer);
-    this.waits = change && { key: change.key, timer: setTimeout(() => this.show([change]), REST) };
+    this.waits = change && { key: keyOf(change), timer: setTimeout(() => this.show([change]), REST) };
   }
 
   private begin(change: Change): void {
     const { ctx, there } = this,
       ghost: Ghost = { ...change, told: null },
-      { place, then, name, seq, key } = change;
-    const end = ctx.run?.ghost({ ...place, then, name, seq }, (told) => {
+      key = keyOf(change);
+    const end = begun(ctx, change, (told) => {
       ghost.told = told;
       if (there.get(key)?.ghost === ghost) this.changed();
     });
@@ -94,16 +100,14 @@ export class Trial {
       this.next = change;
       return;
     }
-    const { place, then, name, seq } = change;
-    this.end =
-      this.ctx.run?.ghost({ ...place, then, name, seq }, (told) => {
-        if (!told.over || !this.end) return;
-        this.end = null;
-        this.told(told, change);
-        const { next } = this;
-        this.next = null;
-        if (next) this.ask(next);
-      }) ?? null;
+    this.end = begun(this.ctx, change, (told) => {
+      if (!told.over || !this.end) return;
+      this.end = null;
+      this.told(told, change);
+      const { next } = this;
+      this.next = null;
+      if (next) this.ask(next);
+    });
   }
 
   stop(): void {

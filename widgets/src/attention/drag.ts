@@ -65,7 +65,7 @@ export class Drag {
         then = [{ do: "attention", path: held.attention, entries, row: drawn }];
       this.row = row;
       this.now = withDrawn(matrix, row, drawn);
-      return { key: "drag", place, then, name, seq };
+      return { at: "drag", place, then, name, seq };
     };
     return {
       move: (_, below) => {

@@ -46,7 +46,7 @@ export function changeOf(offered: Offered, cut: Cut, alone = true): Change | nul
   if (!place || cut.id === undefined || refusal(offered, cut.step, cut.parent) !== null) return null;
   const force = { do: "force", label: cut.id, hypothesis: cut.parent?.slot ?? 0, seq, only: alone },
     name = `${line(cut.token)} at ${loopSteps?.[cut.step] ?? cut.step}`;
-  return { key: JSON.stringify([seq, cut.step, cut.index, alone]), place, then: [force], name, seq };
+  return { at: keyOf({ kind: "cut", cut }), place, then: [force], name, seq };
 }
 
 /** Offers what may be done at a place of the picture. */

@@ -17,7 +17,6 @@ const HEIGHT = 40, // of one
 
 /** A way to draw: of a ghost (null: nothing is known yet), or of a branch. */
 export interface Way {
-  key: string;
   lane: Lane | null;
   difference: number | null | undefined;
   over: boolean;

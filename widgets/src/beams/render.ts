@@ -50,6 +50,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private tree!: Tree;
   private made!: Layout;
   private lanes: PlacedWay[] = [];
+  private drawnWays = ""; // of what the lanes are, as text
   private seq = 0;
   private zoom: Zoom = "auto";
   private cuts = 0; // index into CUTS
@@ -341,17 +342,13 @@ class BeamsView implements Rendered<BeamsHead> {
   /** Those of ghosts, and of the branch that is pointed at in the rail, else of the newest one that was made here. */
   private get ways(): Way[] {
     const { seq, tree } = this;
-    const cutOf = (key: string) => {
-      const [, step, index] = JSON.parse(key) as [number, number, number];
-      return tree.cuts[step]?.[index];
-    };
-    const ghosts = this.ghosts.shown
-      .filter((ghost) => ghost.seq === seq)
-      .map(({ key, told }): Way => {
-        const cut = cutOf(key);
-        const from = { row: cut?.step ?? 0, parent: cut?.parent?.slot ?? null, cut: cut?.index ?? null };
-        return { key, lane: told?.lane ?? null, difference: told?.difference, over: !!told?.over, ghost: true, from };
-      });
+    const ghosts = this.ghosts.shown.flatMap(({ at, told, ...ghost }): Way[] => {
+      const place = ghost.seq === seq ? placeOf(tree, at) : null;
+      if (place?.kind !== "cut") return [];
+      const { step, parent, index } = place.cut,
+        from = { row: step, parent: parent?.slot ?? null, cut: index };
+      return [{ lane: told?.lane ?? null, difference: told?.difference, over: !!told?.over, ghost: true, from }];
+    });
     const kept = keptOf(this.ctx.held),
       lane = kept?.lanes?.[seq];
     if (!kept || !lane || !this.head.held) return ghosts;
@@ -360,7 +357,7 @@ class BeamsView implements Rendered<BeamsHead> {
     );
     const from = { row: lane.row, parent: lane.parent, cut: cut?.index ?? null };
     const difference = kept.results?.[seq]?.difference;
-    return [{ key: `run ${kept.number}`, lane, difference, over: true, ghost: false, from }, ...ghosts];
+    return [{ lane, difference, over: true, ghost: false, from }, ...ghosts];
   }
 
   private showLanes(): void {
@@ -373,6 +370,10 @@ class BeamsView implements Rendered<BeamsHead> {
     this.told.replaceChildren(words || (this.lanes.length || !this.made.cuts.flat().length ? "" : quiet(HINT)));
     this.told.hidden = !ctx.run || !(this.head.held ?? state?.beside);
     this.el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
+    // The run tells of each of its steps: the tree is laid out anew only for other lanes.
+    const drawn = JSON.stringify([this.ways, !!ctx.run]);
+    if (drawn === this.drawnWays) return;
+    this.drawnWays = drawn;
     const { clientHeight, scrollTop } = this.pane.element;
     this.pane.relayout();
     if (this.pane.element.clientHeight === clientHeight) this.pane.element.scrollTop = scrollTop;

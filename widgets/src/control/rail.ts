@@ -36,6 +36,7 @@ export class Rail {
   private at: number | null = null; // the run that the focus is on
   private drag: Drag | null = null;
   private seq = 0;
+  private most = 1; // steps of a run
 
   /** `ask` sends a command; `chosen` is told which branch is pointed at. */
   constructor(
@@ -57,6 +58,7 @@ export class Rail {
     this.seq = seq;
     if (key === this.shown || this.drag) return;
     this.shown = key;
+    this.most = Math.max(1, ...now.runs.map(({ steps = 0 }) => Math.min(steps, MOST_STEPS)));
     this.element.hidden = now.runs.length < 2;
     const focused = this.list.contains(document.activeElement);
     this.list.replaceChildren(...now.runs.map((entry) => this.row(entry)));
@@ -167,10 +169,6 @@ export class Rail {
   }
 
   // -- the lines -----------------------------------------------------------------------------------------------------------
-
-  private get most(): number {
-    return Math.max(1, ...this.now!.runs.map(({ steps = 0 }) => Math.min(steps, MOST_STEPS)));
-  }
 
   private x(step: number): number {
     return EDGE + (Math.min(step, this.most) / this.most) * (GRAPH - EDGE * 2);
