@@ -34,10 +34,16 @@ def step_of_its_own():
 
 @pytest.fixture(autouse=True)
 def nothing_left_on():
-    """A test that leaves `rf.debug` on, which looks at all ops of the process, fails itself, and not those after it."""
-    poison = sys.modules.get("rfnb.debugging.poison")
+    """A test that leaves something on that looks at all of the process, or hears what the thread computes, fails itself, and
+    not those after it: `rf.debug`, a recording, a watch."""
+    poison, probe = (sys.modules.get(name) for name in ("rfnb.debugging.poison", "rfnb.trace.probe"))
     before = poison._users[0] if poison is not None else 0
+    heard = set(probe._open) if probe is not None else set()
     yield
-    poison = sys.modules.get("rfnb.debugging.poison")
+    poison, probe = (sys.modules.get(name) for name in ("rfnb.debugging.poison", "rfnb.trace.probe"))
     if poison is not None and poison._users[0] > before:
         pytest.fail("rf.debug was left on")
+    if probe is not None and (left := [item for key, item in probe._open.items() if key not in heard]):
+        for item in left:
+            probe._hear_no_more(item)
+        pytest.fail(f"these still listen: {left}")

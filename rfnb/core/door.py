@@ -101,7 +101,7 @@ class Door:
         hints = hints_of(self.fn)
         for name, value in (*zip(self.names, args), *kwargs.items()):
             if (
-                (not self.has_own_words(name) or self.keeps_operands)
+                not self.has_own_words(name)
                 and not is_taken(value, hints.get(name, Any))
                 and not self._is_default(name, value)
             ):
@@ -129,7 +129,7 @@ class Door:
             ("Dim.", "masked_fraction_of_shape", "num_elements_of_shape")
         ):  # nothing is made there
             return False
-        return not _OWN_WORDS.isdisjoint((name, f"{self.what}.{name}"))
+        return f"{self.what}.{name}" in _OWN_WORDS or (name in _OWN_WORDS and not self.keeps_operands)
 
     def _is_default(self, name: str, value: Any) -> bool:
         parameter = self.signature.parameters.get(name)
@@ -192,7 +192,7 @@ def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
             default = NO_DEFAULT
         if fn.__name__ == "probe":  # one look where nobody listens
             break
-        if text in _OPEN or not isinstance(text, str) or (door.has_own_words(name) and not keeps):
+        if text in _OPEN or not isinstance(text, str) or door.has_own_words(name):
             continue
         found, is_all = quick_types(text)
         if default is NO_DEFAULT and not keeps and not (is_all and (all_of_it or not text.startswith(_OPERANDS))):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.module.module import Module, adopts
+from rfnb.nn.module.module import Module
 from rfnb.trace.beams import BeamHistory
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def from_torch(
     return out
 
 
-@adopts
-def _torch_module(value: Any) -> Module | None:
+def adopted_module(value: Any) -> Module | None:
     """The Module for a torch.nn.Module that is set as an attribute; None for anything else."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.nn.Module):

@@ -126,3 +126,35 @@ def test_threads_that_ask_at_once_get_the_same():
         "print(len(names) > 100, len(found) == 4 * len(names), len(set(found)) == len(names))"
     )
     assert said(code) == "True True True"
+
+
+# -- what is filled by loading -----------------------------------------------------------------------------------------
+_FILLED = """
+import importlib, pkgutil, sys, rfnb
+
+def held():
+    modules = [(name, module) for name, module in sys.modules.items() if name.split(".")[0] == "rfnb"]
+    found = [(f"{name}.{key}", value) for name, module in modules for key, value in vars(module).items()]
+    return [(name, value, len(value)) for name, value in found if isinstance(value, (list, dict, set)) and "__" not in name]
+
+before = held()
+for module in pkgutil.walk_packages(rfnb.__path__, "rfnb."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(*sorted({name for name, value, size in before if len(value) != size}))
+"""
+# Each is about what loads it, so that nobody can look for it sooner; `BY_TYPE` loads the backend of a type that it does not know.
+_ABOUT_WHAT_LOADS_THEM = "BY_TYPE DOORS FUNCTIONS _NAMES _caches _done _on_resize _ops _waiting"
+
+
+def test_nothing_works_only_once_something_else_is_loaded():
+    """A table of a module that is loaded at once, to which one that is loaded later adds, is not complete when it is asked."""
+    found = {name.rsplit(".", 1)[1] for name in said(_FILLED).split()}
+    assert found == set(_ABOUT_WHAT_LOADS_THEM.split())
+
+
+def test_a_module_of_torch_is_a_part_in_a_fresh_interpreter():
+    made = (
+        "import rfnb as rf, torch\nclass Net(rf.Module):\n    def __init__(self): self.part = torch.nn.Linear(2, 3)\n"
+    )
+    assert said(f"{made}print(*dict(Net().named_parameters()))") == "part.weight part.bias"

@@ -192,7 +192,7 @@ def test_nothing_is_left():
     with raises_message(
         ValueError,
         """
-        choice in loop "search", step 2: no hypothesis is left.
+        beam_search in loop "search", step 2: no hypothesis is left.
           scores  [batch=1, beam=2, labels=4]
           first   batch 0
         All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:

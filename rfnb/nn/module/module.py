@@ -15,6 +15,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -298,22 +299,16 @@ put_absent(
 )
 
 
-_adopters: list[Callable[[Any], Module | None]] = []
-
-
-def adopts(fn: Callable[[Any], Module | None]) -> Callable[[Any], Module | None]:
-    """Let `fn` make a Module of a module of another library that is set as attribute; None if it is none of those it knows."""
-    _adopters.append(fn)
-    return fn
+# Makes the Module of a module of another library that is set as an attribute, or None. Its package is loaded only for one.
+_ADOPTER = "rfnb.interop.doors", "adopted_module"
 
 
 def adopted(value: Any) -> Any:
     """The Module for a module of another library; any other value as it is."""
     if hasattr(value, "named_buffers") and not isinstance(value, (Module, type)):
-        for adopt in _adopters:
-            found = adopt(value)
-            if found is not None:
-                return found
+        module, function = _ADOPTER
+        found = getattr(import_module(module), function)(value)
+        return value if found is None else found
     return value
 
 
