@@ -32,18 +32,37 @@ def step_of_its_own():
         run_ctx._current.set(run_ctx._INIT)
 
 
+def module_of(name):
+    """A module of rfnb if it is loaded."""
+    return sys.modules.get(f"rfnb.{name}")
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_on():
-    """A test that leaves something on that looks at all of the process, or hears what the thread computes, fails itself, and
-    not those after it: `rf.debug`, a recording, a watch."""
-    poison, probe = (sys.modules.get(name) for name in ("rfnb.debugging.poison", "rfnb.trace.probe"))
+    """A test that leaves something on that looks at what its thread computes, fails itself, and not those after it: `rf.debug`,
+    a recording, a watch."""
+    poison, probe = module_of("debugging.poison"), module_of("trace.probe")
     before = poison._users[0] if poison is not None else 0
-    heard = set(probe._open) if probe is not None else set()
+    heard = probe._listeners.get() if probe is not None else ()
     yield
-    poison, probe = (sys.modules.get(name) for name in ("rfnb.debugging.poison", "rfnb.trace.probe"))
+    poison, probe = module_of("debugging.poison"), module_of("trace.probe")
     if poison is not None and poison._users[0] > before:
         pytest.fail("rf.debug was left on")
-    if probe is not None and (left := [item for key, item in probe._open.items() if key not in heard]):
+    if probe is not None and (left := [item for item in probe._listeners.get() if item not in heard]):
         for item in left:
             probe._hear_no_more(item)
+        pytest.fail(f"these still listen: {left}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def runs_of_its_own():
+    """The runs of a file that are still held end with it: as long as one records, modules have another path, also in other threads."""
+    probe = module_of("trace.probe")
+    before = set(probe._open) if probe is not None else set()
+    yield
+    of_run, probe = module_of("control.of_run"), module_of("trace.probe")
+    if of_run is not None:
+        of_run.stop_all()
+    if probe is not None and (left := [item for key, item in probe._open.items() if key not in before]):
+        probe._open.clear()
         pytest.fail(f"these still listen: {left}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rfnb.nn.module.module import adopt_by
 from rfnb.trace.attach import attach_by
 from rfnb.viz.kinds import show_by
 
@@ -9,3 +10,4 @@ attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")
 for _kind in ("Generate", "GenerateBeam"):
     for _model in ("DecoderOnly", "EncoderDecoder"):
         show_by(f"transformers.generation.utils.{_kind}{_model}Output", "rfnb.interop.seen.generate_output:spec")
+adopt_by("rfnb.interop.doors:adopted_module")

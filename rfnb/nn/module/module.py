@@ -299,16 +299,24 @@ put_absent(
 )
 
 
-# Makes the Module of a module of another library that is set as an attribute, or None. Its package is loaded only for one.
-_ADOPTER = "rfnb.interop.doors", "adopted_module"
+_adopters: list[str] = []
+
+
+def adopt_by(place: str) -> None:
+    """Let "module:function" make the Module of a module of another library that is set as an attribute, or None if it knows it not.
+
+    It is loaded for the first such module.
+    """
+    _adopters.append(place)
 
 
 def adopted(value: Any) -> Any:
     """The Module for a module of another library; any other value as it is."""
     if hasattr(value, "named_buffers") and not isinstance(value, (Module, type)):
-        module, function = _ADOPTER
-        found = getattr(import_module(module), function)(value)
-        return value if found is None else found
+        for module, _, function in (place.partition(":") for place in _adopters):
+            found = getattr(import_module(module), function)(value)
+            if found is not None:
+                return found
     return value
 
 
