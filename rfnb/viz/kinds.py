@@ -146,15 +146,16 @@ def html_of(spec: Any) -> str:
     return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
 
 
-def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
+def drawing_of(spec: Any, width: float = WIDE, *more: Any) -> Drawing:
     """The spec as a drawing, its description in words with it.
 
     Args:
         width: In units of which text has 11 in height; some kinds take less or more.
+        more: What the drawing of a kind takes beside it.
     """
     from rfnb.viz.drawing.labels import sentence  # fonts and shapes, by the first drawing
 
-    made: Drawing = _drawn(spec, lambda: asked(spec, "drawing", width), lambda said: sentence(said, width))
+    made: Drawing = _drawn(spec, lambda: asked(spec, "drawing", width, *more), lambda said: sentence(said, width))
     if spec.head.get("remark"):
         made.notes.append(str(spec.head["remark"]))
     return made

@@ -135,7 +135,7 @@ def test_a_live_view_has_all_points_also_where_the_stored_one_has_bands(lab):
     lab.run_all()
     lab.wait_cells()
     root = lab.page.locator('.rfnb-root[data-kind="curves"]').first
-    expect(root.locator(LINE)).to_have_count(24, timeout=ms(60))
+    expect(root.locator(LINE)).to_have_count(96, timeout=ms(60))
     expect(root.locator(BAND)).to_have_count(0)
     expect(root.locator(".rfnb-thinned")).to_have_count(0)
     stage = root.locator(".rfnb-curves-stage")
@@ -147,6 +147,38 @@ def test_a_live_view_has_all_points_also_where_the_stored_one_has_bands(lab):
     [output] = lab.cells()[0]["outputs"]
     assert len("".join(output["data"]["text/html"])) <= 250_000
     frozen = lab.page.locator('.rfnb-output .rfnb-root[data-kind="curves"]')
-    expect(frozen.locator(BAND)).to_have_count(24, timeout=ms(60))
+    expect(frozen.locator(BAND)).to_have_count(96, timeout=ms(60))
     expect(frozen.locator(".rfnb-thinned")).to_contain_text("of 10000 points the page has")
     assert lab.errors == []
+
+
+@pytest.mark.parametrize("width", [900, 1280, 1600])
+def test_thirty_noisy_series_are_one_panel_with_the_one_that_is_pointed_at(page, width):
+    noise = np.random.default_rng(0).standard_normal((30, 300)) + np.arange(30)[:, None]
+    noise[7, 120:] = np.nan
+    root = page(curves({f"run{index:02}": y for index, y in enumerate(noise)}))
+    root.page.set_viewport_size({"width": width, "height": 700})
+    assert root.locator(".rfnb-curves-plot").count() == 1
+    assert root.locator(".rfnb-curves-broken").inner_text() == "1 of 30 broken: run07 NaN since step 120"
+    assert root.locator(BAND).count() == 0  # all points
+    plot = root.locator(".rfnb-curves-plot").bounding_box()
+    root.page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + 10)
+    expect(root).to_have_attribute("data-hot", "run29")
+    assert (
+        root.locator(".rfnb-curves-hot .rfnb-curves-line").evaluate("line => getComputedStyle(line).strokeWidth")
+        == "2.8px"
+    )
+    root.page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] - 30)
+    expect(root).to_have_attribute("data-hot", "run00")
+    root.locator('[data-do="apart"]').click()
+    boxes = [panel.bounding_box() for panel in root.locator(".rfnb-curves-panel").all()[:6]]
+    assert len({round(box["x"]) for box in boxes}) == 3
+    assert root.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    ends = root.locator(".rfnb-curves-panel").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
+    inside = root.evaluate("root => root.getBoundingClientRect().right")
+    assert max(ends) <= inside + 1
+    root.page.mouse.move(
+        boxes[1]["x"] + boxes[1]["width"] - 40, boxes[1]["y"] + 60
+    )  # each panel has the cursor of its own width
+    step = int(root.get_attribute("data-cursor"))
+    assert 180 < step < 299

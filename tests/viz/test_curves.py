@@ -337,3 +337,91 @@ def test_wrong_arguments_say_what_to_type(series, options, error, text):
     with pytest.raises(error) as caught:
         rf.viz.curves(series, **options)
     assert str(caught.value) == text
+
+
+def panels(**series) -> list[tuple[str, str | None]]:
+    units = {label: unit for label, unit in series.items() if unit}
+    return [
+        (entry["label"], entry.get("panel"))
+        for entry in curves_spec(dict.fromkeys(series, [1.0]), units=units).head["series"]
+    ]
+
+
+def test_series_of_one_unit_or_of_names_that_are_alike_share_a_panel():
+    assert panels(**{"train loss": "nats", "valid loss": "nats", "lr": ""}) == [
+        ("train loss", "loss"),
+        ("valid loss", "loss"),
+        ("lr", None),
+    ]
+    assert panels(wer="%", cer="%") == [("wer", "%"), ("cer", "%")]
+    assert panels(loss="", valid_loss="", accuracy="") == [("loss", "loss"), ("valid_loss", "loss"), ("accuracy", None)]
+    assert panels(**{"layer 1 norm": "", "layer 12 norm": "", "retrain": ""}) == [
+        ("layer 1 norm", "layer # norm"),
+        ("layer 12 norm", "layer # norm"),
+        ("retrain", None),
+    ]
+    assert panels(train="", valid="") == [("train", None), ("valid", None)]
+
+
+def test_broken_series_are_the_first_of_many_and_have_a_line_in_the_picture():
+    y = np.linspace(3, 1, 40)
+    series = {f"run {index}": y + index for index in range(30)}
+    series["run 7"] = np.where(np.arange(40) < 20, y, np.nan)
+    series["run 19"] = np.where(np.arange(40) == 5, np.inf, y)
+    made = curves_spec(series)
+    assert [entry["label"] for entry in made.head["series"][:3]] == ["run 7", "run 19", "run 0"]
+    drawn = drawing_of(made)
+    texts = [shape.text for shape in drawn.shapes if isinstance(shape, Text)]
+    assert {"run #", "30 series, 8 as lines, and the range of all", "NaN since step 20"} <= set(texts)
+    few = curves_spec({label: series[label] for label in ("run 0", "run 7")})
+    assert [entry["label"] for entry in few.head["series"]] == ["run 0", "run 7"]
+
+
+@pytest.mark.parametrize(
+    ("y", "log"),
+    [
+        ([1000.0, 10.0, 5.0, 2.0, 1.0], True),
+        ([1000.0, 900.0, 800.0, 2.0, 1.0], False),  # most of it is on a linear axis
+        ([100.0, 2.0, 1.0, 1.0], False),  # two decades
+        ([1000.0, 1.0, 0.0], False),
+        ([np.nan, np.inf, 1000.0, 2.0, 1.0], True),
+        ([], False),
+    ],
+)
+def test_an_axis_is_logarithmic_where_that_shows_more(y, log):
+    assert curves_spec({"a": y}).head["series"][0]["log"] is log
+    assert curves_spec({"a": y}, log=()).head["series"][0]["log"] is False
+
+
+def test_more_than_six_panels_stand_three_abreast_on_one_axis():
+    series = {letter * 3: [1.0, 2.0] for letter in "abcdefg"}
+    titles = {
+        s.text: (round(s.x), round(s.y))
+        for s in drawing_of(curves_spec(series)).shapes
+        if isinstance(s, Text) and s.bold
+    }
+    at = [titles[name] for name in series]
+    assert len({x for x, _ in at[:3]}) == 3 and len({y for _, y in at[:3]}) == 1
+    assert [x for x, _ in at[3:6]] == [x for x, _ in at[:3]] and at[6][0] == at[0][0]
+    few = drawing_of(curves_spec({name: series[name] for name in [*series][:6]}))
+    assert len({s.x for s in few.shapes if isinstance(s, Text) and s.text in series}) == 1
+
+
+@pytest.mark.parametrize("name", ["run {}", "{}"])
+def test_the_picture_of_noise_leaves_the_data_their_room(name):
+    noise = np.random.default_rng(0).standard_normal((30, 300))
+    names = [
+        name.format(index if "run" in name else f"{chr(97 + index % 26)}{'x' * (index // 26)}") for index in range(30)
+    ]
+    view = rf.viz.curves(dict(zip(names, noise)))
+    assert len(view.html()) < 56_000  # 40 kB as base64, and its words
+    assert "thinned" not in unpack(view._page()[1]).head
+    assert "The line of very many points is their mean" in view.html()
+
+
+def test_a_line_breaks_over_a_gap_that_is_too_wide():
+    made = curves_spec({"a": ([1, 2, 3, 64], [1.0, 2.0, 3.0, 4.0])})
+    made.head["series"][0]["gap"] = 5
+    lines = [path for s in drawing_of(made).shapes if isinstance(s, Lines) and s.color == "accent" for path in s.paths]
+    assert [len(path) for path in lines] == [3]
+    assert re.search(r"a  ▃ +█  first 1, last 4$", text_of(made))

@@ -4,8 +4,10 @@ import twoRuns from "../../tests/viz/fixtures/curves_runs.json";
 import { exactBlock } from "../src/block";
 import type { Curve, Head } from "../src/curves/layout";
 import {
+  abreast,
   brief,
   curvesOf,
+  endsOf,
   look,
   marked,
   nanSince,
@@ -30,6 +32,9 @@ const curve = (label: string) => curves.find((other) => other.label === label)!;
 const of = (...y: number[]): Curve => ({
   label: "",
   name: "",
+  own: "",
+  panel: null,
+  gap: Infinity,
   run: null,
   style: -1,
   unit: "",
@@ -440,6 +445,74 @@ describe("runs", () => {
       [["valid word errors", 1]],
     ]);
     expect(panelsOf([of(1), of(2)]).length).toBe(2); // of no run
+  });
+
+  it("are named at the ends of their lines, apart where they end together", () => {
+    const ends = (...last: number[]) =>
+      endsOf(
+        last.map((y) => of(y)),
+        (y) => y,
+        100,
+      ).map(([, y]) => y);
+    expect(ends(50, 52, 10)).toEqual([10, 50, 62]);
+    expect(ends(99, 98, 97)).toEqual([76, 88, 100]);
+    expect(ends(NaN, 5)).toEqual([5]);
+    const many = ends(...Array.from({ length: 30 }, (_, index) => index));
+    expect(many).toEqual([0, 12, 24]); // of many those that have room
+  });
+
+  it("stand three abreast where they are many, fewer in a narrow page", () => {
+    expect([6, 7, 30].map((panels) => abreast(panels, 860, false))).toEqual([1, 3, 3]);
+    expect([860, 500, 300].map((room) => abreast(30, room, false))).toEqual([3, 2, 1]);
+    expect([1, 2].map((panels) => abreast(panels, 860, true))).toEqual([1, 2]);
+  });
+
+  it("have no line over a gap that is too wide", () => {
+    const sparse = { ...of(1, 2, 3, 4), x: [1, 2, 3, 64] };
+    const px = (x: number) => x * 10;
+    expect(pathsOf({ ...sparse, gap: 5 }, px, px, 100).line).toBe("M10 10L20 20L30 30");
+    expect(pathsOf({ ...sparse, gap: 5 }, px, px, 100).dots).toBe("M10 10h0M20 20h0M30 30h0M640 40h0");
+    expect(pathsOf(sparse, px, px, 100).line).toBe("M10 10L20 20L30 30L640 40");
+  });
+
+  it("of one unit are one panel of grey lines: one stands out, by pointer and by keys, and broken ones are said first", () => {
+    const many = 12,
+      blocks: Frame<Head>["blocks"] = {};
+    for (let index = 0; index < many; index++) {
+      blocks[`x${index}`] = exactBlock(Int32Array.of(0, 1, 2, 3), [4]);
+      blocks[`y${index}`] = exactBlock(
+        Float32Array.from([index, index, index ? index : NaN, index ? index : NaN]),
+        [4],
+      );
+    }
+    const series = Array.from({ length: many }, (_, index) => ({
+      label: `run ${index}`,
+      panel: "run #",
+      x: `x${index}`,
+      y: `y${index}`,
+    }));
+    open({ kind: "curves", head: { title: "T", x: "step", series }, blocks });
+    expect(labels()).toEqual(["run #"]);
+    expect(texts(".rfnb-curves-broken")).toEqual(["1 of 12 broken: run 0 NaN since step 2"]);
+    expect(root.querySelectorAll(".rfnb-curves-grey").length).toBe(12);
+    const stage = root.querySelector<HTMLElement>(".rfnb-curves-stage")!,
+      press = (key: string) => stage.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    press("ArrowDown");
+    expect([root.dataset["hot"], root.dataset["cursor"]]).toEqual(["run 0", "3"]);
+    press("ArrowUp");
+    expect(root.dataset["hot"]).toBe("run 11");
+    expect(root.querySelector(".rfnb-readout")!.textContent).toBe("step 3: run 11 11 (11 others: 1 to 10)");
+    expect(texts(".rfnb-curves-ends .rfnb-curves-hot")).toEqual(["run 11"]);
+    stage.dispatchEvent(new MouseEvent("pointermove", { clientX: 300, clientY: 5, bubbles: true })); // the top
+    expect(root.querySelectorAll(".rfnb-curves-grey.rfnb-curves-hot").length).toBe(1);
+    root.querySelector<HTMLButtonElement>("[data-do=apart]")!.click();
+    expect(labels()).toEqual(series.map(({ label }) => label));
+    const tops = new Set(
+      [...root.querySelectorAll(".rfnb-curves-plot")].map(
+        (plot) => plot.querySelector(".rfnb-curves-ticks text[text-anchor=end]:not(.rfnb-curves-name)")!.textContent,
+      ),
+    );
+    expect(tops.size).toBe(1); // one axis
   });
 
   it("have a line each that says how it is drawn, and differ in more than the colour", () => {

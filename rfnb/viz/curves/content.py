@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.kinds import drawing_of, none_yet, title_of
+from rfnb.viz.kinds import WIDE, drawing_of, none_yet, title_of
 from rfnb.viz.markup import picture, title
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import finest, lessened
@@ -41,15 +41,27 @@ def missing(spec: Any) -> str:
 
 def page(spec: Any) -> list[str]:
     """The curves as HTML."""
-    return [title(title_of(spec)), *picture(drawing_of(spec))]
+    made = picture(drawing_of(spec))
+    if (
+        sum(map(len, made)) > _MOST_PICTURE
+    ):  # lines of noise: a range takes less, and the data beside the picture need the room
+        made = picture(drawing_of(spec, WIDE, True))
+    return [title(title_of(spec)), *made]
 
 
+_MOST_PICTURE = 54_000  # letters: 40 kB as base64
 _MOST_BARS, _LEAST_BARS, _MOST_LABEL, _MOST_SERIES = 40, 16, 24, 24
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnCurve:
-    """One series: x and y as float64, and its index of the best point (None if there is none). `style`: which of the runs."""
+    """One series: x and y as float64, and its index of the best point (None if there is none).
+
+    Attributes:
+        style: Which of the runs.
+        panel: The name of the panel that it shares with series of other labels.
+        gap: Two points farther apart than this have no line between them.
+    """
 
     label: str
     unit: str
@@ -59,6 +71,8 @@ class DrawnCurve:
     log: bool
     run: str | None = None
     style: int = 0
+    panel: str | None = None
+    gap: float = np.inf
 
     @property
     def name(self) -> str:
@@ -71,12 +85,19 @@ class DrawnCurve:
         """The indices of the points that have a number."""
         return np.flatnonzero(np.isfinite(self.y))
 
+    def line(self) -> tuple[np.ndarray, np.ndarray]:
+        """x and y, NaN where the line through them breaks."""
+        far = np.flatnonzero(np.diff(self.x) > self.gap) + 1
+        return np.insert(self.x, far, self.x[far]), np.insert(
+            np.where(np.isfinite(self.y), self.y, np.nan), far, np.nan
+        )
+
 
 def text(spec: Any) -> str:
     """The series below each other, over the same axis of steps."""
     head = spec.head
     curves = curves_of(spec)
-    steps = np.unique(np.concatenate([curve.x for curve in curves]))
+    steps = np.unique(np.concatenate([*(curve.x for curve in curves), *(head.get("span") or [])], axis=None))
     first, last = between(steps[0], steps[-1])
     lines = [f"{title_of(spec)}: {head['x']} {first} to {last}{', running' if spec.live else ''}"]
     shown = curves[:_MOST_SERIES]
@@ -183,7 +204,11 @@ def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]
     log = bool(entry.get("log")) and bool(finite.any()) and bool((y[finite] > 0).all())
     run = None if entry.get("run") is None else str(entry["run"])
     style = runs.index(run) if run in runs else 0
-    return DrawnCurve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style)
+    panel, gap = entry.get("panel"), entry.get("gap")
+    return DrawnCurve(
+        str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style,
+        None if panel is None else str(panel), np.inf if gap is None else float(gap),
+    )  # fmt: skip
 
 
 def column_of(curve: DrawnCurve, edges: np.ndarray) -> np.ndarray:
@@ -210,14 +235,14 @@ def _bars(curve: DrawnCurve, edges: np.ndarray, others: list[DrawnCurve]) -> str
     for index, middle in enumerate((edges[:-1] + edges[1:]) / 2):
         here = y[column == index]
         finite = here[np.isfinite(here)]
-        value = float(finite.mean()) if len(finite) else np.nan if len(here) else _between(curve.x, y, middle)
+        value = float(finite.mean()) if len(finite) else np.nan if len(here) else _between(curve, y, middle)
         out += " " if np.isnan(value) else bar((value - low) / (high - low) * 0.999 if high > low else 0.5)
     return out
 
 
-def _between(x: np.ndarray, y: np.ndarray, at: float) -> float:
-    after = int(np.searchsorted(x, at))
-    if not 0 < after < len(x):
+def _between(curve: DrawnCurve, y: np.ndarray, at: float) -> float:
+    x, after = curve.x, int(np.searchsorted(curve.x, at))
+    if not 0 < after < len(x) or x[after] - x[after - 1] > curve.gap:
         return float("nan")
     share = (at - x[after - 1]) / (x[after] - x[after - 1])
     return float(y[after - 1] + share * (y[after] - y[after - 1]))

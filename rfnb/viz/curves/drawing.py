@@ -1,23 +1,24 @@
-"""The `curves` view as a drawing: panels under one axis of steps. Runs share a panel, and of very many series those of one name.
+"""The `curves` view as a drawing: panels under one axis of steps, many of them three abreast.
 
 Series that share a panel are told apart by dashes, marks and a legend, not by colour alone.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rfnb.viz.curves.content import DrawnCurve, curves_of, number, odd, since_nan, values_text
+from rfnb.viz.curves.spec import is_broken
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Marks, Point, Text, paths_of
 from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
 from rfnb.viz.kinds import title_of
 
 _MOST_PANELS, _MOST_SHARED = 12, 8
+_MOST_ROWS, _ABREAST, _BESIDE = 6, 560.0, 18.0  # of more panels three are abreast, where there is room
 _TITLE, _LEGEND, _AXIS, _RIGHT = 24.0, 16.0, 20.0, 14.0
 # Of different lengths, so that dash and mark together tell 20 lines apart.
 _DASHES: list[tuple[float, float] | None] = [None, (6.0, 3.0), (2.0, 2.0), (11.0, 3.0)]
@@ -25,37 +26,52 @@ _MEAN = "The line of very many points is their mean, with the range behind it"
 _MARKS = ["dot", "square", "up", "cross", "down"]
 
 
-def drawing(spec: Any, width: float) -> Drawing:
-    """The curves as a drawing of this width."""
-    head = spec.head
+def drawing(spec: Any, width: float, coarse: bool = False) -> Drawing:
+    """The curves as a drawing of this width.
+
+    Args:
+        coarse: Whether the lines of many points are their range and mean, which take less than noise.
+    """
+    head, x_name = spec.head, str(spec.head["x"])
     curves = curves_of(spec)
     panels = panels_of(curves)
     shown = panels[:_MOST_PANELS]
-    tall = {1: 170.0, 2: 124.0, 3: 96.0}.get(len(shown), 80.0)
-    scales = [_scale(panel, tall) for panel in shown]
-    texts = [text for scale in scales if scale for _, text in scale.at]
+    cols = 3 if len(shown) > _MOST_ROWS and width > _ABREAST else 1
+    rows = [shown[start : start + cols] for start in range(0, len(shown), cols)]
+    tall = {1: 170.0, 2: 124.0, 3: 96.0}.get(len(rows), 80.0)
+    scales = {id(panel): _scale(panel, tall) for panel in shown}
+    texts = [text for scale in scales.values() if scale for _, text in scale.at]
     left = max([24.0, *(fonts.width(text, 10) for text in texts)]) + 9
-    ends = [
-        (curve.x[0], curve.x[-1], (curve.x == np.round(curve.x)).all())
-        for panel in shown
-        for curve in panel.curves
-        if len(curve.x)
-    ]
-    x = x_ticks(
-        min(e[0] for e in ends), max(e[1] for e in ends), int((width - left) // 80), whole=all(e[2] for e in ends)
-    )
+    each = (width - (cols - 1) * _BESIDE) / cols
     made = Drawing(width, 0)
-    for panel, scale in zip(shown, scales):
-        title_at = made.height
-        _legend(made, panel, title_at + _TITLE, width, str(head["x"]))
-        _draw(made, panel, scale, _PlotBox(left, made.height + _TITLE, width - left - _RIGHT, tall, x))
-        _title(made, panel, title_at + _TITLE - 13, str(head["x"]))
-        made.height += _TITLE + tall + 8
-    _axis(made, x, left, str(head["x"]))
-    made.alt = description(title_of(spec), shown, str(head["x"]))
-    drawn = sum(len(panel.curves) for panel in shown)
-    made.shows(drawn, len(curves), "series are drawn as lines")
+    x = _x_scale(shown, head.get("span"), int((each - left) // (80 if cols == 1 else 50)))
+    for row in rows:
+        parts = []
+        for panel in row:
+            part = Drawing(each, 0)
+            _legend(part, panel, _TITLE, each, x_name)
+            box = _PlotBox(left, part.height + _TITLE, each - left - _RIGHT, tall, x, coarse)
+            _draw(part, panel, scales[id(panel)], box)
+            _title(part, panel, _TITLE - 13, x_name)
+            part.height += _TITLE + tall + 8
+            if row is rows[-1]:
+                _axis(part, x, left, x_name)
+            parts.append(part)
+            made.notes += [note for note in part.notes if note not in made.notes]
+        high = max(part.height for part in parts)
+        for at, part in enumerate(parts):
+            made.put(part, at * (each + _BESIDE), made.height + high - part.height)
+        made.height += high
+    made.alt = description(title_of(spec), shown, x_name)
+    made.shows(sum(len(panel.curves) for panel in shown), len(curves), "series are drawn as lines")
     return made
+
+
+def _x_scale(panels: list[Plot], span: Any, count: int) -> Ticks:
+    """The axis of x of all panels: from the first to the last point, or further."""
+    curves = [curve for panel in panels for curve in panel.curves if len(curve.x)]
+    ends = [float(end) for curve in curves for end in (curve.x[0], curve.x[-1])] + [float(end) for end in span or ()]
+    return x_ticks(min(ends), max(ends), count, whole=all((curve.x == np.round(curve.x)).all() for curve in curves))
 
 
 @dataclass
@@ -84,19 +100,18 @@ class Plot:
 
 
 def panels_of(curves: list[DrawnCurve]) -> list[Plot]:
-    """A panel for each series, and for the runs of one label; of very many, one for all whose names differ in their numbers only."""
-    few = len({curve.label for curve in curves}) <= _MOST_PANELS
+    """A panel for what shares one, for the runs of one label, and for each other series."""
     groups: dict[Any, list[DrawnCurve]] = {}
     for index, curve in enumerate(curves):
-        label = curve.label if few else re.sub(r"\d+", "#", curve.label[:200])
-        key = index if few and curve.run is None else (label, curve.unit, few or curve.log)
+        key = (curve.panel,) if curve.panel is not None else index if curve.run is None else curve.label
         groups.setdefault(key, []).append(curve)
     out = []
-    for key, group in groups.items():
-        name = group[0].label if few else key[0]
-        at = np.unique(np.linspace(0, len(group) - 1, min(_MOST_SHARED, len(group))).astype(int))
-        label = name if len(group) > 1 or group[0].run is not None else group[0].name
-        out.append(Plot(label, [group[int(index)] for index in at], group))
+    for group in groups.values():
+        first = group[0]
+        spread = [group[int(index)] for index in np.linspace(0, len(group) - 1, min(_MOST_SHARED, len(group)))]
+        lines = [*dict.fromkeys([*(curve for curve in group if is_broken(curve.y)), *spread])][:_MOST_SHARED]
+        name = first.label if len(group) == 1 or first.panel is None else first.panel
+        out.append(Plot(name, sorted(lines, key=group.index), group))
     return out
 
 
@@ -109,6 +124,16 @@ class _PlotBox:
     width: float
     tall: float
     x: Ticks
+    coarse: bool
+
+    @property
+    def pixels(self) -> float:
+        """The width that a range, and a mean, has a value for."""
+        return 8.0 if self.coarse else 1.0
+
+    def is_dense(self, points: int) -> bool:
+        """Whether a line cannot show so many."""
+        return points * self.pixels > (2 if self.coarse else 4) * self.width
 
     def px(self, xs: np.ndarray) -> np.ndarray:
         return self.left + self.x.shares(xs) * self.width
@@ -144,10 +169,12 @@ def _draw(made: Drawing, panel: Plot, scale: Ticks | None, place: _PlotBox) -> N
     made.add(Lines("faint", 1.0, [[(place.left, bottom), (right, bottom)]]))
     if scale is None:
         return
-    if len(panel.among) > len(panel.curves):
-        _range(made, panel.among, place, scale)
+    crowded = len(panel.among) > len(panel.curves)
+    if crowded:
+        _range(made, panel.among, place, scale, max(2.0, place.pixels))
+        place = replace(place, coarse=True)  # lines of noise over each other would hide each other
     for curve, style in panel.styled():
-        _curve(made, curve, place, scale, style)
+        _curve(made, curve, place, scale, style, crowded=crowded)
 
 
 def look(style: int | None) -> tuple[str, tuple[float, float] | None, str]:
@@ -215,17 +242,20 @@ def _values(curve: DrawnCurve, x_name: str) -> list[tuple[str, str, bool]]:
     ]
 
 
-def _curve(made: Drawing, curve: DrawnCurve, place: _PlotBox, scale: Ticks, style: int | None) -> None:
+def _curve(
+    made: Drawing, curve: DrawnCurve, place: _PlotBox, scale: Ticks, style: int | None, *, crowded: bool
+) -> None:
     color, dash, mark = look(style)
-    x, y = curve.x, np.where(np.isfinite(curve.y), curve.y, np.nan)
-    if len(curve.known) > 4 * place.width:  # more than a line can show: the range, and the mean through it
-        _range(made, [curve], place, scale, 1.0, "shade" if style is None else color)
-        x, y = _means(curve, place)
+    x, y = curve.line()
+    if place.is_dense(len(curve.known)):  # the range, and the mean through it
+        if not crowded:
+            _range(made, [curve], place, scale, place.pixels, "shade" if style is None else color)
+        x, y = _means(curve, place, max(3.0, place.pixels))
         if _MEAN not in made.notes:
             made.notes.append(_MEAN)
     paths = paths_of(place.px(x), place.py(y, scale))
     made.add(Lines(color, 1.4, [path for path in paths if len(path) > 1], dash))
-    few, xs, ys = len(y) <= 40, place.px(curve.x), place.py(curve.y, scale)
+    few, xs, ys = len(curve.y) <= 40, place.px(curve.x), place.py(curve.y, scale)
     dots: list[Point] = [path[0] for path in paths if len(path) == 1] + (
         [p for path in paths for p in path] if few else []
     )
@@ -239,7 +269,9 @@ def _curve(made: Drawing, curve: DrawnCurve, place: _PlotBox, scale: Ticks, styl
         if len(where):
             made.add(Marks("warn", [(float(x), at) for x in where], 4.0, shape))
     bad = since_nan(curve)
-    if bad is not None:
+    if bad is not None and style is not None:  # the others go on
+        made.add(Marks("warn", [(float(xs[at]), float(ys[at])) for at in curve.known[-1:]], 4.0, "cross"))
+    elif bad is not None:
         start = float(xs[bad])
         made.add(Area("warn", [_box(start, place.top, max(place.left + place.width - start, 2.0), place.tall)], 0.12))
     if curve.best is not None and len(curve.y) > 1:
@@ -251,7 +283,7 @@ def _box(x: float, y: float, width: float, height: float) -> list[Point]:
 
 
 def _range(
-    made: Drawing, curves: list[DrawnCurve], place: _PlotBox, scale: Ticks, pixels: float = 2.0, color: str = "shade"
+    made: Drawing, curves: list[DrawnCurve], place: _PlotBox, scale: Ticks, pixels: float, color: str = "shade"
 ) -> None:
     """From the lowest to the highest of all, in each so many units of width."""
     count = max(1, int(place.width // pixels))
@@ -292,7 +324,7 @@ def _columns(curve: DrawnCurve, place: _PlotBox, pixels: float, of: np.ndarray |
     return np.clip((place.x.shares(x) * count).astype(np.int64), 0, count - 1)
 
 
-def _means(curve: DrawnCurve, place: _PlotBox, pixels: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+def _means(curve: DrawnCurve, place: _PlotBox, pixels: float) -> tuple[np.ndarray, np.ndarray]:
     """The mean x and y of the points of each column; NaN where there are none."""
     column, count = _columns(curve, place, pixels), max(1, int(place.width // pixels))
     known = np.maximum(np.bincount(column, minlength=count), 1)

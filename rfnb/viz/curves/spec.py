@@ -1,4 +1,6 @@
-"""The `curves` view: numbers over the steps of a training, each in a panel of its own, under one axis of steps.
+"""The `curves` view: numbers over the steps of a training, in panels under one axis of steps.
+
+What has one unit shares a panel, and so do names that differ in a number or in "train", "valid", "test" only.
 
     rf.viz.curves({"loss": [4.6, 3.1, 2.2]})                                  # steps 0, 1, 2
     rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)], "rate": (steps, rates)})   # points, or an array of x and one of y
@@ -11,6 +13,7 @@ The widget draws the same spec in `widgets/src/curves/`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,6 +44,8 @@ _FALLING = (
     "bpc",
 )
 _NEUTRAL = ("learning rate", "lr", "momentum", "beam size", "batch size", "epoch")
+_PART = re.compile(r"(?<![a-z])(train(ing)?|valid(ation)?|val|dev|test|eval)(?![a-z])[ _/.:-]*", re.IGNORECASE)
+_FEW = 6  # series that are all seen at one glance
 
 
 def spec(
@@ -49,7 +54,7 @@ def spec(
     x: str = "step",
     units: Mapping[str, str] | None = None,
     best: Mapping[str, str | None] | None = None,
-    log: Iterable[str] = (),
+    log: Iterable[str] | None = None,
     title: str = "Curves",
     live: bool = False,
 ) -> Spec:
@@ -63,7 +68,8 @@ def spec(
         units: By label: the unit of y, e.g. "%" or "nats".
         best: By label: "min", "max" or None: which point is marked as the best. Default: by the label, "max" for accuracy and the like,
             "min" for losses and errors, else None: a small gradient norm is not the best one.
-        log: Labels of the series that start with a logarithmic axis; the widget has a button for it.
+        log: Labels of the series that start with a logarithmic axis; the widget has a button for it. Default: those of three decades
+            and more whose largest value is 30 times the median.
         live: Whether more may come.
 
     Raises:
@@ -78,27 +84,72 @@ def spec(
             "Series are a dict: label -> points.",
             'rf.viz.curves({"loss": points})',
         )
-    units, best, log = dict(units or {}), dict(best or {}), [log] if isinstance(log, str) else list(log)
+    units, best = dict(units or {}), dict(best or {})
+    asked = [] if log is None else [log] if isinstance(log, str) else list(log)
     runs = _runs(series)
     labels = list(dict.fromkeys(str(label) for of in runs.values() for label in of))
-    for option, names in (("units", units), ("best", best), ("log", log)):
+    for option, names in (("units", units), ("best", best), ("log", asked)):
         _check_labels(option, list(names), labels)
     for label, choice in best.items():
         _check_best(label, choice)
     entries: list[dict[str, Any]] = []
     blocks: dict[str, np.ndarray] = {}
     named = {(run, str(label)): points for run, of in runs.items() for label, points in of.items()}
-    order = [(run, label) for label in labels for run in runs if (run, label) in named]
-    for number, (run, label) in enumerate(order):
-        xs, ys = _points(label if run is None else f"{run}: {label}", named[run, label])
+    points = {
+        (run, label): _points(label if run is None else f"{run}: {label}", named[run, label])
+        for label in labels
+        for run in runs
+        if (run, label) in named
+    }
+    broken = {label for (_, label), (_, ys) in points.items() if is_broken(ys)}
+    if len(labels) > _FEW:  # what is broken is the first to be seen
+        points = dict(sorted(points.items(), key=lambda item: item[0][1] not in broken))
+    chosen = {label for (_, label), (_, ys) in points.items() if is_logarithmic(ys)} if log is None else {*asked}
+    panels = {} if None not in runs else _panels(labels, units)
+    for number, ((run, label), (xs, ys)) in enumerate(points.items()):
         blocks[f"x{number}"], blocks[f"y{number}"] = _as_block(xs), _narrow(ys)
-        chosen = best[label] if label in best else _best_of(label)
         entry = {"label": label, "unit": str(units.get(label, "")), "x": f"x{number}", "y": f"y{number}"}
-        entries.append(entry | {"best": chosen, "log": label in log} | ({} if run is None else {"run": run}))
+        entry |= {"best": best[label] if label in best else _best_of(label), "log": label in chosen}
+        entry |= {} if run is None else {"run": run}
+        entries.append(entry | ({"panel": panels[label]} if label in panels else {}))
     head: dict[str, Any] = {"title": title, "live": live, "x": str(x), "series": entries}
-    if said := _not_logarithmic(entries, blocks):
+    if log is not None and (said := _not_logarithmic(entries, blocks)):
         head["remark"] = said
     return Spec("curves", head if None in runs else {**head, "runs": list(runs)}, blocks)
+
+
+def is_broken(ys: np.ndarray) -> bool:
+    """Whether a series has infinities, or ends in what is no number, and is not empty."""
+    return bool(np.isinf(ys).any()) or (len(ys) > 1 and bool(np.isnan(ys[-2:]).all()))
+
+
+def is_logarithmic(ys: np.ndarray) -> bool:
+    """Whether a logarithmic axis shows more: over three decades, the largest value 30 times the median."""
+    known = ys[np.isfinite(ys)]
+    return (
+        bool(len(known))
+        and bool(known.min() > 0)
+        and bool(known.max() >= max(1e3 * known.min(), 30 * np.median(known)))
+    )
+
+
+def _panels(labels: list[str], units: Mapping[str, str]) -> dict[str, str]:
+    """The names of the panels that several series share, by label: those of one unit, or of names that are alike."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for label in labels:
+        unit = str(units.get(label, ""))
+        groups.setdefault(("", unit) if unit else (_alike(label), ""), []).append(label)
+    named = {}
+    for (alike, unit), group in groups.items():
+        names = {_alike(label) for label in group}
+        if len(group) > 1:
+            named |= dict.fromkeys(group, names.pop() if len(names) == 1 else alike or unit)
+    return named
+
+
+def _alike(label: str) -> str:
+    """What is the same in the names of series of several numbers or parts of the data: "loss" of "valid loss", "run #" of "run 7"."""
+    return re.sub(r"\d+", "#", _PART.sub("", label[:200])).strip(" _/.:-") or label
 
 
 def _not_logarithmic(entries: list[dict[str, Any]], blocks: dict[str, np.ndarray]) -> str:

@@ -11,6 +11,8 @@ export interface Entry {
   best?: "min" | "max" | null;
   log?: boolean;
   run?: string;
+  panel?: string; // its name, where series of other labels share it
+  gap?: number; // two points farther apart have no line between them
   of?: number; // points in the kernel, where the page has fewer
   every?: number; // of them a stretch
   kept?: string; // the block with how many of each stretch the page has
@@ -19,6 +21,7 @@ export interface Entry {
 export interface Head extends AnyHead {
   x?: string;
   runs?: string[]; // in the order of their styles
+  span?: Range; // of x, where it is longer than the series are
   series: Entry[];
 }
 
@@ -28,8 +31,11 @@ type Numbers = ArrayLike<number>;
 export interface Curve {
   label: string;
   name: string; // with its run
+  own: string; // what tells it from others in its panel: its run, or its label
+  panel: string | null;
   run: string | null;
-  style: number; // which of the runs; -1: it is of none
+  style: number; // which of the runs, or of the series of a panel; -1: it is alone
+  gap: number;
   unit: string;
   x: Numbers;
   y: Numbers;
@@ -66,12 +72,16 @@ export function problem(frame: Frame<Head>): string | null {
 }
 
 export function curvesOf(frame: Frame<Head>): Curve[] {
-  const runs = frame.head.runs ?? [];
+  const runs = frame.head.runs ?? [],
+    shared = new Map<string, number>();
   return frame.head.series.map((entry) => {
     const label = String(entry.label),
       run = entry.run === undefined ? null : String(entry.run);
     const x = frame.blocks[entry.x]!.data,
       y = frame.blocks[entry.y]!.data;
+    const panel = run !== null || entry.panel === undefined ? null : String(entry.panel),
+      style = panel === null ? -1 : (shared.get(panel) ?? 0);
+    if (panel !== null) shared.set(panel, style + 1);
     let best = -1,
       positive = false,
       negative = false;
@@ -84,8 +94,11 @@ export function curvesOf(frame: Frame<Head>): Curve[] {
     return {
       label,
       name: run === null ? label : `${run} ${label}`,
+      own: run ?? label,
+      panel,
       run,
-      style: run === null ? -1 : Math.max(0, runs.indexOf(run)),
+      style: run === null ? style : Math.max(0, runs.indexOf(run)),
+      gap: typeof entry.gap === "number" ? entry.gap : Infinity,
       unit: String(entry.unit ?? ""),
       x,
       y,
@@ -146,17 +159,64 @@ export function bandPath(band: Stretch[], px: (x: number) => number, py: (y: num
   return d;
 }
 
-/** What shares a panel: the runs of one label. */
-export function panelsOf(curves: Curve[]): Curve[][] {
+/** The panel that a curve is in, with others of this key; null: alone. */
+export const keyOf = ({ panel, run, label }: Curve): string | null =>
+  panel !== null ? `of ${panel}` : run === null ? null : label;
+
+/** What shares a panel: the runs of one label, and series of one unit or of names that are alike. */
+export function panelsOf(curves: Curve[], apart = false): Curve[][] {
   const shared = new Map<string, Curve[]>();
   return curves.flatMap((curve) => {
-    const others = curve.run === null ? undefined : shared.get(curve.label);
+    const key = apart ? null : keyOf(curve),
+      others = key === null ? undefined : shared.get(key);
     others?.push(curve);
     if (others) return [];
     const alone = [curve];
-    if (curve.run !== null) shared.set(curve.label, alone);
+    if (key !== null) shared.set(key, alone);
     return [alone];
   });
+}
+
+/** So many curves are told apart by colour, dash and mark; of more one at a time stands out from the others, which are grey. */
+export const STYLED = 8;
+
+/** How many panels are beside each other. */
+export const abreast = (panels: number, room: number, apart: boolean): number =>
+  apart || panels > 6 ? Math.min(panels, Math.max(1, Math.min(3, Math.floor(room / 230)))) : 1;
+
+/** The infinite and missing values of the curves that have some, in words; "" if there are none. */
+export function brokenOf(curves: Curve[], name: string): string {
+  const broken = curves
+    .map((curve) => ({ curve, said: odd(curve, name) }))
+    .filter(({ curve: { y }, said }) => nanSince({ y }) >= 0 || said.join().includes("infinite"));
+  const some = broken.slice(0, 4).map(({ curve, said }) => `${curve.own} ${said.join(", ")}`);
+  if (broken.length > some.length) some.push(`${broken.length - some.length} more`);
+  return broken.length ? `${broken.length} of ${curves.length} broken: ${some.join("; ")}` : "";
+}
+
+/** The index of the last point that is a number; -1 if there is none. */
+export function lastOf({ y }: Pick<Curve, "y">): number {
+  let last = y.length - 1;
+  while (last >= 0 && !Number.isFinite(y[last]!)) last--;
+  return last;
+}
+
+/** Where names at the ends of lines are: of few curves all, moved apart; of many those that find room, the first ones first. */
+export function endsOf(curves: Curve[], py: (y: number) => number, height: number, line = 12): [Curve, number][] {
+  const at = curves.flatMap((curve): [Curve, number][] => {
+    const last = lastOf(curve);
+    return last < 0 ? [] : [[curve, py(curve.y[last]!)]];
+  });
+  if (at.length * line > height || at.length > STYLED) {
+    const placed: [Curve, number][] = [];
+    for (const one of at) if (placed.every(([, y]) => Math.abs(y - one[1]) >= line)) placed.push(one);
+    return placed;
+  }
+  at.sort((a, b) => a[1] - b[1]);
+  at.forEach((one, index) => (one[1] = Math.max(one[1], index ? at[index - 1]![1] + line : 0)));
+  for (let index = at.length - 1; index >= 0; index--)
+    at[index]![1] = Math.min(at[index]![1], (index + 1 < at.length ? at[index + 1]![1] : height + line) - line);
+  return at;
 }
 
 // The same as in rfnb/viz/curves/drawing.py: dash and mark together tell 20 lines apart.
@@ -286,7 +346,7 @@ export interface Paths {
  * there are many more, the line is only the range, and `mean` runs through it.
  */
 export function pathsOf(
-  { x, y }: Pick<Curve, "x" | "y">,
+  { x, y, gap = Infinity }: Pick<Curve, "x" | "y"> & { gap?: number },
   px: (x: number) => number,
   py: (y: number) => number,
   height: number,
@@ -301,7 +361,7 @@ export function pathsOf(
     if (first === -Infinity) paths.down += `M${r(px(x[start]!))} ${height - 1}l-4 -6h8z`;
     if (!Number.isFinite(first)) continue;
     let end = start;
-    while (end + 1 < y.length && Number.isFinite(y[end + 1]!)) end++;
+    while (end + 1 < y.length && Number.isFinite(y[end + 1]!) && x[end + 1]! - x[end]! <= gap) end++;
     const kept = reduced(x, y, start, end, px);
     if (kept.length > 1) paths.line += `M${kept.map(put).join("L")}`;
     if (few || kept.length === 1) for (let at = start; at <= end; at++) paths.dots += `M${put(at)}h0`;
@@ -364,8 +424,18 @@ const r = (value: number): string => String(Math.round(value * 10) / 10);
 export const heightOf = (panels: number): number => (panels <= 1 ? 170 : panels === 2 ? 124 : panels === 3 ? 96 : 80);
 
 /** The cursor in words: "step 20: loss 3.1 nats, error rate 12 % (at step 10)". */
-export function sentence(curves: Curve[], name: string, at: number): string {
-  return `${name} ${exact(at)}: ${curves.map((curve) => `${curve.name} ${valueText(curve, name, at)}`).join(", ")}`;
+export function sentence(curves: Curve[], name: string, at: number, hot: Curve | null = null): string {
+  if (curves.length > STYLED && hot) {
+    const others = curves.filter((curve) => curve !== hot && keyOf(curve) === keyOf(hot)),
+      known = others.map((curve) => curve.y[pointAt(curve, at)] ?? NaN).filter(Number.isFinite);
+    const range = known.length
+      ? ` (${others.length} others: ${brief(Math.min(...known))} to ${brief(Math.max(...known))})`
+      : "";
+    return `${name} ${exact(at)}: ${hot.name} ${valueText(hot, name, at)}${range}`;
+  }
+  const some = curves.slice(0, curves.length > 2 * STYLED ? STYLED : curves.length),
+    more = curves.length > some.length ? ` and ${curves.length - some.length} more` : "";
+  return `${name} ${exact(at)}: ${some.map((curve) => `${curve.name} ${valueText(curve, name, at)}`).join(", ")}${more}`;
 }
 
 export function valueText(curve: Curve, name: string, at: number): string {

@@ -1,22 +1,41 @@
-// One series in the page, or the runs of one: a line of text with the values, and the plot as a small SVG (its colours come from the style sheet).
+// One series in the page, or those that share a panel: a line of text with the values, and the plot as a small SVG (its colours come from the style sheet).
 
 import { button, h, set, svg } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
-import { bandOf, bandPath, brief, look, marked, nanSince, odd, pathsOf, pointAt } from "./layout";
+import {
+  bandOf,
+  bandPath,
+  brief,
+  brokenOf,
+  endsOf,
+  keyOf,
+  lastOf,
+  look,
+  marked,
+  nanSince,
+  odd,
+  pathsOf,
+  pointAt,
+  STYLED,
+} from "./layout";
 import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
 export const RIGHT = 14; // room beside the last point
 const AXIS = 20,
-  LETTER = 6.3;
+  LETTER = 6.3,
+  NAME = 17; // letters at the end of a line
 
 export const textWidth = (text: string) => text.length * LETTER;
+
+const cut = (name: string) => (name.length > NAME ? `${name.slice(0, NAME - 1)}…` : name);
 
 /** What all panels share. */
 export interface Axis {
   x: Scale;
   left: number;
+  right: number; // room beside the last point, and for names
   width: number;
   name: string;
   at: number[];
@@ -34,6 +53,7 @@ class Values {
   constructor(
     private readonly curve: Curve,
     private readonly name: string, // of x
+    private readonly alone: boolean,
   ) {
     const { best, x, y } = curve;
     this.best.textContent = best < 0 || y.length < 2 ? "" : `best ${brief(y[best]!)} at ${exact(x[best]!)}`;
@@ -53,7 +73,7 @@ class Values {
     this.value.textContent = value === undefined ? "–" : at === null ? brief(value) : exact(value);
     this.value.classList.toggle("rfnb-curves-bad", value !== undefined && !Number.isFinite(value));
     const elsewhere = at !== null && curve.x[index] !== at ? `at ${name} ${exact(curve.x[index] ?? NaN)}` : "";
-    this.where.textContent = value === undefined ? "" : at === null ? (curve.run === null ? "last" : "") : elsewhere;
+    this.where.textContent = value === undefined ? "" : at === null ? (this.alone ? "last" : "") : elsewhere;
     return value === undefined ? "" : exact(value);
   }
 }
@@ -68,7 +88,7 @@ export class Panel {
   private readonly logButton = button(
     "log",
     () => {
-      this.log = !this.logged;
+      this.logs.set(this.key, !this.logged);
       this.redraw();
     },
     { "data-do": "log" },
@@ -80,9 +100,16 @@ export class Panel {
   private axis!: Axis;
   private scale: Scale | null = null;
   private height = 0;
-  private log: boolean | null = null; // what the person chose
+  private peers: Curve[] = []; // what has the same scale
+  private groups = new Map<Curve, SVGGElement>();
+  private readonly lines = svg("g");
+  private readonly ends = svg("g.rfnb-curves-ends");
+  private hot: Curve | null | undefined;
 
-  constructor(private readonly redraw: () => void) {
+  constructor(
+    private readonly redraw: () => void,
+    private readonly logs: Map<string, boolean>, // what the person chose, by what shares a scale
+  ) {
     const fill = h("span.rfnb-curves-fill");
     const head = h("div.rfnb-curves-head", this.label, this.unit, fill, this.beside, this.logButton);
     this.element = h("div.rfnb-curves-panel", head, this.runs);
@@ -93,21 +120,53 @@ export class Panel {
     return this.plot;
   }
 
+  /** The curve that is nearest to a height, of several. */
+  nearest(at: number, clientY: number): Curve | null {
+    const y = clientY - this.plot.getBoundingClientRect().top - 5;
+    let found: Curve | null = null,
+      least = Infinity;
+    for (const curve of this.curves) {
+      const value = curve.y[pointAt(curve, at)],
+        far = value === undefined ? NaN : Math.abs(this.py(value) - y);
+      if (far < least) [found, least] = [curve, far];
+    }
+    return this.curves.length > 1 ? found : null;
+  }
+
   private get positive(): boolean {
-    const some = this.curves.filter(({ y }) => y.length);
+    const some = this.peers.filter(({ y }) => y.length);
     return some.length > 0 && some.every(({ positive }) => positive);
   }
 
-  private get logged(): boolean {
-    return this.positive && (this.log ?? this.curves[0]!.log);
+  private get key(): string {
+    return keyOf(this.curves[0]!) ?? `alone ${this.curves[0]!.label}`;
   }
 
-  /** The scale of y, and how wide its labels are. */
-  measure(curves: Curve[], height: number): number {
+  private get logged(): boolean {
+    return this.positive && (this.logs.get(this.key) ?? this.peers.some(({ log }) => log));
+  }
+
+  private get alone(): boolean {
+    return this.curves.length === 1 && this.curves[0]!.run === null;
+  }
+
+  private get many(): boolean {
+    return this.curves.length > STYLED;
+  }
+
+  /** The room for names at the ends of lines. */
+  get right(): number {
+    const names = this.curves.length > 1 ? this.curves.map(({ own }) => textWidth(cut(own)) + 18) : [];
+    return Math.max(RIGHT, ...names);
+  }
+
+  /** The scale of y, that of all `peers`, and how wide its labels are. */
+  measure(curves: Curve[], height: number, peers: Curve[]): number {
     this.curves = curves;
+    this.peers = peers;
     this.height = height;
     this.scale = scaleOf(
-      { y: curves.flatMap(({ y }) => Array.from(y)), positive: this.positive },
+      { y: peers.flatMap(({ y }) => Array.from(y)), positive: this.positive },
       this.logged,
       height > 110 ? 4 : 3,
     );
@@ -116,12 +175,15 @@ export class Panel {
 
   draw(axis: Axis, last: boolean, live: boolean): void {
     const { curves, scale, height, plot } = this,
-      { label, unit } = curves[0]!;
+      { label: own, unit, panel } = curves[0]!,
+      label = curves.length > 1 && panel !== null ? panel : own;
     this.axis = axis;
     const { left, width } = axis,
-      right = width - RIGHT;
+      right = width - axis.right;
     this.label.textContent = label;
-    this.unit.textContent = unit;
+    this.unit.textContent = [unit === label ? "" : unit, this.many ? `${curves.length} series` : ""]
+      .filter(Boolean)
+      .join(", ");
     this.drawValues();
     this.logButton.style.visibility = this.positive ? "" : "hidden"; // keeps its room, so that values stand under each other
     set(this.logButton, "aria-pressed", this.logged);
@@ -140,7 +202,12 @@ export class Panel {
       if (text) ticks.append(svg("text", { x: left - 7, y: y + 3.8, "text-anchor": "end" }, text));
     }
     marks.append(grid, svg("path.rfnb-curves-base", { d: `M${left} ${height}H${right}` }), ticks);
-    if (scale) for (const curve of curves) this.drawCurve(marks, curve, live);
+    this.groups.clear();
+    this.lines.replaceChildren();
+    this.hot = undefined;
+    this.ends.replaceChildren();
+    marks.append(this.lines);
+    if (scale) for (const curve of curves) this.drawCurve(this.lines, curve, live);
     else
       marks.append(
         svg(
@@ -149,32 +216,37 @@ export class Panel {
           this.nothing(live),
         ),
       );
-    marks.append(this.cursor);
+    marks.append(this.ends, this.cursor);
     plot.replaceChildren(marks);
   }
 
   /** The numbers beside the label, or, of runs, a line for each with how it is drawn. */
   private drawValues(): void {
-    this.values = this.curves.map((curve) => new Values(curve, this.axis.name));
-    const [alone] = this.curves[0]!.run === null ? this.values : [];
+    this.values = this.curves.map((curve) => new Values(curve, this.axis.name, this.alone));
+    const [alone] = this.alone ? this.values : [];
     this.beside.replaceChildren(...(alone?.elements ?? []));
+    if (this.many) {
+      const broken = brokenOf(this.curves, this.axis.name);
+      this.runs.replaceChildren(...(broken ? [h("span.rfnb-curves-broken", broken)] : []));
+      return;
+    }
     this.runs.replaceChildren(
       ...(alone
         ? []
-        : this.curves.map(({ run, style }, index) => {
+        : this.curves.map(({ own, style }, index) => {
             const { hue, dash, mark } = look(style),
               picture = svg("svg.rfnb-curves-swatch", { width: 24, height: 10, "aria-hidden": "true" });
             picture.append(
               svg("path", { d: "M0 5h24", class: "rfnb-curves-line", "stroke-dasharray": dash }),
               svg("path.rfnb-curves-mark", { d: `M12 5${mark}` }),
             );
-            return h("span", { class: `rfnb-curves-run ${hue}` }, picture, run!, ...this.values[index]!.elements);
+            return h("span", { class: `rfnb-curves-run ${hue}` }, picture, own, ...this.values[index]!.elements);
           })),
     );
   }
 
   private drawAxis(ticks: SVGGElement, { x, name, left, width, inGutter }: Axis): void {
-    const end = width - RIGHT,
+    const end = width - this.axis.right,
       y = this.height + 16;
     const most = inGutter ? width : end - textWidth(name) - 8;
     for (const { value, text } of x.ticks) {
@@ -187,38 +259,49 @@ export class Panel {
 
   private drawCurve(all: SVGGElement, curve: Curve, live: boolean): void {
     const { height } = this,
-      alone = curve.run === null,
+      { alone, many } = this,
       since = nanSince(curve),
       { hue, dash, mark } = look(Math.max(0, curve.style)),
-      marks = svg("g", alone ? {} : { class: hue });
+      marks = svg("g", alone ? {} : { class: many ? "rfnb-curves-grey" : hue });
     all.append(marks);
-    if (since >= 0) {
+    this.groups.set(curve, marks);
+    if (since >= 0 && !alone) {
+      // The others go on.
+      const at = pointAt(curve, curve.x[since]!) - 1;
+      if (at >= 0 && Number.isFinite(curve.y[at]!))
+        marks.append(
+          svg("path.rfnb-curves-stop", {
+            d: `M${this.px(curve.x[at]!)} ${this.py(curve.y[at]!)}m-3.5 -3.5l7 7m0 -7l-7 7`,
+          }),
+        );
+    } else if (since >= 0) {
       const x = this.px(curve.x[since]!),
-        width = Math.max(2, this.axis.width - RIGHT - x);
+        width = Math.max(2, this.axis.width - this.axis.right - x);
       marks.append(svg("rect.rfnb-curves-band", { x, y: 0, width, height }));
     }
     const px = (x: number) => this.px(x),
       py = (y: number) => this.py(y),
       paths = pathsOf(curve, px, py, height),
       band = bandOf(curve),
-      line = (d: string) => svg("path", { d, class: "rfnb-curves-line", "stroke-dasharray": alone ? "" : dash });
+      line = (d: string) =>
+        svg("path", { d, class: "rfnb-curves-line", "stroke-dasharray": alone || many ? "" : dash });
     if (band) marks.append(svg("path.rfnb-curves-band-of", { d: bandPath(band, px, py) }));
     else if (paths.mean) marks.append(svg("path.rfnb-curves-range", { d: paths.line }), line(paths.mean));
     else marks.append(line(paths.line));
     if (band) this.say(`a band from the least to the largest of each ${curve.thin!.every} of ${curve.thin!.of} points`);
     else if (paths.mean) this.say("mean, with the range behind it");
-    if (alone && !band) marks.append(svg("path.rfnb-curves-dots", { d: paths.dots }));
-    else if (!alone) {
+    if ((alone || many) && !band) marks.append(svg("path.rfnb-curves-dots", { d: many ? "" : paths.dots }));
+    else if (!alone && !many) {
       const d = marked(curve).map((at) => `M${this.px(curve.x[at]!)} ${this.py(curve.y[at]!)}${mark}`);
       marks.append(svg("path.rfnb-curves-mark", { d: d.join("") }));
     }
     for (const d of [paths.up, paths.down]) if (d) marks.append(svg("path.rfnb-curves-infinite", { d }));
     const last = curve.y.length - 1;
-    if (live && Number.isFinite(curve.y[last]!)) {
+    if (live && !many && Number.isFinite(curve.y[last]!)) {
       const at = { cx: this.px(curve.x[last]!), cy: this.py(curve.y[last]!) };
       marks.append(svg("circle.rfnb-curves-halo", { ...at, r: 6.5 }), svg("circle.rfnb-curves-end", { ...at, r: 3 }));
     }
-    if (curve.best >= 0 && last > 0)
+    if (curve.best >= 0 && last > 0 && !many)
       marks.append(
         svg("circle", {
           cx: this.px(curve.x[curve.best]!),
@@ -240,15 +323,42 @@ export class Panel {
     return count ? `no finite value in ${count} point${count === 1 ? "" : "s"}` : `no points${live ? " yet" : ""}`;
   }
 
+  /** The curve that stands out, and the names at the ends of the lines: its own, then those of what is broken, then others. */
+  private stress(hot: Curve | null): void {
+    if (hot === this.hot) return;
+    this.hot = hot;
+    for (const [curve, group] of this.groups) group.classList.toggle("rfnb-curves-hot", curve === hot);
+    const front = hot && this.groups.get(hot);
+    if (front) this.lines.append(front);
+    if (this.curves.length < 2 || !this.scale) return this.ends.replaceChildren();
+    const rank = (curve: Curve) => (curve === hot ? 0 : nanSince(curve) >= 0 ? 1 : 2),
+      order = [...this.curves].sort((a, b) => rank(a) - rank(b)),
+      placed = endsOf(order, (y) => this.py(y), this.height);
+    this.ends.replaceChildren(
+      ...placed.map(([curve, y]) =>
+        svg(
+          "text",
+          {
+            x: this.px(curve.x[lastOf(curve)]!) + 7,
+            y: y + 4,
+            class: `${curve === hot ? "rfnb-curves-hot" : ""} ${this.many ? "" : look(curve.style).hue}`,
+          },
+          cut(curve.own),
+        ),
+      ),
+    );
+  }
+
   /** The values at the cursor, or the last ones. */
-  point(at: number | null): void {
+  point(at: number | null, hot: Curve | null): void {
     const { curves, axis, cursor } = this;
+    this.stress(hot && (curves.find(({ name }) => name === hot.name) ?? null));
     this.element.dataset["value"] = this.values.map((values) => values.point(at)).join(" ");
     cursor.replaceChildren();
     if (at === null) return;
     const x = this.px(at);
     cursor.append(svg("path.rfnb-curves-hair", { d: `M${x} 0V${this.height}` }));
-    for (const curve of curves) {
+    for (const curve of this.many ? curves.filter((curve) => curve === this.hot) : curves) {
       const index = pointAt(curve, at),
         value = curve.y[index];
       if (value !== undefined && Number.isFinite(value))
@@ -265,7 +375,10 @@ export class Panel {
   }
 
   private px(x: number): number {
-    return Math.round((this.axis.left + share(this.axis.x, x) * (this.axis.width - this.axis.left - RIGHT)) * 10) / 10;
+    return (
+      Math.round((this.axis.left + share(this.axis.x, x) * (this.axis.width - this.axis.left - this.axis.right)) * 10) /
+      10
+    );
   }
   private py(y: number): number {
     return this.scale ? Math.round((1 - share(this.scale, y)) * this.height * 10) / 10 : 0;

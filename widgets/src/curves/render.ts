@@ -8,16 +8,32 @@ import { exact } from "../number";
 import { Shell } from "../shell";
 import type { Curve, Head, Range } from "./layout";
 import { Chooser } from "./choose";
-import { curvesOf, half, heightOf, nearest, panelsOf, problem, sentence, stops, twice, walk, within } from "./layout";
+import {
+  abreast,
+  curvesOf,
+  half,
+  heightOf,
+  keyOf,
+  nearest,
+  panelsOf,
+  problem,
+  sentence,
+  stops,
+  twice,
+  walk,
+  within,
+} from "./layout";
 import type { Axis } from "./panel";
-import { Panel, RIGHT, textWidth } from "./panel";
+import { Panel, textWidth } from "./panel";
 import { xScale } from "./scale";
 import { table } from "./table";
 
 const HINT =
   "Point at a curve, or focus the curves and use the arrow keys, Home and End. Drag over a range to zoom, or + and −; 0 shows all.";
-const MOST = 24; // panels at first; of more series the next ones come when asked for
+const CHOOSE = " Up and down choose a curve.";
+const MOST = 24; // panels at first, and four times as many lines in each; of more series the next ones come when asked for
 const GUTTER = 70,
+  BESIDE = 16, // between panels
   WIDTH_UNKNOWN = 640;
 
 class CurvesView {
@@ -33,8 +49,19 @@ class CurvesView {
   private axis: Axis | null = null;
   private room = -1;
   private readonly cursor = new Cursor<number>(() => this.point());
+  private hot: Curve | null = null; // that stands out from those in its panel
+  private apart = false;
+  private readonly logs = new Map<string, boolean>();
 
   private readonly running = h("span.rfnb-curves-running");
+  private readonly apartButton = button(
+    "Apart",
+    () => {
+      this.apart = !this.apart;
+      this.choose();
+    },
+    { "data-do": "apart", title: "a panel for each curve, those of one unit with one axis" },
+  );
   private readonly whole = button("Show all steps", () => this.zoom(null), { "data-do": "all" });
   private readonly more = button(
     "",
@@ -73,15 +100,21 @@ class CurvesView {
     private readonly el: HTMLElement,
     private readonly ctx: Context,
   ) {
-    this.shell = new Shell(el, [this.running, this.whole, this.tableButton], this.body);
-    this.stage.append(this.brush);
+    this.shell = new Shell(el, [this.running, this.whole, this.apartButton, this.tableButton], this.body);
     on(this.stage, "pointerdown", (event) => {
       this.from = event.button === 0 ? this.stopAt(event) : null;
+      if (this.from !== null) this.under(event).element.append(this.brush);
     });
     on(this.stage, "pointerup", (event) => this.drop(event));
     on(this.stage, "dblclick", () => this.zoom(null));
     on(this.stage, "pointermove", (event) => {
-      this.cursor.hover(this.stopAt(event));
+      const at = this.stopAt(event),
+        hot = at === null ? null : this.under(event).nearest(at, event.clientY);
+      if (hot && hot !== this.hot) {
+        this.hot = hot;
+        this.point();
+      }
+      this.cursor.hover(at);
       this.showBrush(event.buttons ? this.cursor.hovered : null);
     });
     on(this.stage, "pointerleave", () => {
@@ -145,13 +178,17 @@ class CurvesView {
   /** The series that are drawn, and what of them is in the range. */
   private choose(): void {
     const { range } = this,
-      wanted = panelsOf(this.all.filter(({ label, run }) => this.chooser.has(label, run))),
-      shown = wanted.slice(0, this.most),
-      left = wanted.length - shown.length;
+      ticked = this.all.filter(({ label, run }) => this.chooser.has(label, run)),
+      wanted = panelsOf(ticked, this.apart),
+      shown = wanted.slice(0, this.most).map((curves) => curves.slice(0, 4 * this.most)),
+      left = ticked.length - shown.flat().length;
+    this.apartButton.hidden = !this.apart && wanted.every(({ length }) => length < 2);
+    set(this.apartButton, "aria-pressed", this.apart);
+    this.hot = this.all.find(({ name }) => name === this.hot?.name) ?? null;
     this.curves = shown.map((curves) => (range ? curves.map((curve) => within(curve, range)) : curves));
     this.more.hidden = !left;
-    this.more.textContent = `Show ${Math.min(left, MOST)} more (${shown.length} of ${wanted.length} series are drawn)`;
-    this.chooser.say(shown.map(([curve]) => curve!.label));
+    this.more.textContent = `Show ${Math.min(left, MOST)} more (${shown.flat().length} of ${ticked.length} series are drawn)`;
+    this.chooser.say([...new Set(shown.flat().map(({ label }) => label))]);
     this.whole.hidden = !range;
     this.redraw();
   }
@@ -174,8 +211,8 @@ class CurvesView {
 
   /** The end of a drag: what lies between fills the width. */
   private drop(event: PointerEvent): void {
-    const to = this.stopAt(event),
-      { from } = this;
+    const { from } = this,
+      to = this.stopAt(event);
     this.from = null;
     this.showBrush(null);
     if (from !== null && to !== null && from !== to) this.zoom([Math.min(from, to), Math.max(from, to)]);
@@ -187,7 +224,7 @@ class CurvesView {
     if (this.brush.hidden || !axis) return;
     const [a, b] = [from!, to!]
       .sort((x, y) => x - y)
-      .map((x) => axis.left + ((x - axis.x.low) / (axis.x.high - axis.x.low)) * (axis.width - axis.left - RIGHT));
+      .map((x) => axis.left + ((x - axis.x.low) / (axis.x.high - axis.x.low)) * (axis.width - axis.left - axis.right));
     this.brush.style.left = `${a}px`;
     this.brush.style.width = `${b! - a!}px`;
   }
@@ -210,11 +247,15 @@ class CurvesView {
     this.room = this.available();
     while (this.panels.length > this.curves.length) this.panels.pop()!.element.remove();
     while (this.panels.length < this.curves.length) {
-      const panel = new Panel(() => this.redraw());
+      const panel = new Panel(() => this.redraw(), this.logs);
       this.panels.push(panel);
       this.stage.append(panel.element);
     }
-    const height = heightOf(this.curves.length);
+    const cols = abreast(this.curves.length, this.room, this.apart),
+      height = heightOf(Math.ceil(this.curves.length / cols)),
+      width = Math.floor((this.room - (cols - 1) * BESIDE) / cols);
+    this.stage.style.gridTemplateColumns = `repeat(${cols}, minmax(0, 1fr))`;
+    this.stage.classList.toggle("rfnb-curves-abreast", cols > 1);
     const name = head.x ?? "step",
       live = !!head.live,
       inGutter = textWidth(name) <= GUTTER;
@@ -222,13 +263,24 @@ class CurvesView {
       Math.ceil(
         Math.max(
           inGutter ? textWidth(name) + 9 : 26,
-          ...this.panels.map((panel, index) => panel.measure(this.curves[index]!, height)),
+          ...this.panels.map((panel, index) => {
+            const curves = this.curves[index]!,
+              key = keyOf(curves[0]!);
+            return panel.measure(
+              curves,
+              height,
+              key === null ? curves : this.curves.flat().filter((one) => keyOf(one) === key),
+            );
+          }),
         ),
       ) + 10;
-    const x = xScale(at, this.room - left - RIGHT, textWidth)!;
-    this.axis = { x, left, width: this.room, name, at, inGutter };
+    const right = Math.max(...this.panels.map((panel) => panel.right)),
+      { span } = head,
+      ends = !range && Array.isArray(span) ? [...at, ...span.map(Number)].sort((a, b) => a - b) : at,
+      x = xScale(ends, width - left - right, textWidth)!;
+    this.axis = { x, left, right, width, name, at, inGutter };
     if (!this.tableBox.hidden) this.tableBox.replaceChildren(table(this.curves.flat(), name, at));
-    this.panels.forEach((panel, index) => panel.draw(this.axis!, index === this.panels.length - 1, live));
+    this.panels.forEach((panel, index) => panel.draw(this.axis!, index >= this.panels.length - cols, live));
     const last = exact(at[at.length - 1]!);
     this.running.textContent = `${live ? "running, " : ""}${name} ${range ? `${exact(at[0]!)} to ${last}` : last}`;
     set(
@@ -239,12 +291,21 @@ class CurvesView {
     this.point();
   }
 
+  /** The panel under the pointer; the first one where there is none. */
+  private under({ clientX, clientY }: MouseEvent): Panel {
+    const far = ({ element }: Panel) => {
+      const { left, right, top, bottom } = element.getBoundingClientRect();
+      return Math.max(left - clientX, clientX - right, 0) + Math.max(top - clientY, clientY - bottom, 0);
+    };
+    return this.panels.reduce((best, panel) => (far(panel) < far(best) ? panel : best));
+  }
+
   private stopAt(event: MouseEvent): number | null {
     const { axis } = this,
-      plot = this.panels[0]?.top;
+      plot = this.panels.length ? this.under(event).top : undefined;
     if (!axis || !plot || (event.target as Element | null)?.closest?.("button")) return null;
     const x = event.clientX - plot.getBoundingClientRect().left;
-    const from = (x - axis.left) / (axis.width - axis.left - RIGHT);
+    const from = (x - axis.left) / (axis.width - axis.left - axis.right);
     return from < -0.04 || from > 1.04 ? null : nearest(axis.at, axis.x.low + from * (axis.x.high - axis.x.low));
   }
 
@@ -258,6 +319,15 @@ class CurvesView {
       this.zoom(next);
       return true;
     }
+    const several = this.curves.filter(({ length }) => length > 1).flat(),
+      step = { ArrowUp: -1, ArrowDown: 1 }[key];
+    if (step && several.length) {
+      const now = several.findIndex((curve) => curve.name === this.hot?.name);
+      this.hot = several[now < 0 ? 0 : (now + step + several.length) % several.length]!;
+      if (this.cursor.at === null) this.cursor.pin(this.axis.at.at(-1)!);
+      else this.point();
+      return true;
+    }
     const to = key === "Escape" ? null : walk(this.axis.at, this.cursor.at, key);
     if (to === null && key !== "Escape") return false;
     this.cursor.pin(to);
@@ -267,9 +337,13 @@ class CurvesView {
   private point(): void {
     const cursor = this.cursor.at,
       { axis } = this;
-    for (const panel of this.panels) panel.point(cursor);
+    for (const panel of this.panels) panel.point(cursor, this.hot);
+    this.el.dataset["hot"] = this.hot?.name ?? "";
     this.el.dataset["cursor"] = cursor === null ? "" : exact(cursor);
-    const words = cursor === null || !axis ? HINT : sentence(this.curves.flat(), axis.name, cursor);
+    const words =
+      cursor === null || !axis
+        ? HINT + (this.curves.some(({ length }) => length > 1) ? CHOOSE : "")
+        : sentence(this.curves.flat(), axis.name, cursor, this.hot);
     if (this.readout.textContent === words) return; // what has not changed is not read out again
     this.readout.replaceChildren(cursor === null ? quiet(words) : words);
   }
