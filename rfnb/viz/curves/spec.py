@@ -148,7 +148,7 @@ def _panels(labels: list[str], units: Mapping[str, str]) -> dict[str, str]:
 
 
 def _alike(label: str) -> str:
-    """What is the same in the names of series of several numbers or parts of the data: "loss" of "valid loss", "run #" of "run 7"."""
+    """The name without its numbers and its part of the data: "loss" of "valid loss", "run #" of "run 7"."""
     return re.sub(r"\d+", "#", _PART.sub("", label[:200])).strip(" _/.:-") or label
 
 
