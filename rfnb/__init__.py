@@ -277,6 +277,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
         import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
         import_params_hf_llama_to_rf_transformer_decoder,
     )
+    from rfnb.interop.edit import edit
     from rfnb.interop.hf_search import hf_search_options
     from rfnb.interop.processes import mean_over_processes
     from rfnb.interop.torch_checkpoint import load_torch_checkpoint
@@ -325,7 +326,7 @@ __all__ = [
     "ctc_no_label_loop_blank_durations_from_path", "ctc_output", "ctc_prefix_beam_search", "cum_concat",
     "cum_concat_initial_state", "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff",
     "dim_match_priority_when_needed", "dot", "dot_attention", "dot_attention_weights", "dropout",
-    "dropout_broadcast_default", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",
+    "dropout_broadcast_default", "edit", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",
     "expand_make_non_empty", "explore", "expm1", "fill", "floor", "floor_divide", "from_torch", "full", "gate",
     "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention",
     "get_amp_policy", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores",

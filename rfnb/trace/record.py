@@ -87,7 +87,7 @@ def record(
             "rf.record(limit=512 << 20)    # 512 MiB",
         )
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
-    names, others = _names_of(model)
+    names, others = models_of(model)
     heard: set[tuple[str, str]] = set()
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
@@ -132,7 +132,7 @@ def record(
             warn_of_paths("record", [path] if isinstance(path, str) else path, heard)
 
 
-def _names_of(model: Any) -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
+def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
     """The path of each module, by its id; and those models that offer nothing by themselves."""
     given = model if isinstance(model, Mapping) else {"": model} if model is not None else {}
     names: dict[int, tuple[Any, str]] = {}
@@ -140,7 +140,7 @@ def _names_of(model: Any) -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
     for prefix, each in given.items():
         if not isinstance(prefix, str) or not callable(getattr(each, "named_modules", None)):
             raise type_error(
-                "record: the model is no Module, and no dict of Modules.",
+                f"{what}: the model is no Module, and no dict of Modules.",
                 [("model", _described(model))],
                 "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.",
                 'rf.record(model={"encoder": encoder, "decoder": decoder})',
@@ -148,7 +148,7 @@ def _names_of(model: Any) -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
         if not any(hasattr(module, "module_path") for _, module in each.named_modules()):  # of a layer above this one
             if attacher_of(each) is None:
                 raise type_error(
-                    "record: this model offers no events.",
+                    f"{what}: this model offers no events.",
                     [("model", f"{type(each).__module__}.{type(each).__name__}")],
                     "Only modules of rfnb and of torch do. What another model computes is recorded where its own code offers it:",
                     'rf.probe("attention", weights=weights, dims="batch target source", axis="source")',

@@ -31,7 +31,8 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
 )
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.distributions import output_modules
-from rfnb.interop.seen.function_calls import functions_seen, others_seen, unheard
+from rfnb.interop.seen.edited import edited_call, refuse_transformed
+from rfnb.interop.seen.function_calls import functions_seen, looking, others_seen
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
@@ -42,7 +43,8 @@ from rfnb.interop.seen.token_labels import Labels
 from rfnb.interop.seen.user_axis_names import UserAxisNames
 from rfnb.interop.seen.why import Why
 from rfnb.trace.attach import AttachOptions
-from rfnb.trace.probe import listening, trace_context
+from rfnb.trace.editing import editing, edits_of
+from rfnb.trace.probe import held_back, listening, trace_context
 
 _forwards = Replaced()
 _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=())  # of each open recording
@@ -93,21 +95,32 @@ class _Seeing(InPlace):
 
     def _look(self, *args: Any, **kwargs: Any) -> Any:
         forward, names = self._function, _names.get()
-        if not names or not listening() or backward_task() != -1:  # a checkpointed call is made once more there
+        if not names or not listening():
             return forward(*args, **kwargs)
+        if backward_task() == -1:
+            return self._called(*args, **kwargs)
+        if not editing.get():  # a checkpointed call is made once more there
+            return forward(*args, **kwargs)
+        with held_back():
+            return self._called(*args, **kwargs)
+
+    def _called(self, *args: Any, **kwargs: Any) -> Any:
+        forward, names, edits = self._function, _names.get(), editing.get()
         path = trace_context.module_name(self._owner)
         if path is None or _is_hidden(path, names[-1]):
+            if edits and (own := edits_of(self._owner)):
+                refuse_transformed(path or "", own)
             return forward(*args, **kwargs)
         call = Call(self._owner, path, _current.get(), names[-1], args, kwargs)
         token, before = _current.set(call), trace_context.enter_module(lambda: path)
         try:
             _quietly(_before, call)
             try:
-                result = forward(*args, **kwargs)
+                result = edited_call(call, forward, args, kwargs) if edits else forward(*args, **kwargs)
             except Exception as error:
                 _quietly(tell_call, call, [], type(error).__name__)
                 raise
-            with unheard():
+            with looking():
                 tell(call, result)
             _quietly(_after, call, result)
             return result

@@ -19,6 +19,7 @@ from rfnb.core.errors import runtime_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.edited import EDITED
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
@@ -47,7 +48,9 @@ def scaled_dot_product_attention(call: Call, args: tuple[Any, ...], kwargs: dict
     if places is not None:
         dims, key, mask = cached_dims(call, query.shape, places), places.filled(key, -2), places.filled(mask)
     given = {"causal": bool(given.get("is_causal")), "scale": given.get("scale")}
-    offer(call, query, key, mask=mask, **given, dims=dims, places=places)
+    edited = call.seen.pop(EDITED, None)
+    own = edited if edited is None or places is None else places.filled(edited)
+    offer(call, query, key, mask=mask, **given, dims=dims, places=places, own=own)
 
 
 def offer(
@@ -60,6 +63,7 @@ def offer(
     scale: float | None = None,
     dims: Sequence[Dim] | None = None,
     places: KeyPositions | None = None,
+    own: torch.Tensor | None = None,
 ) -> None:
     """Offer the weights of queries [..., target, feature] and keys [..., source, feature], to be made when they are looked at.
 
@@ -68,6 +72,7 @@ def offer(
         causal: Whether target i sees the sources 0 to i.
         dims: Of the weights [..., target, source]. Default: told by the inputs of the modules around (`sides.py`).
         places: Where keys of a cache stand among the sources; None: they are the sources.
+        own: The weights, if they are no longer those of the queries and keys.
     """
     if not listening("attention"):
         return
@@ -85,9 +90,11 @@ def offer(
     over = [*sizes[:-1], first + sizes[-1]]  # with what is in front of the first key
 
     def made() -> torch.Tensor:
-        own = None if masks is None else masks.read()
-        raw = of_torch.weights(queries.read(), keys.read(), own, causal=causal, scale=scale).reshape(sizes)
-        return F.pad(raw, (first, 0))
+        added = None if masks is None else masks.read()
+        raw = (
+            own if own is not None else of_torch.weights(queries.read(), keys.read(), added, causal=causal, scale=scale)
+        )
+        return F.pad(raw.reshape(sizes), (first, 0))
 
     def told(raw: torch.Tensor, own: Any) -> dict[str, Any]:
         square = causal and not first
@@ -115,7 +122,7 @@ def offer(
         return told(made(), _aligned(own, shape, sizes))
 
     kept = of_torch.bytes_of(queries) + of_torch.bytes_of(keys) + of_torch.bytes_of(masks)
-    if 4 * math.prod(sizes) * _FEW > kept or is_large(over):
+    if own is None and (4 * math.prod(sizes) * _FEW > kept or is_large(over)):
         probe_later("attention", Later(make, kept))
         return
     # What may be seen is looked at later: to know whether that is everything is to wait where the device is no CPU.

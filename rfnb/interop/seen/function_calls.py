@@ -24,11 +24,14 @@ from rfnb.core.block import Setting, Undone, all_of, block
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.trace.editing import editing
 from rfnb.trace.probe import listening
 
 Handler = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
+Change = Callable[[Call, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[tuple[Any, str], list[tuple[Handler, Before | None]]] = {}
+_changes: dict[tuple[Any, str], Change] = {}
 _replaced = Replaced()
 
 
@@ -46,6 +49,16 @@ def sees(owner: Any, name: str, *, before: Before | None = None) -> Callable[[Ha
     return register
 
 
+def changes(owner: Any, name: str) -> Callable[[Change], Change]:
+    """Let a function call `owner.name`, which is seen, while something is edited: with other arguments, or for another result."""
+
+    def register(change: Change) -> Change:
+        _changes[owner, name] = change
+        return change
+
+    return register
+
+
 def functions_seen(modules: Iterable[torch.nn.Module]) -> Undone:
     """See the functions in a with-block, also those that the code of these modules has imported by name."""
     return _replaced.during(lambda: _places(modules))
@@ -55,7 +68,7 @@ def _places(modules: Iterable[torch.nn.Module]) -> Iterator[Place]:
     replacements: dict[int, Any] = {}  # by id of what is to be replaced
     for (owner, name), handlers in _handlers.items():
         original, here = _replaced.original(owner, name), getattr(owner, name)
-        new = _seeing(original, handlers) if here is original else here
+        new = _seeing(original, handlers, _changes.get((owner, name))) if here is original else here
         replacements[id(original)] = replacements[id(new)] = new
         yield owner, name, partial(_as_it_is, new)
     for file in {cls.__module__ for module in modules for cls in type(module).__mro__} & sys.modules.keys():
@@ -70,6 +83,7 @@ def _as_it_is(new: Any, original: Any) -> Any:
 
 _others: list[Callable[[list[torch.nn.Module]], AbstractContextManager[None]]] = []
 _unheard: ContextVar[bool] = ContextVar("rfnb_seen_unheard", default=False)
+_in_model: ContextVar[bool] = ContextVar("rfnb_seen_in_model", default=True)
 _Running = tuple[Any, Any]  # a function, its first argument
 _running: ContextVar[_Running | None] = ContextVar("rfnb_seen_running", default=None)
 
@@ -94,21 +108,30 @@ def unheard() -> Setting:
     return Setting(_unheard, partial(_unheard.set, True))
 
 
-def _seeing(original: Any, handlers: list[tuple[Handler, Before | None]]) -> Any:
-    @functools.wraps(original)
+def looking() -> Setting:
+    """A with-block is no part of the model: no function in it is seen, and none is edited."""
+    return Setting(_in_model, partial(_in_model.set, False))
+
+
+def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change: Change | None) -> Any:
+    @functools.wraps(function)
     def seen(*args: Any, **kwargs: Any) -> Any:
-        call = current()
-        if call is None or not listening() or _unheard.get():
+        call, original = current(), function
+        if call is None or not listening() or not _in_model.get():
+            return original(*args, **kwargs)
+        if change is not None and editing.get():
+            original = lambda *args, **kwargs: change(call, function, args, kwargs)  # noqa: E731
+        if _unheard.get():
             return original(*args, **kwargs)
         # Where torch hands calls on (a default device, a subclass of Tensor) it calls what is at this place once more.
         first = args[0] if args else next(iter(kwargs.values()), None)
         running = _running.get()
-        if running is not None and running[0] is original and running[1] is first:
-            return original(*args, **kwargs)
+        if running is not None and running[0] is function and running[1] is first:
+            return function(*args, **kwargs)
         for _, before in handlers:
             if before is not None:
                 _told(call, before, args, kwargs)
-        token = _running.set((original, first))
+        token = _running.set((function, first))
         try:
             result = original(*args, **kwargs)
         finally:
@@ -122,7 +145,7 @@ def _seeing(original: Any, handlers: list[tuple[Handler, Before | None]]) -> Any
 
 def _told(call: Call, handler: Any, *args: Any) -> None:
     try:
-        with unheard():  # a handler that computes weights calls such functions itself
+        with looking():  # a handler that computes weights calls such functions itself
             handler(call, *args)
     except Exception as error:
         unseen(call, error)

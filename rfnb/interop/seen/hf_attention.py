@@ -27,7 +27,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.function_calls import opens, unheard
+from rfnb.interop.seen.edited import EDITED, with_function
+from rfnb.interop.seen.function_calls import looking, opens, unheard
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
@@ -83,10 +84,14 @@ def _seeing(function: Any) -> Any:
         call = current()
         if call is None or not listening("attention"):
             return function(module, query, key, value, attention_mask, *args, **kwargs)
-        with unheard():
-            result = function(module, query, key, value, attention_mask, *args, **kwargs)
+
+        def run(query: Any, key: Any, value: Any) -> Any:
+            with unheard():
+                return function(module, query, key, value, attention_mask, *args, **kwargs)
+
+        query, key, value, result = with_function(call, function, query, key, value, run)
         try:
-            with unheard():  # of a few rows it makes weights
+            with looking():  # of a few rows it makes weights
                 _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
         except Exception as error:
             unseen(call, error)
@@ -108,6 +113,8 @@ def _tell(
     result: Any,
 ) -> None:
     output, weights = result if isinstance(result, tuple) else (result, None)
+    edited = call.seen.pop(EDITED, None)
+    weights = weights if edited is None else edited
     if query.ndim != 4 or key.ndim != 4 or key.shape[0] != query.shape[0] or query.shape[1] % key.shape[1]:
         raise ValueError(
             f"queries {tuple(query.shape)} and keys {tuple(key.shape)} are not (batch, head, positions, feature)"
@@ -128,6 +135,7 @@ def _tell(
     # Queries and keys may be less, and have no dropout; what another function returns is its own affair.
     if (
         own is not None
+        and edited is None
         and eager
         and not _odd(given)
         and (dropout or own.numel() * own.element_size() > scored.num_bytes)

@@ -37,6 +37,14 @@ def read(kept: Any) -> torch.Tensor:
 def weights(
     query: torch.Tensor, key: torch.Tensor, mask: Any = None, *, causal: bool = False, scale: float | None = None
 ) -> torch.Tensor:
+    """Weights as of `made`, without gradients."""
+    with torch.no_grad():
+        return made(query, key, mask, causal=causal, scale=scale)
+
+
+def made(
+    query: torch.Tensor, key: torch.Tensor, mask: Any = None, *, causal: bool = False, scale: float | None = None
+) -> torch.Tensor:
     """Weights [..., target, source] before dropout, in float32 at least.
 
     Args:
@@ -46,18 +54,17 @@ def weights(
         causal: Whether target i sees the sources 0 to i.
         scale: Default: 1 / sqrt(feature).
     """
-    with torch.no_grad():
-        query, key = (raw if raw.dtype == torch.float64 else raw.float() for raw in (query, key))
-        heads, own = (raw.shape[-3] if raw.ndim > 2 else 1 for raw in (query, key))
-        if 1 not in (heads, own) and heads != own:
-            key = key.repeat_interleave(heads // own, -3)
-        scores = (query @ key.transpose(-1, -2)) * (scale if scale is not None else query.shape[-1] ** -0.5)
-        if causal:
-            scores = scores.masked_fill(~upper_left(scores.shape[-2], scores.shape[-1], scores.device), -math.inf)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-        # Where nothing may be seen torch gives 0.
-        return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
+    query, key = (raw if raw.dtype == torch.float64 else raw.float() for raw in (query, key))
+    heads, own = (raw.shape[-3] if raw.ndim > 2 else 1 for raw in (query, key))
+    if 1 not in (heads, own) and heads != own:
+        key = key.repeat_interleave(heads // own, -3)
+    scores = (query @ key.transpose(-1, -2)) * (scale if scale is not None else query.shape[-1] ** -0.5)
+    if causal:
+        scores = scores.masked_fill(~upper_left(scores.shape[-2], scores.shape[-1], scores.device), -math.inf)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    # Where nothing may be seen torch gives 0.
+    return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
 
 
 def seen(mask: Any, shape: Sequence[int], *, causal: bool = False) -> Any:

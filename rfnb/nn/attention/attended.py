@@ -13,6 +13,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.rec.hold import holding
+from rfnb.trace.editing import weights_edits
 from rfnb.trace.probe import listening, probe
 
 
@@ -45,6 +46,9 @@ def _attended(weights: Tensor, seen: Tensor | None, *, axis: Dim, target: Dim | 
     hold = holding()
     if hold is not None:
         weights = hold.attended(weights, axis, seen)
+    for edit in weights_edits():
+        assert edit.put is not None
+        weights = edit.put(weights, axis)
     offer(weights, axis, target)
     return weights
 
@@ -64,7 +68,7 @@ def attending_dim(weights: Tensor, values: Tensor, axis: Dim) -> Dim | None:
 def are_edited() -> bool:
     """Whether weights that are made here are to be others: then they are made one by one, and passed through `attended`."""
     hold = holding()
-    return hold is not None and hold.edits_attention()
+    return (hold is not None and hold.edits_attention()) or bool(weights_edits())
 
 
 def note_fused(query: Tensor, key_dim: Dim, axis: Dim) -> None:

@@ -41,6 +41,7 @@ from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.module.through import made_through
 from rfnb.rec.state import State
+from rfnb.trace.editing import edited_result, editing
 from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import _open, listening, probe, trace_context
 
@@ -426,6 +427,8 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
                 result = made_through(self, call, args, kwargs)
                 for hook in list(hooks.values()) if hooks else ():
                     result = hook(self, args, kwargs, result)
+                if editing.get():
+                    result = edited_result(self, result)
                 if listening("module"):
                     _tell_call(self, args, kwargs, named_tensors([("", result)]))
             except Exception as error:

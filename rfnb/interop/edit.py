@@ -1,0 +1,181 @@
+"""edit: other values in the places of those of a model, while a block runs.
+
+    with rf.edit(gpt, {"h.1.attn.weights[head=3]": 0}):         # a head is ablated
+        gpt(ids)
+    with rf.edit(gpt, {"h.1[time=4]": clean}):                  # a hidden state is patched in from a recording
+        gpt(ids)
+    with rf.edit(gpt, {"h.1": lambda h: h + 4 * direction}):    # a layer is steered
+        gpt.generate(ids)
+
+The model is called as always, a recording inside has what came of it, and afterwards the model is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from rfnb.core.block import Among, all_of, block
+from rfnb.core.errors import message, missing_key_error, nearest, type_error, value_error
+from rfnb.core.place import warn_user
+from rfnb.core.tensor import Tensor
+from rfnb.interop.edit_tensors import Patched, put
+from rfnb.trace.attach import AttachOptions, attached
+from rfnb.trace.editing import OF_ATTENTION, EditPlace, ValueEdit, editing
+from rfnb.trace.lookup import PathError
+from rfnb.trace.match import is_end_of
+from rfnb.trace.probe import listen
+from rfnb.trace.record import models_of
+from rfnb.trace.trace import Trace
+
+
+@block
+def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Put other values in the places of those that a model computes, while a with-block runs.
+
+    A place is the path of a module as it is in a trace, or an end of it that no other path has: what the module returns. With a name
+    behind it is something else of the call: `.input`, one of several results by its name or number (`.logits`, `.0`), and of an attention
+    `.weights` {batch, head, target, source}, `.queries` {..., target, feature}, `.keys` and `.values` {..., source, feature}, and
+    `.heads` {..., target, feature}, what each head gives. Brackets choose entries by the names of dims, and one step.
+
+    Args:
+        model: A Module of rfnb or of torch (also of transformers), or a dict of these by the name that their paths begin with.
+        edits: By place what is put there: a number, an array or Tensor that has the shape of the entries or broadcasts against it; a
+            function of what is there that gives one of these; a Trace: what it has at the same path, step and entries, from a recording
+            with `values=True` (layers of transformers and attention weights are always there); or a pair of a Trace and the place in it.
+            All is put as it is: a row of weights is not divided by its sum.
+        dims: Names for the axes of what modules of torch get and return, as of `rf.record`.
+
+    Raises:
+        MissingKeyError: If the model has no such module, or several.
+        ValueError: If a place says nothing that is there, a recording does not have it, or the model runs no Python of its own
+            (compiled, scripted, quantised). In the block: what a call cannot give.
+        DimError, IndexError, ShapeError: In the block, where the entries are not there, or the value does not fit them.
+
+    Source: the interventions are those of activation patching (Vig et al. 2020; Meng et al. 2022, section 2) and of steering along a
+    direction (Turner et al. 2023).
+    """
+    names, others = models_of(model, "edit")
+    if others:
+        from rfnb.interop.seen.editable import check_editable
+
+        check_editable(others)
+    made = tuple(_made(text, value, {path: module for module, path in names.values()}) for text, value in _items(edits))
+    options = AttachOptions(lambda kind: True, dims or {})
+    with listen(_deaf, names), all_of([Among(editing, each) for each in made]):
+        if others:
+            with attached(others, options):
+                yield
+        else:
+            yield
+    never = [each.text for each in made if not each.done]
+    if never:
+        warn_user(
+            message(
+                "edit: nothing was edited at some of the places.",
+                [("places", ", ".join(never))],
+                "A module that is not called in the block (or not in that step) computes nothing that could be another value.",
+            )
+        )
+
+
+def _deaf(kind: str, place: Any, values: Any) -> None:
+    """Nobody listens; but somebody has to, so that modules say where they are."""
+
+
+def _items(edits: Any) -> list[tuple[str, Any]]:
+    if not isinstance(edits, Mapping) or not edits or not all(isinstance(key, str) for key in edits):
+        raise type_error(
+            "edit: what is to be edited?",
+            [("given", repr(edits)[:60])],
+            "Values by their places, as texts:",
+            'with rf.edit(model, {"h.1.attn.weights[head=3]": 0}): model(x)',
+        )
+    return list(edits.items())
+
+
+def _made(text: str, value: Any, modules: Mapping[str, Any]) -> ValueEdit:
+    place = EditPlace.of(text)
+    path, part = _found(text, place.path, modules)
+    found = ValueEdit(text, modules[path], path, part, place.entries, place.step, value)
+    if hasattr(found.module, "module_path"):
+        found.put = partial(put, found)
+    source = value if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Trace) else (value, None)
+    if isinstance(source[0], Trace):
+        found.value = _recorded(found, *source)
+    return found
+
+
+def _found(text: str, path: str, modules: Mapping[str, Any]) -> tuple[str, str]:
+    """The path of the module, and what of its call is meant."""
+    several: list[str] = []
+    parts = path.split(".") if path else []
+    for count in range(len(parts), -1, -1):
+        name = ".".join(parts[:count])
+        found = [name] if name in modules else [each for each in modules if name and is_end_of(name, each)]
+        several = several or (found if len(found) > 1 else [])
+        if len(found) == 1 and count < len(parts) and not _is_called(modules[found[0]]):
+            break
+        # Of the whole model only what has one name.
+        if len(found) == 1 and not several and (count or len(parts) < 2):
+            return found[0], ".".join(parts[count:])
+    known = [each for each in modules if each]
+    raise missing_key_error(
+        f'edit: {"several modules end in" if several else "no module"} "{path}".',
+        [("modules", ", ".join(several or known[:12]) + (", ..." if not several and len(known) > 12 else ""))],
+        "A place begins with the path of a module, or an end of it that no other one has.",
+        f'with rf.edit(model, {{"{nearest(path, several or known)}": ...}}): model(x)',
+    )
+
+
+def _is_called(module: Any) -> bool:
+    """Whether a module computes anything, other than a list of modules."""
+    return getattr(getattr(type(module), "forward", None), "__name__", "") != "_forward_unimplemented"
+
+
+def _recorded(to: ValueEdit, trace: Trace, place: Any) -> Any:
+    """The value of a recording for an edit, of which entries are taken where it is put."""
+    own = EditPlace.of(place) if place is not None else EditPlace(to.path, to.entries, to.step)
+    if place is None:
+        path, part = to.path, to.part
+    else:
+        ends = own.path.rpartition(".")
+        path, part = (ends[0], ends[2]) if ends[2] == to.part and to.part else (own.path, to.part)
+    value = _value_in(trace, path, part, own.step)
+    if value is None:
+        raise value_error(
+            f'edit: "{to.text}" is not in this recording.',
+            [("wanted", f"{part or 'what is returned'} at {path or 'the model'}" + ("" if own.step is None else f", step {own.step}")),
+             ("recorded", f"{trace.model or 'no model'}, {len(trace.events)} events")],
+            "It is of a run of the same model that kept the values of modules; of an attention it has the weights.",
+            "with rf.record(model=model, values=True) as trace: model(x)",
+        )  # fmt: skip
+    there = ValueEdit(place or to.text, None, path, part, own.entries, own.step, None)
+    return Patched(value, path or "the model", None if place is None else there)
+
+
+def _value_in(trace: Trace, path: str, part: str, step: int | None) -> Tensor | None:
+    """The value at a path in a recording, of its last call or that of a step; None if it has none."""
+    try:
+        if part == "weights":
+            weights = trace.attention[path] if step is None else trace.attention.steps(path)[step]
+            return weights
+        if part in OF_ATTENTION or part == "input":
+            return None
+        calls = trace.modules[path] if path in trace.modules or path else []
+    except (PathError, IndexError):
+        calls = []
+    calls = [call for call in calls if step is None or call.step == step] or calls[
+        step : step + 1 if step is not None else None
+    ]
+    for call in reversed(calls):
+        for name, tensor in call.values["outputs"]:
+            if (not part or name == part) and tensor.raw_tensor is not None:
+                return tensor
+    try:
+        if not part and step is None:
+            return trace.states[path]["hidden"]
+        return trace.states.steps(path, "hidden")[step] if not part and step is not None else None
+    except (PathError, KeyError, IndexError):
+        return None

@@ -1,0 +1,469 @@
+"""Values of torch that are put in the place of others: what modules get and return, and what attentions make.
+
+A call that is edited is the call of the module as it is, with other tensors in the places that were named. Weights are changed behind
+the softmax that makes them; a fused kernel, which has none, is written out for a call whose weights are changed. Recordings hear what
+came of it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn.utils.rnn import PackedSequence
+
+from rfnb.core.block import block
+from rfnb.core.dim import Dim
+from rfnb.core.errors import dim_error, index_error, runtime_error, shape_error, value_error
+from rfnb.core.tensor import Tensor
+from rfnb.interop.edit_tensors import Patched, another_shape
+from rfnb.interop.seen import weights as of_torch
+from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.function_calls import changes, looking
+from rfnb.interop.seen.modules import leave
+from rfnb.interop.seen.readers import tell
+from rfnb.interop.seen.sides import around, heads_in, says_attention, weights_dims
+from rfnb.search.labels import text_index
+from rfnb.trace.editing import OF_ATTENTION, ValueEdit, editing, edits_of
+from rfnb.trace.probe import held_back
+
+EDITED = "edited weights"
+"""In `Call.seen`: weights {batch, head, target, source} that a kernel would have made otherwise, for its reader."""
+_OUTSIDE = "edited outside"  # in `Call.seen`: queries, keys, values and heads are those of a function around the kernel
+_AXES = ("batch", "head", "target", "source")
+_FAST = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
+Axes = Sequence["frozenset[str] | Dim"]
+
+
+def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of a call with what is to be another value in it.
+
+    Raises:
+        ValueError, DimError, IndexError, ShapeError: What cannot be put there.
+    """
+    edits = edits_of(call.module)
+    for edit in edits:
+        edit.calls += 1
+    edits = [edit for edit in edits if edit.is_now]
+    if edits:
+        _refuse_checkpoints(call, edits[0])
+    for edit in edits:
+        if edit.part == "input":
+            args, kwargs = _with_input(call, edit, args, kwargs)
+    before = {id(edit): edit.done for edit in edits}
+    with _without_fast_path(call.module):
+        result = forward(*args, **kwargs)
+    for edit in edits:
+        if edit.part in OF_ATTENTION and edit.done == before[id(edit)]:
+            raise _not_made(call, edit)
+    for edit in edits:
+        if edit.part not in (*OF_ATTENTION, "input"):
+            result = _with_output(call, edit, result)
+    return result
+
+
+# -- inputs and results --------------------------------------------------------------------------------------------------------
+def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    if not call.tensors():
+        raise value_error(
+            f'edit: "{edit.text}" gets no tensor.',
+            [("module", f"{edit.path}, a {type(call.module).__name__}")],
+            "Its input is the first tensor among its arguments.",
+        )
+    _, raw = call.tensors()[0]
+    dims = call.names.of(raw) or call.names.dims(raw, [None] * raw.ndim, call, guessed=True)
+    new = applied(edit, raw, dims)
+    call.names.give(new, dims)
+    call._args, call._kwargs = args, kwargs = _swapped(args, raw, new), _swapped(kwargs, raw, new)
+    call._inputs = call._tensors = None
+    return args, kwargs
+
+
+def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
+    """The result with another tensor in it."""
+    with held_back(), looking():  # readers say what the axes are
+        if not isinstance(
+            call.module, torch.nn.RNNBase | torch.nn.RNNCellBase
+        ):  # these count the steps that they are told
+            tell(call, result)
+        outputs = leave(call, result)
+    named = [each for each in outputs if not edit.part or each[0] == edit.part]
+    if not named:
+        raise value_error(
+            f'edit: "{edit.text}" is nothing that this module returns.',
+            [("module", f"{edit.path or 'the model'}, a {type(call.module).__name__}"),
+             ("returns", ", ".join(name or "a tensor" for name, _, _ in outputs) or "no tensor")],
+            "What it returns is at its path; one of several tensors at the path, a dot and its name or number.",
+        )  # fmt: skip
+    _, raw, dims = named[0]
+    new = applied(edit, raw, dims)
+    call.names.give(new, dims)
+    return _swapped(result, raw, new)
+
+
+def _swapped(value: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
+    """Nested values with another tensor in the place of one."""
+    if value is old:
+        return new
+    if isinstance(value, PackedSequence):
+        return value._replace(data=_swapped(value.data, old, new))
+    if isinstance(value, Mapping):
+        made = {key: _swapped(item, old, new) for key, item in value.items()}
+        if all(made[key] is value[key] for key in made):
+            return value
+        out: Any = copy.copy(value)
+        for key, item in made.items():
+            if item is not value[key]:
+                out[key] = item
+        return out
+    if isinstance(value, (tuple, list)):
+        items = [_swapped(item, old, new) for item in value]
+        if all(item is was for item, was in zip(items, value)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+# -- one tensor ----------------------------------------------------------------------------------------------------------------
+def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
+    """A tensor with the entries of an edit as it says; `raw` stays as it is.
+
+    Args:
+        axes: Of each axis its Dim, or the names that it goes by.
+
+    Raises:
+        DimError, IndexError, ShapeError: If there are no such entries, or the value does not fit them.
+    """
+    if not raw.is_floating_point() and not raw.is_complex() and callable(edit.value) is False and raw.is_quantized:
+        raise value_error(
+            f'edit: "{edit.text}" is quantised.',
+            [("value", f"{tuple(raw.shape)} {raw.dtype}")],
+            "Its entries are codes. ValueEdit the model before it is quantised:",
+            f'with rf.edit(model, {{"{edit.text}": ...}}): model(x)',
+        )
+    chosen = _Entries(edit, raw.shape, axes)
+    edit.done += 1
+    there = chosen.of(raw)
+    value = _value(edit, chosen, there, raw, axes)
+    if not edit.entries:
+        return value.expand(raw.shape).clone() if value.shape != raw.shape else value
+    out = raw.clone()
+    chosen.put(out, value)
+    return out
+
+
+class _Entries:
+    """The entries of an edit, as indices of the axes of an array."""
+
+    def __init__(self, edit: ValueEdit, shape: Sequence[int], axes: Axes):
+        self._sizes = list(shape)
+        index: list[Any] = [slice(None)] * len(shape)
+        for name, at in edit.entries.items():
+            axis = _axis(edit, name, shape, axes)
+            index[axis] = _checked(edit, name, at, int(shape[axis]), axes[axis])
+        self.index = tuple(index)
+        self._is_meshed = any(isinstance(at, list) for at in index)
+
+    def of(self, raw: Any) -> Any:
+        """The entries of an array, without the axes of which one was chosen."""
+        if not self._is_meshed:
+            return raw[self.index]
+        return raw[self._mesh(raw)].reshape(self._kept_sizes())
+
+    def put(self, raw: torch.Tensor, value: torch.Tensor) -> None:
+        """Put values in their place."""
+        if not self._is_meshed:
+            raw[self.index] = value
+            return
+        mesh = self._mesh(raw)
+        raw[mesh] = value.expand(self._kept_sizes()).reshape([len(each) for each in self._places()])
+
+    def _places(self) -> list[list[int]]:
+        places = [list(range(size)) if isinstance(at, slice) else at for at, size in zip(self.index, self._sizes)]
+        places = [each if isinstance(each, list) else [each] for each in places]
+        return [each if not isinstance(at, slice) else each[at] for each, at in zip(places, self.index)]
+
+    def _mesh(self, raw: Any) -> Any:
+        arrays = np.ix_(*map(np.asarray, self._places()))
+        return tuple(torch.as_tensor(each, device=raw.device) for each in arrays)
+
+    def _kept_sizes(self) -> list[int]:
+        return [len(each) for each, at in zip(self._places(), self.index) if not isinstance(at, int)]
+
+
+def _axis(edit: ValueEdit, name: str, shape: Sequence[int], axes: Axes) -> int:
+    found = [axis for axis, own in enumerate(axes) if name in _names_of(own)]
+    if len(found) != 1:
+        raise dim_error(
+            f'edit: "{edit.text}" has {"several dims" if found else "no dim"} "{name}".',
+            [("value", _described(shape, axes))],
+            "Entries are chosen by the names that its dims have, which `dims=` of rf.edit can give as rf.record does.",
+        )
+    return found[0]
+
+
+def _names_of(own: frozenset[str] | Dim) -> frozenset[str] | set[str]:
+    """The names that an axis goes by: the last one of scores is over a vocabulary, which a product does not know."""
+    if not isinstance(own, Dim):
+        return own
+    return {own.name, "feature", "vocab"} if own.kind == "feature" else {own.name}
+
+
+def _described(shape: Sequence[int], axes: Axes) -> str:
+    names = [own.name if isinstance(own, Dim) else min(own, key=_AXES.index) if own else "?" for own in axes]
+    return f"[{', '.join(f'{name}={size}' for name, size in zip(names, shape))}]"
+
+
+def _checked(edit: ValueEdit, name: str, at: Any, size: int, own: Any) -> Any:
+    if isinstance(at, slice):
+        return at
+    if isinstance(at, list):
+        return [_checked(edit, name, each, size, own) for each in at]
+    if isinstance(at, str):
+        if isinstance(own, Dim) and own.vocab is not None:
+            return int(text_index(at, own, f'edit: "{edit.text}"'))
+    elif -size <= at < size:
+        return at % size
+    raise index_error(
+        f'edit: "{edit.text}" has no such entry.',
+        [("given", f"{name}={at}"), ("size", size)],
+        f"Entries are 0 to {size - 1}; -1 is the last one." if size else "It has no entries.",
+    )
+
+
+def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
+    """The value that is put into the entries, of a shape that broadcasts against them."""
+    given = edit.value
+    if isinstance(given, Patched):
+        given = _patch(edit, given, chosen, raw, axes)
+    elif isinstance(given, Tensor):
+        given = _by_dims(edit, given, chosen, raw, axes)
+    elif callable(given):
+        with looking():
+            given = given(there)
+    try:
+        value = torch.as_tensor(given, dtype=raw.dtype, device=raw.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise value_error(
+            f'edit: "{edit.text}" cannot be put there.',
+            [("given", type(given).__name__), ("why", str(error).split("\n")[0])],
+            "It is a number, an array, a Tensor, a recording, or a function of what is there that gives one of these.",
+        ) from None
+    try:
+        value.expand(there.shape)
+    except RuntimeError:
+        raise shape_error(
+            f'edit: "{edit.text}" does not fit.',
+            [("there", tuple(there.shape)), ("given", tuple(value.shape)), ("of", _described(raw.shape, axes))],
+            "What is put there has the shape of the entries without the dims of which one was chosen, or broadcasts against it.",
+        ) from None
+    return value
+
+
+def _by_dims(edit: ValueEdit, given: Tensor, chosen: _Entries, raw: torch.Tensor, axes: Axes) -> Any:
+    """The values of a Tensor: as they are where it has the entries only, else those of the same entries."""
+    value = given.raw_tensor
+    return chosen.of(value) if tuple(value.shape) == tuple(raw.shape) else value
+
+
+def _patch(edit: ValueEdit, given: Patched, chosen: _Entries, raw: torch.Tensor, axes: Axes) -> Any:
+    """The entries of a recorded value that go to those of an edit."""
+    value: Any = given.value.raw_tensor
+    if value.ndim == raw.ndim and (given.place is not None or value.shape == raw.shape):
+        return chosen.of(value) if given.place is None else _Entries(given.place, value.shape, axes).of(value)
+    raise another_shape(edit, given, _described(raw.shape, axes), str(tuple(value.shape)))
+
+
+# -- attention -----------------------------------------------------------------------------------------------------------------
+def attention_edits(call: Call, *parts: str) -> list[ValueEdit]:
+    """The edits of what an attention makes that runs in a call."""
+    edits = [edit for edit in editing.get() if edit.part in parts and edit.is_now]
+    if not edits:
+        return []
+    modules = [each.module for each in around(call)]
+    return [edit for edit in edits if any(edit.module is module for module in modules)]
+
+
+def changed(edits: Sequence[ValueEdit], raw: torch.Tensor, axes: Axes, part: str) -> torch.Tensor:
+    """A tensor with those of the edits that are of it."""
+    for edit in edits:
+        if edit.part == part:
+            raw = applied(edit, raw, axes)
+    return raw
+
+
+@changes(F, "scaled_dot_product_attention")
+def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The fused kernel, with edited inputs; written out where its weights are."""
+    edits = attention_edits(call, *(("weights",) if _OUTSIDE in call.seen else OF_ATTENTION))
+    if not edits:
+        return original(*args, **kwargs)
+    given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
+    query, key, value = given["query"], given["key"], given["value"]
+    front = _front(call, (*query.shape[:-1], key.shape[-2]))
+    for part, name, side in (("queries", "query", "target"), ("keys", "key", "source"), ("values", "value", "source")):
+        given[name] = changed(edits, given[name], _axes_of(*front, side, "feature"), part)
+    query, key, value = given["query"], given["key"], given["value"]
+    if any(edit.part == "weights" for edit in edits):
+        with looking():
+            causal = bool(given.get("is_causal"))
+            weights = of_torch.made(query, key, given.get("attn_mask"), causal=causal, scale=given.get("scale"))
+        weights = changed(edits, weights, _axes_of(*front, "target", "source"), "weights")
+        call.seen[EDITED] = weights.detach()
+        groups = weights.shape[-3] // value.shape[-3] if value.ndim > 2 else 1
+        value = value.repeat_interleave(groups, -3) if groups > 1 else value
+        out = F.dropout(weights, float(given.get("dropout_p") or 0)).to(value.dtype) @ value
+    else:
+        out = original(given.pop("query"), given.pop("key"), given.pop("value"), **given)
+    return changed(edits, out, _axes_of(*front, "target", "feature"), "heads")
+
+
+def _axes_of(*names: str) -> list[frozenset[str]]:
+    return [frozenset([name]) for name in names]
+
+
+def _front(call: Call, shape: Sequence[int]) -> list[str]:
+    """The names of the axes in front of target and source."""
+    if len(shape) != 3:
+        return list(_AXES[:2][: len(shape) - 2])
+    return ["head" if shape[0] == heads_in(call.module) else "batch"]
+
+
+@changes(torch, "softmax")
+@changes(torch.Tensor, "softmax")
+def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """A softmax, whose result is edited where it is the weights of an attention."""
+    result = original(*args, **kwargs)
+    edits = attention_edits(call, "weights")
+    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if not edits or not isinstance(axis, int) or not isinstance(result, torch.Tensor) or result.is_nested:
+        return result
+    place = call.outer if isinstance(call.module, torch.nn.Softmax) and call.outer is not None else call
+    edits = [edit for edit in edits if edit.module is place.module or _is_attention(place)]
+    if not edits:
+        return result
+    raw = result.movedim(axis, -1)
+    inside = call.seen.get("multi_head")
+    if inside is not None:
+        made = changed(edits, raw.unflatten(0, (-1, inside["num_heads"])), _axes_of(*_AXES), "weights").reshape(
+            raw.shape
+        )
+    elif raw.ndim == 4:
+        sources = call.seen.get(
+            _OUTSIDE, raw.shape[-1]
+        )  # behind them a score that is no position, where there are sinks
+        made = changed(edits, raw[..., :sources], _axes_of(*_AXES), "weights")
+        if _OUTSIDE in call.seen:
+            call.seen[EDITED] = made.detach()
+        made = torch.cat([made, raw[..., sources:]], -1)
+    elif raw.ndim == 3:
+        dims, sizes = weights_dims(place, raw.shape)
+        front = [dim.name if dim.name == "head" else "batch" if dim.kind == "batch" else "block" for dim in dims[:-2]]
+        made = changed(edits, raw.reshape(sizes), _axes_of(*front, "target", "source"), "weights").reshape(raw.shape)
+    else:
+        axes = [frozenset(["batch", "target"]), frozenset(["source"])]
+        made = changed(edits, raw, axes[-raw.ndim :], "weights")
+    return made.movedim(-1, axis)
+
+
+def _is_attention(call: Call) -> bool:
+    return says_attention(type(call.module).__name__) or says_attention(call.path)
+
+
+def with_function(
+    call: Call, function: Callable[..., Any], query: Any, key: Any, value: Any, run: Callable[..., Any]
+) -> tuple[Any, Any, Any, Any]:
+    """The queries, keys and values as an attention function of transformers gets them, and its result (batch, target, head, feature).
+
+    Args:
+        run: Calls it with these.
+    """
+    edits = attention_edits(call, *OF_ATTENTION)
+    if not edits:
+        return query, key, value, run(query, key, value)
+    query = changed(edits, query, _axes_of("batch", "head", "target", "feature"), "queries")
+    key = changed(edits, key, _axes_of("batch", "head", "source", "feature"), "keys")
+    value = changed(edits, value, _axes_of("batch", "head", "source", "feature"), "values")
+    before = {id(edit): edit.done for edit in edits}
+    call.seen[_OUTSIDE] = int(key.shape[2])
+    try:
+        result = run(query, key, value)
+    finally:
+        call.seen.pop(_OUTSIDE, None)
+    for edit in edits:
+        if edit.part == "weights" and edit.done == before[id(edit)]:
+            raise _not_made(call, edit, getattr(function, "__name__", "its attention function"))
+    if any(edit.part == "heads" for edit in edits):
+        output, *more = result if isinstance(result, tuple) else (result,)
+        output = changed(edits, output, _axes_of("batch", "target", "head", "feature"), "heads")
+        result = (output, *more) if isinstance(result, tuple) else output
+    return query, key, value, result
+
+
+def _not_made(call: Call, edit: ValueEdit, by: str = "") -> Exception:
+    kind = f"{edit.path or 'the model'}, a {type(call.module).__name__}"
+    if edit.part == "weights":
+        rule = (
+            "Weights are changed behind a softmax in a module that is called attention, and in F.scaled_dot_product_attention; "
+            "kernels of flash and flex attention have none. Models of transformers take another one:"
+        )
+        fix = 'model.set_attn_implementation("eager")'
+    else:
+        rule = (
+            f"The {edit.part} of each head are there where F.scaled_dot_product_attention is called, or a function of transformers. "
+            "Elsewhere scale the weights, or edit what the module of the output gets:"
+        )
+        fix = f'rf.edit(model, {{"{edit.path}.out_proj.input": ...}})'
+    return value_error(
+        f'edit: no {edit.part} were made at "{edit.text}".',
+        [("module", kind), *([("attends by", by)] if by else [])], rule, fix,
+    )  # fmt: skip
+
+
+# -- what would leave edits out ------------------------------------------------------------------------------------------------
+@block
+def _without_fast_path(module: torch.nn.Module) -> Iterator[None]:
+    """One kernel for a whole attention or layer would leave out what is edited inside of it."""
+    if not isinstance(module, _FAST):
+        yield
+        return
+    inner = [each for each in module.modules() if each is not module]
+    others = any(edit.module is each for edit in editing.get() for each in inner)
+    own = isinstance(module, torch.nn.MultiheadAttention) and any(
+        edit.part in OF_ATTENTION for edit in edits_of(module)
+    )
+    before = torch.backends.mha.get_fastpath_enabled()
+    if not (others or own) or not before:
+        yield
+        return
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _refuse_checkpoints(call: Call, edit: ValueEdit) -> None:
+    """A call that is made once more in the backward pass would be without the edit, if that comes after the block."""
+    for each in around(call):
+        if getattr(each.module, "gradient_checkpointing", False) and each.module.training and torch.is_grad_enabled():
+            raise runtime_error(
+                f'edit: "{edit.text}" is computed once more in the backward pass.',
+                [("checkpoints in", f"{each.path or 'the model'}, a {type(each.module).__name__}")],
+                "Gradients would be those of the model without the edit. Keep what it computes:",
+                "model.gradient_checkpointing_disable()",
+            )
+
+
+def refuse_transformed(path: str, edits: Sequence[ValueEdit]) -> None:
+    """Raise where a module runs under a transform of functions, or a compiler that follows its code."""
+    raise runtime_error(
+        f'edit: "{edits[0].text}" runs under torch.func, torch.compile or torch.jit.trace.',
+        [("module", path or "the model")],
+        "There the values are no tensors that could be changed. Without it they are:",
+        f'with rf.edit(model, {{"{edits[0].text}": ...}}): model(x)',
+    )

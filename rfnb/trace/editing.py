@@ -1,0 +1,141 @@
+"""Editing: what is put in the place of values of a model while a with-block runs, by the place of each.
+
+    "h.1.attn.weights[head=3, target=-1]"      # path of a module, what of its call, which entries
+    "h.1"                                      # all of what the module returns
+
+The classes that call modules ask `edits_of`; who parses places and opens blocks is `interop/edit.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from rfnb.core.errors import value_error
+from rfnb.trace.match import is_inside
+from rfnb.trace.probe import trace_context
+
+OF_ATTENTION = ("queries", "keys", "values", "weights", "heads")
+"""What an attention makes: of queries and keys the weights, of weights and values what each head gives."""
+_PLACE = re.compile(r"\s*(?P<path>[^\[\]]*?)\s*(?:\[(?P<entries>.*)\])?\s*")
+_ENTRY = re.compile(r"\s*(?P<name>[\w:]+)\s*=\s*(?P<at>\[[^\[\]]*\]|[^,\[\]]+?)\s*(?:,|$)")
+_RANGE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
+
+
+@dataclass(frozen=True)
+class EditPlace:
+    """A place as it was written.
+
+    Attributes:
+        path: Of a module, and maybe what of its call.
+        entries: By name of a dim: an index, a list of them, a slice, a label.
+        step: Of a loop, of `generate`, else the number of the call in the block; None: all.
+    """
+
+    path: str
+    entries: Mapping[str, Any] = field(default_factory=dict)
+    step: int | None = None
+
+    @staticmethod
+    def of(text: str) -> EditPlace:
+        """The place that a text says.
+
+        Raises:
+            ValueError: If it says none.
+        """
+        found = _PLACE.fullmatch(text)
+        entries: dict[str, Any] = {}
+        rest = found["entries"] if found else None
+        while found and rest:
+            entry = _ENTRY.match(rest)
+            if entry is None:
+                found = None
+                break
+            entries[entry["name"]], rest = _index(entry["at"]), rest[entry.end() :]
+        step = entries.pop("step", None)
+        if found is None or not (step is None or isinstance(step, int)):
+            raise value_error(
+                "edit: this says no place.",
+                [("given", repr(text))],
+                "A place is the path of a module, what of its call it is, and entries by the names of dims: an index, a range, a list.",
+                '"transformer.h.1.attn.weights[head=[0, 3], target=-1]"',
+            )
+        return EditPlace(found["path"], entries, step)
+
+
+def _index(text: str) -> Any:
+    if text.startswith("["):
+        return [_index(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    ends = _RANGE.fullmatch(text)
+    if ends is not None:
+        return slice(*(int(part) if part else None for part in ends.groups()))
+    try:
+        return int(text)
+    except ValueError:
+        return text.strip("'\"")
+
+
+@dataclass(eq=False)
+class ValueEdit:
+    """One value that is another one while a block runs.
+
+    Attributes:
+        text: The place as it was written.
+        module: Whose call it is of.
+        path: Of the module.
+        part: What of its call: "" for what it returns, "input", one of `OF_ATTENTION`, or the name of one of several results.
+        entries, step: As of `EditPlace`.
+        value: What is put there: a number, an array, a Tensor, or a function of what is there.
+        put: Of a Module of rfnb, gives a Tensor with the value in it if it is now; of attention weights with the dim that is attended over.
+        done: How often it was put.
+        calls: How many calls of the module have begun.
+    """
+
+    text: str
+    module: Any
+    path: str
+    part: str
+    entries: Mapping[str, Any]
+    step: int | None
+    value: Any
+    put: Callable[[Any, Any], Any] | None = None
+    done: int = 0
+    calls: int = 0
+
+    @property
+    def is_now(self) -> bool:
+        """Whether it is for the step or call that runs."""
+        if self.step is None:
+            return True
+        step = trace_context.place.step
+        return self.step == (step if step is not None else self.calls - 1)
+
+
+editing: ContextVar[tuple[ValueEdit, ...]] = ContextVar("rfnb_editing", default=())
+"""The edits of all blocks that are open in this context, those of the outermost first."""
+
+
+def edits_of(module: Any) -> Sequence[ValueEdit]:
+    """The edits of the calls of a module."""
+    return [edit for edit in editing.get() if edit.module is module]
+
+
+def edited_result(module: Any, result: Any) -> Any:
+    """The result of a Module of rfnb, with what is to be another value in it."""
+    for edit in edits_of(module):
+        edit.calls += 1
+        if edit.put is not None and edit.part != "weights":
+            result = edit.put(result, None)
+    return result
+
+
+def weights_edits() -> Sequence[ValueEdit]:
+    """The edits of attention weights that a Module of rfnb makes here."""
+    edits = [edit for edit in editing.get() if edit.put is not None and edit.part == "weights"]
+    if not edits:
+        return []
+    path = trace_context.place.module
+    return [edit for edit in edits if is_inside(path, edit.path)]
