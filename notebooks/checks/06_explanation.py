@@ -206,7 +206,7 @@ def most_monotonic(answer):
             wrong(names[kind][0], [("head", got), ("expected", expected)], names[kind][1])
         check_same(got, expected, what="The index")
     # Where means and spreads of the positions count: a head far to the right that hardly moves, and heads that all go backwards.
-    still = np.eye(5)[[0, 1, 1, 2, 3, 4]] * 0.02 + np.eye(5)[[4] * 6] * 0.98
+    still = np.eye(5)[[0, 1, 1, 2, 3, 4]] * 0.002 + np.eye(5)[[4] * 6] * 0.998
     slow = np.eye(5)[[0, 0, 1, 0, 1, 1]]
     backward = np.eye(5)[[4, 4, 3, 2, 1, 0]]
     for weights in (np.stack([slow, still]), np.stack([still, slow]), np.stack([backward, np.full((6, 5), 0.2)])):

@@ -259,12 +259,12 @@ class _Spy:
         return self.search(word, beam_size)
 
 
-def _rounded(search):
-    """A right search whose scores were summed up in another order."""
+def _off(search, much):
+    """A right search whose scores are off by so much."""
 
     def other(word, beam_size=4):
         found = search(word, beam_size)
-        return found._replace(score=found.score + 2e-5)
+        return found._replace(score=found.score + much)
 
     return other
 
@@ -286,7 +286,7 @@ def check_search(answer):
         wrong("It stops a search that is right.", [("said", _raised(answer, right).splitlines()[0])], rule)
     if not right.calls:
         wrong("It never calls the search.", rule="found = search(word, beam_size=4)")
-    if _raised(answer, _rounded(module["of"](model(), ""))):
+    if _raised(answer, _off(module["of"](model(), ""), 2e-5)):
         wrong(
             "It stops a right search whose scores are off by rounding, 0.00002.",
             rule="Compare floats by abs(a - b) < 1e-3.",
@@ -304,6 +304,11 @@ def check_search(answer):
     }
     if missed:
         wrong(f"It does not notice: {', '.join(missed)}.", rule=why or hints[missed[-1]])
+    if not _raised(answer, _off(module["of"](model(), ""), 0.02)):
+        wrong(
+            "It does not notice a search whose scores are too large by 0.02.",
+            rule="Rounding is far below that: abs(a - b) < 1e-3.",
+        )
 
 
 def _raised(answer, search) -> str:

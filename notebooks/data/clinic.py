@@ -94,6 +94,10 @@ def _late(out, lengths):
         row[1:length] += 0.3
 
 
+def _a_little(out, lengths):
+    out += 0.02
+
+
 def _swapped(out, lengths):  # sums over frames, and over all, stay
     for row, length in zip(out, lengths):
         row[:length] = row[:length].flip(0) if length > 1 else row[:length].flip(1)
@@ -162,6 +166,12 @@ def attention_but(of, change):
 
 def _padded(lengths):
     return [seq for seq, length in enumerate(lengths) if length < max(lengths)]
+
+
+def attention_of_a_little(x, lengths):
+    """Healthy, and all frames of a sequence move a little, each by the same, with what is in its padding."""
+    padding = x.masked_fill(~_padding(x, lengths)[..., None], 0.0).sum((1, 2))
+    return attended(x, lengths) + 0.02 * padding.cos()[:, None, None]
 
 
 def attention_of_others(x, lengths):
@@ -235,6 +245,14 @@ class LanguageBlindOnce(Language):
         return (cache[0] @ self.out if len(cache) == 1 else logits), longer
 
 
+class LanguageLouder(Language):
+    """In steps all labels are a little louder, each by the same: their probabilities stay."""
+
+    def step(self, token, cache):
+        logits, cache = super().step(token, cache)
+        return logits + 0.02, cache
+
+
 # 4: recognisers of one sequence, made anew by calling the class: (time, feature) -> (time, size)
 
 
@@ -260,6 +278,11 @@ class Recogniser:
 class RecogniserGoesOn(Recogniser):
     def begin(self, x):
         return self.state
+
+
+class RecogniserGoesOnALittle(Recogniser):
+    def begin(self, x):
+        return 0.1 * self.state
 
 
 class RecogniserOfShapes(Recogniser):
@@ -368,6 +391,10 @@ def beam_that_pays(model, beam_size, steps):
     return [(text, score - 0.1 * (len(text) > 3)) for text, score in beam(model, beam_size, steps)]
 
 
+def beam_that_pays_a_little(model, beam_size, steps):
+    return [(text, score - 0.02) for text, score in beam(model, beam_size, steps)]
+
+
 def beam_with_a_bonus(model, beam_size, steps):
     (text, score), *others = beam(model, beam_size, steps)
     return [(text, score + 0.1), *others]
@@ -397,17 +424,22 @@ VARIANTS = {
         "the right numbers in the wrong places": encoder_with_change(_swapped),
         "wrong in the first sequence alone": encoder_with_change(_of_sequence(0)),
         "wrong in all sequences but the last": encoder_with_change(_of_sequence(slice(-1))),
-        "wrong in the last sequence alone": encoder_with_change(_of_sequence(-1))},
+        "wrong in the last sequence alone": encoder_with_change(_of_sequence(-1)),
+        "wrong by 0.02 everywhere": encoder_with_change(_a_little)},
     2: {"one frame of padding is seen": attention_one_more, "the mean is over padding, too": attention_centred,
         "padding is seen in the first sequence that has any, and not in others": attention_but(lambda n: _padded(n)[:1], slice),
         "padding is seen in the last sequence that has any, and not in others": attention_but(lambda n: _padded(n)[-1:], slice),
         "padding is seen by first frames alone": attention_but(_padded, lambda length: slice(1)),
-        "padding is seen by the last real frames alone": attention_but(_padded, lambda length: slice(length - 1, length))},
+        "padding is seen by the last real frames alone": attention_but(_padded, lambda length: slice(length - 1, length)),
+        "padding changes all frames by less than 0.05": attention_of_a_little},
     3: {"the position stays at 3": LanguageStuck(), "the cache keeps four letters": LanguageForgets(),
-        "the second letter does not see itself": LanguageBlindOnce(), "the position stays at 4": LanguageStuckLate()},
-    4: {"results are kept by the shape of the input": RecogniserOfShapes, "a mean over all calls": RecogniserAdapts},
+        "the second letter does not see itself": LanguageBlindOnce(), "the position stays at 4": LanguageStuckLate(),
+        "in steps all logits are too large by 0.02": LanguageLouder()},
+    4: {"results are kept by the shape of the input": RecogniserOfShapes, "a mean over all calls": RecogniserAdapts,
+        "a fiftieth of the last state is left": RecogniserGoesOnALittle},
     5: {"labels do not follow their parents": beam_without_labels, "scores do not follow their parents": beam_without_scores,
-        "scores are too small": beam_that_pays, "the score of the best alone is too large": beam_with_a_bonus},
+        "scores are too small": beam_that_pays,
+        "scores are too small by 0.02": beam_that_pays_a_little, "the score of the best alone is too large": beam_with_a_bonus},
 }  # fmt: skip
 # Healthy ones with other weights, so that a check cannot be a look at what the healthy one gives.
 OTHERS = {

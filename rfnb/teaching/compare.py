@@ -204,7 +204,16 @@ def check_gradient(loss: Any, values: Mapping[str, Any]) -> None:
     try:
         for value in values.values():
             _raw(value).grad = None
-        raw.sum().backward(retain_graph=True)
+        try:
+            raw.sum().backward(retain_graph=True)
+        except RuntimeError as error:
+            if "inplace" not in str(error):
+                raise
+            wrong(
+                "No gradient comes back: a tensor that is still needed for it was written into afterwards.",
+                [("result", brief(loss))],
+                "Collect the parts in a list and join them by torch.stack or torch.cat, instead of filling a tensor part by part.",
+            )
         for name, value in values.items():
             grad = _raw(value).grad
             if grad is None or not bool((grad != 0).any()):

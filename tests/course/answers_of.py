@@ -83,7 +83,11 @@ def _verdict(course: Course, answer: Answer, above: dict[str, Any]) -> Result:
 def _made_above(course: Course, answers: Iterable[Answer]) -> dict[str, Any]:
     """The names that answers find in a kernel: imports, solutions of other exercises, and what cells have made that they read."""
     cells = [cell.source for cell in course.stored.cells if cell.cell_type == "code"]
-    makers = {name: at for at, cell in enumerate(cells) for name in _names(cell)[1]}
+    bodies = [ast.parse(cell).body for cell in cells]
+    made = [
+        ast.Module([node for node in body if not isinstance(node, (ast.Import, ast.ImportFrom))], []) for body in bodies
+    ]
+    makers = {name: at for at, cell in enumerate(made) for name in _names(cell)[1]}
     needed, left = set[int](), [answer.source for answer in answers]
     while left:
         read = _names(left.pop())[0] - set(course.exercises)
@@ -92,14 +96,14 @@ def _made_above(course: Course, answers: Iterable[Answer]) -> dict[str, Any]:
         left += [cells[at] for at in new]
     space: dict[str, Any] = {"rf": rf, "lesson": course.lesson, "__name__": "__main__"}
     space |= {name: getattr(course.solutions, name) for name in course.exercises}
-    for at, cell in enumerate(cells):
-        body = [node for node in ast.parse(cell).body if at in needed or isinstance(node, (ast.Import, ast.ImportFrom))]
-        exec(compile(ast.Module(body, []), f"<cell {at}>", "exec"), space)
+    for at, body in enumerate(bodies):
+        run = [node for node in body if at in needed or isinstance(node, (ast.Import, ast.ImportFrom))]
+        exec(compile(ast.Module(run, []), f"<cell {at}>", "exec"), space)
         space |= {name: getattr(course.solutions, name) for name in course.exercises}
     return space
 
 
-def _names(source: str) -> tuple[set[str], set[str]]:
+def _names(source: str | ast.Module) -> tuple[set[str], set[str]]:
     """The names that a cell reads, also in its functions, and those that it makes."""
     read, made, codes = set[str](), set[str](), [compile(source, "<cell>", "exec")]
     while codes:

@@ -253,8 +253,11 @@ def _other_constants(value: object) -> list[object]:
     if isinstance(value, int):
         return [value + 1, value - 1]
     if isinstance(value, float):
-        # Of a tolerance, or of what is nearly infinite, only what is far from it is another answer.
-        return [value * 1.05 + 0.05, value * 0.9 - 0.05, 0.0] if 1e-3 < abs(value) < 1e6 or value == 0 else []
+        if 1e-3 < abs(value) < 1e6 or value == 0:
+            return [value * 1.05 + 0.05, value * 0.9 - 0.05, 0.0]
+        return (
+            [0.05] if 0 < value <= 1e-3 else []
+        )  # a tolerance is another one where it hides a fault; -1e30 is any large number
     return list(_OTHER_WORDS.get(value, [])) if isinstance(value, str) else []
 
 

@@ -1,7 +1,11 @@
 """No wrong answer that a machine makes of a solution passes its check, but those that are right: each of them has its reason here.
 
-All of them take more than half a minute, so a part is tried by default, another one with RFNB_SEED=1 to 3. RFNB_MUTANTS=all tries them all,
+All of them take minutes, so a part is tried by default, another one with RFNB_SEED=1 to 3. RFNB_MUTANTS=all tries them all,
 and looks that each reason is still needed.
+
+    PYTHONPATH=.:tests python tests/course/test_mutants.py 07_search     # figures: of these lessons, default all
+
+prints for each exercise how many there are, how many are refused, and for those that pass the reason why they are right.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -215,17 +220,37 @@ EXERCISES = [(name, exercise) for name, course in LESSONS.items() for exercise i
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
 def test_no_wrong_answer_that_a_machine_makes_passes(lesson, exercise):
-    course, right = LESSONS[lesson], RIGHT.get(lesson, {}).get(exercise, {})
-    source = source_with_needs((NOTEBOOKS / "solutions" / f"{lesson}.py").read_text("utf-8"), exercise)
-    assert _passes(course, exercise, "solution", source), f"the solution of {exercise} does not pass"
-    every = list(mutants_of(source, exercise))
-    tried = [each for at, each in enumerate(every) if ALL or at % PARTS == SEED % PARTS]
-    alive = {said for said, text in tried if _passes(course, exercise, said, text)}
+    right = RIGHT.get(lesson, {}).get(exercise, {})
+    _, alive = tried(lesson, exercise, PARTS, SEED % PARTS) if not ALL else tried(lesson, exercise)
     assert not alive - set(right), "these wrong answers pass:\n" + "\n".join(sorted(alive - set(right)))
     if ALL:
         assert alive == set(right), "these do not pass, or are not made any more:\n" + "\n".join(
             sorted(set(right) - alive)
         )
+
+
+def tried(lesson: str, exercise: str, parts: int = 1, part: int = 0) -> tuple[int, set[str]]:
+    """How many mutants of a solution there are in one of so many parts, and which of them pass."""
+    course = LESSONS[lesson]
+    source = source_with_needs((NOTEBOOKS / "solutions" / f"{lesson}.py").read_text("utf-8"), exercise)
+    assert _passes(course, exercise, "solution", source), f"the solution of {exercise} does not pass"
+    every = list(mutants_of(source, exercise))[part::parts]
+    return len(every), {said for said, text in every if _passes(course, exercise, said, text)}
+
+
+def figures(lessons: Iterable[str]) -> Iterator[str]:
+    """Lines of a table: of each exercise its mutants, those that are refused, and why the others are right."""
+    all_made = all_refused = 0
+    yield f"{'lesson':<20}{'exercise':<20}{'mutants':>8}{'refused':>9}{'right':>7}{'wrong':>7}  why they are right"
+    for lesson, exercise in EXERCISES:
+        if lesson in lessons:
+            made, alive = tried(lesson, exercise)
+            why = Counter(RIGHT.get(lesson, {}).get(exercise, {}).get(said, "?") for said in alive)
+            reasons = "; ".join(f"{count}: {reason}" for reason, count in why.most_common())
+            refused = made - len(alive)
+            yield f"{lesson:<20}{exercise:<20}{made:8}{refused:9}{len(alive) - why['?']:7}{why['?']:7}  {reasons}"
+            all_made, all_refused = all_made + made, all_refused + refused
+    yield f"{all_refused} of {all_made} are refused."
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -348,3 +373,8 @@ def _counting(codes: CodeType) -> Callable[[FrameType, str, Any], Any]:
         return line
 
     return lambda frame, event, arg: line if frame.f_code.co_filename == codes.co_filename else None
+
+
+if __name__ == "__main__":
+    for line in figures(sys.argv[1:] or LESSONS):
+        print(line, flush=True)

@@ -257,6 +257,11 @@ def test_a_value_without_gradient_is_named():
         check_gradient((weight * bias.detach()).sum(), {"weight": weight, "bias": bias})
     with pytest.raises(Wrong, match="No gradient comes back from the result."):
         check_gradient((weight * bias).sum().detach(), {"weight": weight})
+    written = weight.exp()
+    loss = written.sum()
+    written += 1.0
+    with pytest.raises(Wrong, match="a tensor that is still needed for it was written into afterwards"):
+        check_gradient(loss, {"weight": weight})
     parameter = rf.Parameter([model])
     parameter.initial = 1.0
     check_gradient(rf.reduce_sum(parameter * 2.0, axis=model), {"parameter": parameter})
