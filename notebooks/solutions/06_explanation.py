@@ -30,5 +30,5 @@ PREDICTIONS = {
     "one_head": "less than 5",
     "all_heads": "more than 30",
     "century": "6",
-    "sink": "more than twice as much",
+    "on_not": "more than twice as much",
 }

@@ -4,7 +4,7 @@ from rfnb.models import load_g2p, score
 
 PREDICTIONS = {
     "share": "fewer than 1 of 10",
-    "empty": "nothing: only <end>",
+    "wide": "nothing: only <end>",
     "loops": "q",
     "skip": 24,
     "why_curse": "A wider beam finds what the model likes best, and that may be short or empty; a narrow one misses it by luck.",

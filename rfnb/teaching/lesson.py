@@ -42,7 +42,7 @@ class Lesson:
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
         self._hinted: dict[str, int] = {}
-        self._tried: set[str] = set()  # exercises of which there was an answer, right or wrong
+        self._solved: set[str] = set()  # exercises of which an answer has passed, or the solution was shown
         self._answers: dict[str, Answer] = {}
         # From before the kernel was started, so that running the notebook again loses none. Now: the page clears them soon.
         path = notebook_file(name) if display.shell() is not None else None
@@ -51,7 +51,7 @@ class Lesson:
     def take_over(self, before: Lesson | None) -> None:
         """Go on with the answers of a lesson that was there before."""
         if before is not None:
-            self._hinted, self._tried, self._answers = before._hinted, before._tried, before._answers
+            self._hinted, self._solved, self._answers = before._hinted, before._solved, before._answers
 
     @cached_property
     def exercises(self) -> dict[str, Exercise]:
@@ -132,6 +132,7 @@ class Lesson:
         source = source_in(course.source_of(path) or "", name)
         if not source:
             return self._said("solution", name, f"{name}: the solution is not here.", "Ask who gave you this notebook.")
+        self._solved.add(name)
         return self._said("solution", name, f"Solution: {name}", "\n".join("  " + line for line in source.splitlines()))
 
     def predict(
@@ -306,29 +307,21 @@ class Lesson:
         """
         return course.load(self.folder / name)
 
-    def after(self, name: str, *what: Any) -> Said | None:
-        """Shows what tells the answer of a question, as a view of it; before there is an answer, only that there will be something.
+    def after(self, name: str | Sequence[str], *what: Any) -> Said | None:
+        """Shows what tells the answer of a question, as a view of it; before that may be known, only that there will be something.
 
         Args:
-            name: Of the question, or of an exercise, which is answered by an answer that is checked, right or wrong.
+            name: Of the question, which is to be revealed first, or passed: before that its answer may still be changed. Or of an
+                exercise, which is to be solved. Or several of them.
             what: Texts, what `rf.show` draws, and functions that show something.
 
         Raises:
             KeyError: If the question was not asked yet.
         """
-        asked = self._answers.get(name)
-        if asked is None and name not in self.exercises:
-            raise missing_key_error(
-                f'Lesson "{self.name}": the question "{name}" was not asked yet.',
-                [("asked", ", ".join(self._answers) or "none")],
-                "Its cell is above: run that first.",
-            )
-        waits = name not in self._tried if asked is None else asked.answer is None
-        if waits and not course.reveals_all():
-            question = self.exercises[name].title if asked is None else asked.question
-            return self._said(
-                "after", name, "○ To be seen after an answer", f"{question}\nAnswer it above; then run this cell again."
-            )
+        for one in [name] if isinstance(name, str) else name:
+            if (first := self._first(one)) and not course.reveals_all():
+                said = f"{first} above; then run this cell again."
+                return self._said("after", one, "○ To be seen after an answer", said)
         for part in what:
             if isinstance(part, str):
                 print(part)
@@ -338,10 +331,24 @@ class Lesson:
                 show(part)
         return None
 
+    def _first(self, name: str) -> str:
+        """What is to be done before the answer of a question or exercise may be told; "" if it may."""
+        asked = self._answers.get(name)
+        if asked is not None:
+            waits = not (asked.revealed or asked.passed)
+            return f"{asked.question}\n{'Answer it' if asked.answer is None else 'Reveal its truth'}" if waits else ""
+        if name in self.exercises:
+            return "" if name in self._solved else f"{self.exercises[name].title}\nSolve it"
+        raise missing_key_error(
+            f'Lesson "{self.name}": the question "{name}" was not asked yet.',
+            [("asked", ", ".join(self._answers) or "none")],
+            "Its cell is above: run that first.",
+        )
+
     def _judge(self, exercise: Exercise, answer: Any) -> Result:
         result = judge(self.name, exercise, answer)
-        if result.status != "unsolved":
-            self._tried.add(exercise.name)
+        if result.passed:
+            self._solved.add(exercise.name)
         return result
 
     def _exercise(self, name: str) -> Exercise:

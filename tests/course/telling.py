@@ -3,7 +3,8 @@
     told_in("Greedy search writes P EH R AH CH UW T.", "07_search", by="07_search")     # [Told(name="greedy", ...)]
 
 An answer is told by a sentence that has its words, or its number, beside words of the question, and no other option of it; by one that
-has most words of a model sentence; and by an expression of a solution, in the code of a text.
+has most words of a model sentence, or of the reason that is revealed with an answer; by an expression of a solution, in the code of a
+text; and, where it was told once, by those words (`OTHER_WORDS`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from course.harness import NOTEBOOKS, Course
 
 LEAST_CODE = 24  # letters of an expression that is nobody's by chance
 _OF_QUESTION = 0.3  # of the words of a question that a sentence about it has
+_LEAST_REASON = 5  # words of a sentence of a reason that is nobody's by chance
+_OF_REASON = 0.7
 _OF_SENTENCE = 0.55  # of the words of a model sentence that one has which says the same
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _SMALL = set(
@@ -27,6 +30,26 @@ _SMALL = set(
     "on or other out over should so than that the their them then there these they this those to up was were what when where which "
     "while who whose why will with would you your all also any both each here just only own same very we our one two".split()
 )
+# By lesson and question: what tells the answer in words that neither the question nor the answer has.
+OTHER_WORDS = {
+    "04_encoder_decoder": {
+        "after_nine": r"nine hundred (?!seventeen)\w+|\bgoe?s? wrong\b|one wrong word",
+        "comes_back": r"leaves a wrong path|saved after",
+        "best_taught": r"what it costs|ratio 0\.?5? \(nats\)",
+    },
+    "05_attention": {"month": r"9\d % of the characters", "year": r"model looks is another question"},
+    "06_explanation": {
+        "stays": r"no proof that something was read",
+        "century": r"explanation that is none",
+        "on_not": r"(?<!Attention )\bsinks?\b|weights? gathers?\b|nothing of it has to be read",
+    },
+    "07_search": {"greedy": r"beam of 1 .* finds “P EH R AH|p = 0\.3 +P EH R"},
+    "08_errors": {"wide": r"\bnothing at all\b|\bempty\b|\bfinds? nothing\b|brings .* back"},
+    "09_ctc": {"blank": r"\bpeaky\b", "differ": r"· 60 %, a 40 %"},
+    "10_transducers": {"why_sum": r"ignore the rest", "why_wait": r"being sure costs"},
+    "11_transformer": {"better_loss": r"loss cannot tell|low loss"},
+    "12_clinic": {"one_idea": r"should be the same"},
+}
 _PHONEMES = re.compile(r"(?:[A-Z]{1,2} ){3,}[A-Z]{1,2}")
 _ENDINGS = re.compile(r"(?:ings?|ed|es|s|ly|er|e)$")
 
@@ -41,7 +64,7 @@ class Truth:
         answer: A text, a number, a sentence.
         others: The options that are wrong, or answers to the other parts of an exercise.
         options: All options in their order.
-        kind: "words", "number" or "sentence".
+        kind: "words", "number", "sentence", or "reason": what is revealed with an answer.
     """
 
     name: str
@@ -56,7 +79,9 @@ class Truth:
         """Whether nobody says it by chance of something else."""
         if self.kind == "number":
             return float(self.answer) % 1 != 0 or float(self.answer) >= len(_NUMBERS)
-        return self.kind == "sentence" or len(stems(self.answer)) > 1 or _PHONEMES.fullmatch(self.answer) is not None
+        if self.kind in ("sentence", "reason"):
+            return self.kind == "sentence"
+        return len(stems(self.answer)) > 1 or _PHONEMES.fullmatch(self.answer) is not None
 
 
 @dataclass(frozen=True)
@@ -90,7 +115,47 @@ def truths(lesson: str) -> list[Truth]:
             elif isinstance(one, str):
                 held = options if one in options else ()
                 found.append(Truth(name, f"{question} {key}", one, others, options=held))
+    known = {truth.answer for truth in found}
+    for name, reason in _revealed(course):
+        question = asked.get(name, ("",))[0]
+        every = [each for each in sentences(reason) if each not in known and len(stems(each)) >= _LEAST_REASON]
+        found += [Truth(name, question, each, (), "reason") for each in every]
     return found
+
+
+def _revealed(course: Course) -> Iterator[tuple[str, str]]:
+    """By question the texts that are revealed with its truth: a model answer, or the reason why."""
+    names: dict[str, str] = {}
+    for cell in course.stored.cells:
+        if cell.cell_type != "code" or cell.source.startswith("%"):
+            continue
+        tree = ast.parse(cell.source)
+        for node in tree.body:
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Call)
+                and isinstance(node.targets[0], ast.Name)
+            ):
+                for call in _questions(node.value):
+                    names[node.targets[0].id] = ast.literal_eval(call.args[0])
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reveal":
+                name = names.get(ast.unparse(node.func.value))
+                said = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "why")]
+                for text in (each for part in said for each in ast.walk(part)) if name else ():
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                        yield name, text.value
+
+
+def in_other_words(text: str, lesson: str) -> list[Told]:
+    """The sentences of a text of a lesson that tell an answer in the words of `OTHER_WORDS`."""
+    table = OTHER_WORDS.get(lesson, {})
+    return [
+        Told(name, one)
+        for one in sentences(text)
+        for name, words in table.items()
+        if re.search(words, one, re.IGNORECASE)
+    ]
 
 
 def _asked(course: Course) -> dict[str, tuple[str, tuple[str, ...], bool]]:
@@ -191,6 +256,9 @@ def _tells(sentence: str, truth: Truth) -> bool:
     if truth.kind == "sentence":
         words = stems(truth.answer)
         return len(words & said) >= max(min(3, len(words)), _OF_SENTENCE * len(words)) and len(said) <= 5 * len(words)
+    if truth.kind == "reason":
+        words = stems(truth.answer)
+        return len(words & said) >= _OF_REASON * len(words)
     if truth.kind == "number":
         return _is_about(said, truth, exact=float(truth.answer) % 1 != 0) and _has_number(sentence, truth.answer)
     if truth.name.startswith("puzzle_"):  # many things have the same dims
@@ -258,6 +326,16 @@ def shown_of(source: str) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in asks | options
     ]
     return "\n\n".join([*texts, *re.findall(r"#\s*(.+)", source)])
+
+
+def asked_in(source: str) -> str:
+    """The questions of code with their names, which their cards show."""
+    tree = ast.parse("" if source.lstrip().startswith("%") else source)
+    texts = [
+        [ast.literal_eval(each) for each in call.args[:2] if isinstance(each, ast.Constant)]
+        for call in _questions(tree)
+    ]
+    return "\n\n".join(part for name, *question in filter(None, texts) for part in (name.replace("_", " "), *question))
 
 
 def page_text(page: str) -> str:

@@ -162,8 +162,8 @@ def test_each_single_head_can_be_taken_away(ran):
 
 @pytest.mark.notebook
 def test_not_gets_its_weight_where_nothing_depends_on_it_and_none_where_the_month_is_written(ran):
-    uniform = ends(ran.shown("06-sink-view")[0], "uniform")[0]
-    first, last = ends(ran.shown("06-sink-view")[0], "on “not”")
+    uniform = ends(ran.shown("06-not-view")[0], "uniform")[0]
+    first, last = ends(ran.shown("06-not-view")[0], "on “not”")
     assert first > 2 * uniform and last < 0.05
-    months = re.search(r"in the rows of the month (\d\.\d+)", ran.printed("06-sink-view"))[1]
+    months = re.search(r"in the rows of the month (\d\.\d+)", ran.printed("06-not-view"))[1]
     assert float(months) < 0.01

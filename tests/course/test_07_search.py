@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 from course.harness import Course
+from waiting import SLOWNESS
 
 import rfnb as rf
 from rfnb.models import beam_search, load_g2p, pronounce
+from rfnb.site.executed import executed
 
 course = Course("07_search")
 
@@ -300,3 +302,15 @@ def test_checks_are_unsolved_and_the_solutions_go_on(ran):
     checks = {data["exercise"]: data["status"] for data in ran.records("check")}
     assert checks == dict.fromkeys(course.exercises, "unsolved")
     assert "Going on with the solution of beam_step: yours is not solved yet." in ran.printed("my_view = ")
+
+
+@pytest.mark.notebook
+def test_no_view_tells_the_survivors_before_the_beam_by_hand_is_answered(ran):
+    def telling(notebook):
+        shown = [
+            (cell.id, str(output.get("data", {}))) for cell in notebook.cells for output in cell.get("outputs", [])
+        ]
+        return {name for name, text in shown if "0>P -0.883" in text}
+
+    assert telling(ran.notebook) == {"07-whiplash-view", "07-search"}
+    assert telling(executed(course.path, env={}, seconds=300 * SLOWNESS)) == set()

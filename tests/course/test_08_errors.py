@@ -207,7 +207,7 @@ def test_most_errors_are_the_models_and_a_beam_of_two_mends_the_others(ran):
 
 @pytest.mark.notebook
 def test_the_empty_output_has_a_better_score_than_the_pronunciation(ran):
-    said = "".join(ran.shown("empty_view = "))
+    said = "".join(ran.shown("wide_view = "))
     empty, full = map(float, re.search(r"Scores: (-\S+) for nothing, (-\S+) for the pronunciation", said).groups())
     assert empty > full + 1
 

@@ -157,7 +157,7 @@ def test_it_learns_to_listen(ran):
 
 @pytest.mark.notebook
 def test_the_slider_goes_through_all_epochs(ran):
-    (view,) = ran.shown("peaky_view = ")
+    (view,) = ran.shown("epochs_view = ")
     assert "in all 13 maps" in view or "12 more maps" in view
 
 

@@ -170,20 +170,71 @@ def test_an_assignment_has_its_own_data_alone_and_no_check_to_read(lesson, tmp_p
 SHOWS = re.compile(r"\.show\(|\bshow\(|\bprint\(|\bpicture\(|^figure$", re.MULTILINE)
 ASKS = re.compile(r"^(\w+) = lesson\.predict\(", re.MULTILINE)
 # Of a training that a question is about, its loss; and how many letters are right before a head is taken away.
-TELLS_NOTHING = {"04-ratio-train", "05-align-train", "05-zeros-train", "09-learn-train", "11-prune"}
+TELLS_NOTHING = {"05-align-train", "05-zeros-train", "09-learn-train", "11-prune"}
+
+
+# Further on in the section of a question, of something else.
+OF_SOMETHING_ELSE = {
+    "01-break-dims",
+    "02-real",
+    "02-trap-mended",
+    "03-lost",
+    "03-final-view",
+    "07-lie-example",
+    "07-tool",
+    "11-attention-use",
+}
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_nothing_is_shown_of_what_was_asked_between_a_question_and_its_reveal_or_right_after_it(lesson):
+def test_nothing_is_shown_of_what_was_asked_between_a_question_and_the_end_of_its_section(lesson):
     """It would be there after Run All, before anybody has answered: `reveal(why=view)` and `lesson.after(question, view)` wait."""
-    cells, before, open_ = Course(lesson).stored.cells, "", set()
-    for cell in cells:
-        told = {name for name in open_ if f"{name}.reveal(" in cell.source}
-        if "lesson." not in cell.source and ".reveal(" not in cell.source and cell.cell_type == "code":
-            shows = SHOWS.search(cell.source) and cell.id not in TELLS_NOTHING
-            assert not (shows and (open_ or ".reveal(" in before)), cell.id
-        open_ = (open_ - told) | set(ASKS.findall(cell.source))
-        before = cell.source
+    open_, told = set(), False
+    for cell in Course(lesson).stored.cells:
+        if cell.cell_type == "markdown":
+            told = told and re.search(r"^##+ ", cell.source, re.MULTILINE) is None
+            continue
+        waits = re.search(r"lesson\.(?:after|check)\(", cell.source) or ".reveal(" in cell.source
+        shows = SHOWS.search(cell.source) and not waits and cell.id not in TELLS_NOTHING
+        assert not (shows and open_) or "lesson." in cell.source, cell.id
+        assert not (shows and told) or cell.id in OF_SOMETHING_ELSE, cell.id
+        told = told or ".reveal(" in cell.source
+        open_ -= {name for name in open_ if f"{name}.reveal(" in cell.source}
+        open_ |= set(ASKS.findall(cell.source))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_what_is_made_of_a_value_that_is_asked_for_waits_until_it_is_found(lesson):
+    """`lesson.use` goes on with the value of the solution, which a view or a printed line would tell."""
+    course = Course(lesson)
+    values = {name for name in course.exercises if not callable(getattr(course.solutions, name))}
+    told = {value: set[str]() for value in values}  # by value the names that are made of it
+    for cell in course.stored.cells:
+        if cell.cell_type != "code" or cell.source.startswith("%") or "lesson.check(" in cell.source:
+            continue
+        waits = {
+            word
+            for names in re.findall(r"lesson\.after\(([\s(]*(?:\"\w+\",\s*)+)", cell.source)
+            for word in re.findall(r"\w+", names)
+        }
+        body = ast.parse(cell.source).body
+        for value, made in told.items():
+            reads = {value, *made}
+            for node in body:
+                bound = {ast.unparse(each.target) for each in ast.walk(node) if isinstance(each, ast.comprehension)}
+                read = {
+                    each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+                } - bound
+                if isinstance(node, (ast.Assign, ast.FunctionDef, ast.With, ast.For)) and read & reads:
+                    stored = {
+                        each.id
+                        for each in ast.walk(node)
+                        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+                    }
+                    made |= stored | ({node.name} if isinstance(node, ast.FunctionDef) else set())
+                    reads = {value, *made}
+                elif isinstance(node, ast.Expr) and read & reads and ".reveal(" not in ast.unparse(node):
+                    assert value in waits, f"{cell.id} shows what is made of {value}: {ast.unparse(node)}"
 
 
 @pytest.mark.notebook
@@ -198,4 +249,6 @@ def test_a_run_of_all_cells_of_a_student_reveals_nothing(copied, lesson, tmp_pat
     for cell in ran.notebook.cells:
         waits = re.search(r"lesson\.after\(", cell.source) is not None
         shown = [output for output in cell.get("outputs", []) if "text/html" in output.get("data", {})]
-        assert not waits or all("Answer it above" in output.data["text/plain"] for output in shown), cell.id
+        assert not waits or all("above; then run this cell again" in output.data["text/plain"] for output in shown), (
+            cell.id
+        )

@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 from course.harness import NOTEBOOKS, Course
-from course.telling import codes, page_text, shown_of, squeezed, stems, told_in, truths
+from course.telling import asked_in, codes, in_other_words, page_text, shown_of, squeezed, stems, told_in, truths
 from course.test_leaks import LEAST, LESSONS, RUN
 from waiting import SLOWNESS
 
@@ -40,6 +40,7 @@ def told(texts: Iterator[tuple[str, str, str]]) -> list[str]:
     for place, own, text in texts:
         for lesson in LESSONS:
             every = told_in(text, lesson, own=lesson == own)
+            every += in_other_words(text, lesson) if lesson == own or place.startswith(lesson) else []
             found += [f"{place}: {one.name}: {one.sentence}" for one in every if (place, one.name) not in NOTHING]
     return found
 
@@ -57,6 +58,7 @@ def cells(path: Path, ran: Any = None) -> Iterator[tuple[str, str, str]]:
                 r"### BEGIN SOLUTION.*?### END SOLUTION", "...", cell.source, flags=re.DOTALL
             )  # by nbgrader
             yield place, lesson, cell.source.splitlines()[0] if folded else shown_of(released)
+            yield f"{place}, asked", lesson, asked_in(released)
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             for text in (output.get("text", ""), data.get("text/plain", ""), page_text(data.get("text/html", ""))):
@@ -162,8 +164,8 @@ def test_no_output_of_a_run_on_the_site_and_no_slide_of_an_unanswered_run_tells_
 def planted(lesson: str) -> Iterator[tuple[str, str]]:
     """For each answer a sentence that tells it in other words than the solution."""
     for truth in truths(lesson):
-        if truth.kind == "sentence":
-            short = len(stems(truth.answer)) < 4
+        if truth.kind in ("sentence", "reason"):
+            short = len(stems(truth.answer)) < 4 or truth.kind == "reason"
             yield truth.name, " ".join(word for at, word in enumerate(truth.answer.split()) if short or at % 5 != 3)
         else:
             others = stems(" ".join(truth.others)) - stems(truth.answer)
