@@ -242,13 +242,20 @@ def told_in(text: str, lesson: str, *, own: bool = True) -> list[Told]:
     return found
 
 
+# What is said before code and what the code prints, as pages of documentation have them.
+_SHOWN = re.compile(r"([^.\n]*[:.])\n\n```python\n(?:(?!```).)*```\n\n```text\n(.*?)```", re.DOTALL)
+
+
 @lru_cache(100)
 def sentences(text: str) -> list[str]:
     """The sentences, cells of tables, lines of code and list items of a text."""
+    shown = [
+        f"{intro} {line}" for intro, printed in _SHOWN.findall(text) for line in printed.splitlines() if line.strip()
+    ]
     text = re.sub(r"^```.*?^```", lambda block: block[0].replace("\n", "\n\n"), text, flags=re.MULTILINE | re.DOTALL)
     plain = re.sub(r"[*`$]|(?<!\w)_|_(?!\w)|\\text", "", text)
     parts = re.split(r"(?<=[.!?;])\s+(?=[A-Z\d“\"'])|(?<=:)\s+(?=[A-Z“\"'])|\n\s*\n|\n\s*[-*#|]|\|", plain)
-    return [one for one in (re.sub(r"\s+", " ", part).strip() for part in parts) if one]
+    return [one for one in (re.sub(r"\s+", " ", part).strip() for part in [*parts, *shown]) if one]
 
 
 def _tells(sentence: str, truth: Truth) -> bool:

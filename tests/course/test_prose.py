@@ -214,6 +214,9 @@ LEAKS = {
         folder, code=f"# {GREEDY}\nx = 1", metadata={"jupyter": {"source_hidden": True}}
     ),
     "a file name": lambda folder: (folder / "notebooks/data/07_search_whiplash_flip_0.61.txt").write_text(""),
+    "what code of another page prints": lambda folder: (folder / "docs/further.md").write_text(
+        f"# Further\n\nGreedy search:\n\n```python\nprint(found)\n```\n\n```text\n1  {GREEDY.removeprefix('Greedy search writes ')}\n```\n"
+    ),
     "another page": lambda folder: (folder / "docs/further.md").write_text(f"# Further\n\n{GREEDY}.\n"),
     "another lesson": lambda folder: shutil.move(
         folder / "notebooks/07_search.ipynb", folder / "notebooks/13_more.ipynb"
