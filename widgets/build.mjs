@@ -52,7 +52,7 @@ const only = (kind, folder) => ({
     }));
   },
 });
-// Where there is no kernel, nothing is held or tried: no ghosts, no lanes of them, no weights that are dragged.
+// Where there is no kernel, nothing is held or tried: no ghosts, no lanes of them, nothing that is dragged.
 const handless = {
   name: "handless",
   setup(build) {
@@ -64,8 +64,8 @@ const handless = {
       "export const withLanes = (made) => ({ made, placed: [] }), drawLanes = () => {};",
     );
     nothing(
-      /src\/attention\/drag\.ts$/,
-      "export const BESIDE = 0; export class Drag { told = null; row = -1; grab() { return null; } draw() {} stop() {} }",
+      /src\/\w+\/drag\.ts$/,
+      "export const BESIDE = 0; export class Drag { told = null; on = false; row = -1; grab() { return null; } draw() {} stop() {} }",
     );
   },
 };

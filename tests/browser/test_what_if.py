@@ -2,73 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
+from browser.jupyter import Lab
+from browser.what_if import Page
 from playwright.sync_api import expect
-from waiting import ms, wait_until
 
-RUN = """
-import rfnb as rf
-from rfnb.models import load_g2p, pronounce
-model = load_g2p()
-run = rf.run(pronounce, model, "parachute", beam_size=4, paused=True, record={"model": model}, name="parachute")
-run.step(3)
-run
-"""
-TOLD = """
-import json
-print(json.dumps({"branches": [[one.name, [str(change) for change in one.changes], " ".join(one.result[0].phonemes)]
-                  for one in run.branches], "state": run.state, "steps": len(run.steps)}))
-"""
 EY = "With EY at 1: P EY R AH SH UW T, −6.72, 4.95 nats worse."
-
-
-class Page:
-    """The page of a held run; `clicks` are those of a person."""
-
-    def __init__(self, lab):
-        self.lab, self.page, self.clicks = lab, lab.page, 0
-        lab.open(lab.write("what_if.ipynb", RUN, TOLD))
-        lab.start("notebook:run-cell-and-select-next")
-        self.tree, self.map = (
-            self.page.locator(f'.rfnb-root.rfnb-part[data-kind="{kind}"]').last for kind in ("beams", "attention")
-        )
-        self.told, self.rail = self.tree.locator(".rfnb-beams-told"), self.page.locator(".rfnb-rail").first
-        expect(self.tree).to_have_attribute("data-step", "2", timeout=ms(60))
-        expect(self.told).to_contain_text("Rest on a candidate", timeout=ms(60))  # the kernel answers
-
-    def find(self, view, pattern: str, *names: str) -> tuple[float, float]:
-        """Where the pointer is on the place that a view says it is on; it stays there."""
-        pane = view.locator(".rfnb-pane").first
-        pane.scroll_into_view_if_needed()
-        box = pane.bounding_box()
-        for down in range(6, int(box["height"]), 7):
-            for right in range(6, int(box["width"]), 15):
-                at = box["x"] + right, box["y"] + down
-                self.page.mouse.move(*at)
-                found = view.evaluate("(el, names) => names.map((name) => el.dataset[name]).join(' ')", list(names))
-                if re.fullmatch(pattern, found):
-                    return at
-        raise AssertionError(f"{pattern} is nowhere")
-
-    def rows(self) -> list[str]:
-        return [" ".join(text.split()) for text in self.rail.locator(".rfnb-rail-row").all_inner_texts()]
-
-    def made(self) -> dict:
-        """What the kernel has, once all its runs are over."""
-        wait_until(lambda: "running" not in self.rail.inner_text())
-        before = self.lab.cells()[1]["count"]
-        self.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
-        self.lab.start("notebook:run-cell")
-        wait_until(lambda: self.lab.cells()[1]["count"] != before and self.lab.cells()[1]["state"] == "idle")
-        return json.loads(self.lab.wait_cells()[1]["outputs"][0]["text"])
+H_OFF = "With h = 0 at 2: P EH R AH CH UW T, −1.66, 0.11 nats better."
 
 
 @pytest.fixture
 def page(lab):
     return Page(lab)
+
+
+@pytest.fixture
+def touched(server, browser):
+    """The same page under a finger."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1400}, has_touch=True)
+    lab = Lab(context.new_page(), server)
+    yield Page(lab)
+    lab.shut_down_kernels()
+    context.close()
 
 
 def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):
@@ -119,11 +76,9 @@ def test_all_candidates_of_a_step_by_one_key_and_nothing_is_left_by_escape(page)
 
 
 def test_a_weight_is_dragged_in_the_map_and_the_word_follows(page):
-    x, y = page.find(page.map, "1 5", "row", "col")  # of EH, on h
-    mouse = page.page.mouse
+    at, mouse = page.find(page.map, "1 5", "row", "col"), page.page.mouse  # of EH, on h
     mouse.down()
-    for step in range(1, 13):
-        mouse.move(x, y - 10 * step)
+    page.drag(at, 0, -120)
     expect(page.map).to_have_attribute(
         "data-dragged", re.compile(r"With EH: 1 on h: P HH EH R AH CH UW T, −\d.\d\d, .* worse\.")
     )
@@ -131,15 +86,60 @@ def test_a_weight_is_dragged_in_the_map_and_the_word_follows(page):
     expect(page.map).to_have_attribute("data-dragged", "")
     mouse.up()
     assert page.made()["branches"] == []  # it was let go
-    x, y = page.find(page.map, "1 5", "row", "col")
+    at = page.find(page.map, "1 5", "row", "col")
     mouse.down()
-    for step in range(1, 13):
-        mouse.move(x, y - 10 * step)
+    page.drag(at, 0, -120)
     mouse.up()
     expect(page.rail).to_contain_text("EH: 1 on h")
     expect(page.rail).to_contain_text("P HH EH R AH CH UW T")
     [[name, changes, result]] = page.made()["branches"]
     assert (name, result) == ("EH: 1 on h", "P HH EH R AH CH UW T") and "attention decoder.att" in changes[0]
+
+
+def test_a_state_is_dragged_in_its_strip_and_the_word_follows(page):
+    norm, mouse = r"(.*\.)?h -1 1", page.page.mouse  # the line of the norm, after EH
+    at = page.find(page.strips, norm, "track", "row", "col")
+    mouse.down()
+    page.drag(at, 0, 60)
+    expect(page.strips).to_have_attribute("data-dragged", H_OFF)
+    expect(page.strips.locator(".rfnb-readout")).to_have_text(H_OFF)
+    page.page.keyboard.press("Escape")
+    expect(page.strips).to_have_attribute("data-dragged", "")
+    mouse.up()
+    assert page.strips.locator(".rfnb-hands").is_hidden()  # the end of a drag is no click
+    assert page.made()["branches"] == []
+    at = page.find(page.strips, norm, "track", "row", "col")
+    mouse.down()
+    page.drag(at, 0, 60)
+    mouse.up()
+    expect(page.rail).to_contain_text("P EH R AH CH UW T")
+    [[name, changes, result]] = page.made()["branches"]
+    assert (name, result) == ("h = 0 at 2", "P EH R AH CH UW T")
+    assert changes == ['step 2 of "search": state decoder.h (batch 0, beam 0) set to 0 (by hand)']
+
+
+def test_a_unit_is_dragged_up_and_down_and_a_range_of_steps_across(page):
+    mouse = page.page.mouse
+    at = page.find(page.strips, r"(.*\.)?h [0-9]+ 0", "track", "row", "col")
+    mouse.down()
+    page.drag(at, 130, 10)
+    mouse.up()
+    expect(page.strips).to_have_attribute("data-brush", re.compile("0-[12]"))  # that is no drag of a value
+    assert not page.strips.get_attribute("data-dragged") and page.made()["branches"] == []
+    page.strips.locator(".rfnb-pane").first.press("Escape")
+    at = page.find(page.strips, r"(.*\.)?h [0-9]+ 0", "track", "row", "col")
+    unit = page.strips.get_attribute("data-row")
+    mouse.down()
+    page.drag(
+        at, 130, -300
+    )  # a drag that has begun upward goes on as one, also across steps; at the end of the range it stays
+    expect(page.strips).to_have_attribute("data-dragged", re.compile(rf"With h unit {unit} = [\d.]+ at 1: P EH R .*"))
+    assert page.strips.get_attribute("data-brush") == ""
+    mouse.up()
+    expect(page.rail).to_contain_text(f"h unit {unit} = ")
+    [[name, [change], _]] = page.made()["branches"]
+    value = re.fullmatch(rf"h unit {unit} = ([\d.]+) at 1", name)[1]
+    assert re.search(rf"decoder\.h \(.*decoder {unit}[,)].* set to {re.escape(value)}", change)
 
 
 def test_the_rail_shows_compares_moves_and_lets_go(page):
@@ -176,3 +176,30 @@ def test_the_rail_shows_compares_moves_and_lets_go(page):
     row.press("Delete")
     expect(page.rail.locator(".rfnb-rail-row")).to_have_count(2)
     assert [one[0] for one in page.made()["branches"]] == ["EY at 2"]
+
+
+def test_a_finger_taps_a_candidate_to_see_and_again_to_keep(touched):
+    at = touched.find(touched.tree, "1,cut0", "cursor", stay=False)
+    touched.page.touchscreen.tap(*at)
+    expect(touched.told).to_have_text(EY)
+    assert touched.tree.get_attribute("data-ghosts") == "1"
+    expect(touched.rail).to_be_hidden()
+    touched.page.touchscreen.tap(*at)
+    expect(touched.rail).to_contain_text("EY at 1")
+    assert [one[0] for one in touched.made()["branches"]] == ["EY at 1"]
+
+
+def test_a_finger_drags_what_it_has_tapped_and_scrolls_elsewhere(touched):
+    scrolled = "(view) => { const el = view.closest('.jp-WindowedPanel-outer'); return el.scrollTop; }"
+    at = touched.find(touched.map, "1 5", "row", "col", stay=False)
+    before = touched.map.evaluate(scrolled)
+    touched.slide(at, -120)
+    assert touched.map.evaluate(scrolled) != before and not touched.map.get_attribute("data-dragged")
+    at = touched.find(touched.map, "1 5", "row", "col", stay=False)
+    touched.page.touchscreen.tap(*at)
+    expect(touched.map).to_have_attribute("data-row", "1")
+    before = touched.map.evaluate(scrolled)
+    touched.slide(at, -120, held=lambda: expect(touched.map).to_have_attribute("data-dragged", re.compile("P HH EH R")))
+    assert touched.map.evaluate(scrolled) == before  # the page has stayed
+    expect(touched.rail).to_contain_text("P HH EH R AH CH UW T")
+    assert [one[0] for one in touched.made()["branches"]] == ["EH: 1 on h"]

@@ -142,6 +142,22 @@ export function onResize(element: HTMLElement, resized: () => void): () => void 
   return () => watcher.disconnect();
 }
 
+/** What is below an element stays where it is: it keeps the height of the tallest that was in it, until there is another width for it. */
+export function steady(element: HTMLElement): () => void {
+  let width = 0,
+    height = 0;
+  element.style.boxSizing = "border-box";
+  return onResize(element, () => {
+    const room = element.parentElement?.clientWidth;
+    if (!room) return;
+    if (room !== width) {
+      [width, height] = [room, 0];
+      element.style.minHeight = "";
+    }
+    if (element.offsetHeight > height) element.style.minHeight = `${(height = element.offsetHeight)}px`;
+  });
+}
+
 /** Calls `changed` when an element comes near to what is on the screen, or leaves that; returns the function that ends that. */
 export function onSight(element: HTMLElement, changed: (near: boolean) => void): () => void {
   if (typeof IntersectionObserver === "undefined") return () => {};

@@ -2,6 +2,7 @@
 
 import type { Context } from "./context";
 import type { Place } from "./hands";
+import type { Grip } from "./pane";
 import type { Command, Told } from "./run";
 
 const REST = 300; // ms
@@ -108,6 +109,19 @@ export class Trial {
       this.next = null;
       if (next) this.ask(next);
     });
+  }
+
+  /** A grip that asks anew with each move. `over` is called at its end; `keep` then gets the last change, where that was dropped. */
+  grip(change: (right: number, down: number) => Change, over: () => void, keep: (change: Change) => void): Grip {
+    let last: Change | null = null;
+    return {
+      move: (right, down) => this.ask((last = change(right, down))),
+      end: (dropped) => {
+        this.stop();
+        over();
+        if (dropped && last) keep(last);
+      },
+    };
   }
 
   stop(): void {

@@ -34,6 +34,7 @@ export interface Box {
 }
 /** Something that is dragged: by so many pixels from where it was taken; dropped, or (false) left as it was. */
 export interface Grip {
+  upright?: boolean; // only a drag that begins up or down is one of it
   move(right: number, down: number): void;
   end(dropped: boolean): void;
 }
@@ -69,6 +70,7 @@ export class Pane {
   private room = -1;
   private held: { grip: Grip; x: number; y: number; moved: boolean } | null = null;
   private dropped = false; // the click that comes now ends a drag
+  private touch = false; // whether the pointer that was pressed last is a finger; not every browser says so of a click
 
   constructor(
     private readonly handlers: Handlers,
@@ -85,10 +87,16 @@ export class Pane {
         y: event.clientY - box.top - this.element.clientTop,
         left: this.element.scrollLeft,
         top: this.element.scrollTop,
-        touch: (event as PointerEvent).pointerType === "touch",
+        touch: this.touch,
       };
     };
-    on(this.element, "pointerdown", (event) => this.grab(event, spot(event)));
+    on(this.element, "pointerdown", (event) => {
+      this.touch = event.pointerType === "touch";
+      this.grab(event, spot(event));
+    });
+    on(this.element, "touchmove", (event) => {
+      if (this.held && event.cancelable) event.preventDefault(); // a finger that drags something does not scroll
+    });
     on(this.element, "pointermove", (event) => this.drags(event) || handlers.hover(spot(event)));
     on(this.element, "pointerup", () => this.drop(true));
     on(this.element, "pointercancel", () => this.drop(false));
@@ -106,7 +114,7 @@ export class Pane {
 
   private grab(event: PointerEvent, at: Spot): void {
     this.dropped = false;
-    const grip = event.button || at.touch ? null : this.handlers.grab?.(at);
+    const grip = event.button ? null : this.handlers.grab?.(at);
     this.held = grip ? { grip, x: event.clientX, y: event.clientY, moved: false } : null;
   }
 
@@ -117,6 +125,10 @@ export class Pane {
     if (!(buttons & 1)) return !this.drop(false);
     const [right, down] = [clientX - held.x, clientY - held.y];
     if (!held.moved && Math.hypot(right, down) < TAKEN) return false;
+    if (!held.moved && held.grip.upright && Math.abs(right) > Math.abs(down)) {
+      this.held = null;
+      return false;
+    }
     if (!held.moved) {
       this.element.setPointerCapture?.(pointerId);
       this.element.focus({ preventScroll: true });
@@ -130,7 +142,7 @@ export class Pane {
     const { held } = this;
     this.held = null;
     if (!held?.moved) return false;
-    this.dropped = kept;
+    this.dropped = true;
     held.grip.end(kept);
     return true;
   }
@@ -141,6 +153,11 @@ export class Pane {
       if (this.available() !== this.room) this.relayout();
     });
     this.relayout();
+  }
+
+  /** Whether the pointer has taken hold of something. */
+  get holds(): boolean {
+    return !!this.held;
   }
 
   get focused(): boolean {

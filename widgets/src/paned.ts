@@ -3,7 +3,7 @@
 import { context } from "./canvas";
 import type { Context, Rendered } from "./context";
 import { Cursor } from "./cursor";
-import { button, h, onSight, quiet, select, set, setOptions, showNotes, status } from "./dom";
+import { button, h, onSight, quiet, select, set, setOptions, showNotes, status, steady } from "./dom";
 import type { AnyHead, Frame } from "./frame";
 import type { Marks } from "./hands";
 import { Hands } from "./hands";
@@ -105,8 +105,9 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
         },
         key: (event) => this.key(event),
         grab: (spot) => {
-          const place = ctx.run && at(spot);
-          return place ? this.grab(place) : null;
+          const place = ctx.run && at(spot),
+            chosen = !spot.touch || JSON.stringify(place) === JSON.stringify(this.cursor.pinned); // else the finger scrolls
+          return place && chosen ? this.grab(place) : null;
         },
       },
       options.mostHeight,
@@ -119,6 +120,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.listen(ctx.bus, (selection) => this.follow(selection));
     ctx.onTheme(() => this.redraw());
     this.unlisten.push(
+      steady(this.readout),
       onSight(el, (near) => {
         this.near = near;
         if (this.behind) this.point();

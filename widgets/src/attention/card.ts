@@ -3,7 +3,7 @@
 import { context } from "../canvas";
 import type { Table } from "../color";
 import type { Context } from "../context";
-import { h, on, onResize, quiet, set } from "../dom";
+import { h, on, quiet, set, steady } from "../dom";
 import { shorten } from "../labels";
 import { short } from "../number";
 import { visible } from "../visible";
@@ -46,10 +46,7 @@ export class Card {
     private readonly choose: (head: number) => void,
   ) {
     this.element.append(this.facts, this.heads);
-    this.unwatch = onResize(this.element, () => {
-      const { element } = this;
-      if (element.offsetHeight) element.style.minHeight = `${element.offsetHeight}px`; // what is below does not jump
-    });
+    this.unwatch = steady(this.element);
   }
 
   destroy(): void {

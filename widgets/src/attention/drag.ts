@@ -58,29 +58,20 @@ export class Drag {
     if (!place || !isOfOne(held, row, slot) || down > 1 || across > 1 || !open(col) || col >= width) return null;
     const values = times(width, (at) => (at < matrix.colLen ? matrix.value(row, at) || 0 : 0)),
       entries = entriesOf(held, row, seq, slot);
-    let last: Change | null = null;
-    const change = (to: number): Change => {
-      const drawn = withWeight(values, col, to, open),
+    const change = (_: number, down: number): Change => {
+      const drawn = withWeight(values, col, values[col]! - down / FULL, open),
         name = `${line(matrix.rowLabel(row))}: ${share(drawn[col]!).replace(/^0|\.00$/, "")} on ${line(matrix.colLabel(col))}`,
         then = [{ do: "attention", path: held.attention, entries, row: drawn }];
       this.row = row;
-      this.now = withDrawn(matrix, row, drawn);
+      this.changed((this.now = withDrawn(matrix, row, drawn)));
       return { at: "drag", place, then, name, seq };
     };
-    return {
-      move: (_, below) => {
-        last = change(values[col]! - below / FULL);
-        this.trial.ask(last);
-        this.changed(this.now);
-      },
-      end: (dropped) => {
-        this.trial.stop();
-        this.row = -1;
-        this.now = this.told = null;
-        this.changed(null);
-        if (dropped && last) this.keep(last);
-      },
+    const over = () => {
+      this.row = -1;
+      this.now = this.told = null;
+      this.changed(null);
     };
+    return this.trial.grip(change, over, this.keep);
   }
 
   stop(): void {

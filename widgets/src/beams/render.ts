@@ -3,7 +3,7 @@
 import { context, prepare } from "../canvas";
 import type { Context, Render, Rendered } from "../context";
 import { Cursor } from "../cursor";
-import { button, h, quiet, region, select, set, setOptions, slider, status } from "../dom";
+import { button, h, quiet, region, select, set, setOptions, slider, status, steady } from "../dom";
 import type { Frame } from "../frame";
 import type { Change } from "../ghosts";
 import { Ghosts } from "../ghosts";
@@ -42,7 +42,7 @@ const CUTS = [
 const MOST_HEIGHT = 560,
   BESIDE_HEIGHT = 320;
 const HINT =
-  "Rest on a candidate that was cut (✕) to see what would come of it; a click keeps that as a branch. w: all of a step.";
+  "Rest on a candidate that was cut (✕), or tap it, to see what would come of it; a click, or a second tap, keeps that. w: all of a step.";
 let count = 0;
 
 class BeamsView implements Rendered<BeamsHead> {
@@ -130,7 +130,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private readonly hands: Hands;
   private readonly pane: Pane;
   private readonly shell: Shell;
-  private readonly unlisten: () => void;
+  private readonly unlisten: (() => void)[] = [];
 
   constructor(
     private readonly el: HTMLElement,
@@ -144,11 +144,13 @@ class BeamsView implements Rendered<BeamsHead> {
         this.rest();
       },
       click: (spot: Spot) => {
-        const key = this.keyAt(spot);
+        const key = this.keyAt(spot),
+          again = key === this.cursor.pinned;
         this.goto(key);
         if (key === null) return;
         this.take(key);
-        if (!spot.touch) this.keep(key);
+        if (!spot.touch || again) this.keep(key);
+        else this.rest(); // the first tap of a finger shows
       },
       key: (event: KeyboardEvent) => this.key(event),
     };
@@ -187,9 +189,12 @@ class BeamsView implements Rendered<BeamsHead> {
     this.shell = new Shell(el, [this.status, tools], body);
     set(this.alpha, "list", this.alphaMarks.id);
     if (ctx.hasChooser()) [this.seq, this.followed] = [ctx.bus.now.seq ?? 0, ctx.bus.now.hypothesis?.place ?? null];
-    this.unlisten = ctx.bus.listen((selection, origin) => {
-      if (origin !== this && this.tree) this.follow(selection);
-    });
+    this.unlisten.push(
+      ctx.bus.listen((selection, origin) => {
+        if (origin !== this && this.tree) this.follow(selection);
+      }),
+      steady(this.card),
+    );
     ctx.onTheme(() => this.tree && this.redraw());
   }
 
@@ -204,7 +209,7 @@ class BeamsView implements Rendered<BeamsHead> {
   }
 
   destroy(): void {
-    this.unlisten();
+    for (const end of this.unlisten) end();
     cancelAnimationFrame(this.late);
     this.settle();
     this.ghosts.clear();

@@ -246,7 +246,12 @@ function lettersOf({ results, text, state }: Entry, seq: number): (HTMLElement |
 function scoreOf({ results, parent }: Entry, seq: number): string {
   const { score, difference, same } = results?.[seq] ?? results?.[0] ?? {};
   if (score == null) return parent !== undefined && same ? "the same" : "";
-  const far =
-    difference == null || parent === undefined ? "" : ` (${difference > 0 ? "+" : ""}${fixed(difference, 2)})`;
+  const apart = fixed(difference ?? 0, 2),
+    far =
+      difference == null || parent === undefined
+        ? ""
+        : Number(apart.replace("−", "-"))
+          ? ` (${difference > 0 ? "+" : ""}${apart})`
+          : " (±0)";
   return fixed(score, 2) + far;
 }

@@ -9,12 +9,13 @@ import { rowOf } from "../exact";
 import { marked } from "../hands";
 import { key } from "../legend";
 import { short } from "../number";
-import type { Box, Scene as Sight } from "../pane";
+import type { Box, Grip, Scene as Sight } from "../pane";
 import { elsewhere, PanedView } from "../paned";
 import type { Brush, Found, Place } from "./brush";
 import { find } from "./brush";
 import type { Pin } from "./draw";
 import { draw, isRoomy, stripsOf } from "./draw";
+import { Drag } from "./drag";
 import type { Layout, Position } from "./layout";
 import { flagged } from "./flagged";
 import { hit, layout, titleAt, walk } from "./layout";
@@ -43,6 +44,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   private brush: Brush | null = null;
   private found: Found | null = null;
   private share: number; // of the threshold between 0 and the end of the range of the track
+  private readonly drag: Drag;
 
   private readonly orderSelect = select("order of units", (index) => this.sortBy(index));
   private readonly threshold = slider(
@@ -73,6 +75,11 @@ class StatesView extends PanedView<Head, Position, Layout> {
       mostHeight: MOST_HEIGHT,
     });
     this.share = 0.5;
+    this.drag = new Drag(
+      ctx,
+      () => this.dragged(),
+      (change) => this.hands.keep(change),
+    );
     this.stage.before(this.tracksBox);
     this.stage.after(this.tableBox, this.panel);
     this.notes.after(this.flags);
@@ -82,7 +89,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     // The pane's own listener moves the cursor before `ownKey` hears of it.
     on(element, "keydown", () => (this.before = this.cursor.pinned?.step ?? 0), true);
     onKeys(element, (event) => this.ownKey(event));
-    on(element, "pointerdown", (event) => this.drag(event));
+    on(element, "pointerdown", (event) => this.brushing(event));
     on(element, "click", (event) => {
       const box = element.getBoundingClientRect(),
         x = event.clientX - box.left - element.clientLeft + element.scrollLeft,
@@ -219,6 +226,31 @@ class StatesView extends PanedView<Head, Position, Layout> {
     );
   }
 
+  private get draggable(): boolean {
+    return !!this.ctx.run && this.frame.head.tracks.some(({ held }) => held);
+  }
+
+  protected override get hint(): string {
+    return this.draggable
+      ? `Drag a value, or the line of the norm, up or down to see what the run would say; dropped, that is kept. ${super.hint}`
+      : super.hint;
+  }
+
+  protected override grab(at: Position): Grip | null {
+    const { seq, slots, scene, frame } = this,
+      { held } = frame.head.tracks[at.track]!,
+      track = scene.tracks[at.track]!,
+      exact = this.exactly(at);
+    if (!held || at.step >= scene.len) return null;
+    const value = at.unit < 0 ? track.line[at.step]! : (exact?.[at.unit] ?? track.value(at.step, at.unit));
+    return this.drag.grab({ held, track, value, seq, slots, line: this.made.tracks[at.track]!.normHeight }, at);
+  }
+
+  private dragged(): void {
+    this.el.dataset["dragged"] = this.drag.on ? (this.drag.told?.words ?? "") : "";
+    this.point();
+  }
+
   protected has({ track, unit, step }: Position): boolean {
     const { steps, tracks } = this.scene;
     return step < steps && track < tracks.length && unit < tracks[track]!.units;
@@ -273,6 +305,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
       pins,
       brush,
     });
+    this.drag.draw(g, sight, scene, made, colors, palette);
   }
 
   protected hit(x: number, y: number): Position | null {
@@ -297,6 +330,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   protected words(at: Position): (Node | string)[] {
+    const { told } = this.drag;
+    if (told) return [told.refused ?? told.words ?? ""];
     const number = this.frame.head.orders?.find(({ name }) => name === this.order)?.number ?? null;
     return words(this.scene, at, this.exactly(at), number);
   }
@@ -450,7 +485,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   /** Dragging over a strip chooses a range. */
-  private drag(down: PointerEvent): void {
+  private brushing(down: PointerEvent): void {
     const { element } = this.pane;
     const at = (event: PointerEvent): Position | null => {
       const box = element.getBoundingClientRect();
@@ -459,7 +494,10 @@ class StatesView extends PanedView<Head, Position, Layout> {
     };
     const start = down.button === 0 && down.pointerType !== "touch" && this.drawable ? at(down) : null;
     if (!start) return;
+    let given = false; // to what else is dragged
     const move = (event: PointerEvent) => {
+      given ||= this.drag.on;
+      if (given || this.pane.holds) return;
       const now = at(event);
       if (now && (now.step !== start.step || this.brush?.track === start.track)) {
         this.anchor = start.step;
@@ -472,6 +510,11 @@ class StatesView extends PanedView<Head, Position, Layout> {
     };
     on(element, "pointermove", move);
     on(element.ownerDocument, "pointerup", end);
+  }
+
+  override destroy(): void {
+    this.drag.stop();
+    super.destroy();
   }
 
   // -- the table -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,106 @@
+"""The page of a held run in a real JupyterLab, for tests of what-if: its views, where places are in them, what the kernel has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+from waiting import ms, wait_until
+
+RUN = """
+import rfnb as rf
+from rfnb.models import load_g2p, pronounce
+model = load_g2p()
+run = rf.run(pronounce, model, "parachute", beam_size=4, paused=True, record={"model": model}, name="parachute")
+run.step(3)
+run
+"""
+TOLD = """
+import json
+print(json.dumps({"branches": [[one.name, [str(change) for change in one.changes], " ".join(one.result[0].phonemes)]
+                  for one in run.branches], "state": run.state, "steps": len(run.steps)}))
+"""
+# The middle of the first place where the attributes of a view match, in whole pixels of the window, as those of a press are.
+_FIND = """async (view, [names, pattern]) => {
+    const pane = view.querySelector(".rfnb-pane"), wanted = new RegExp(`^(${pattern})$`);
+    const hovers = (type, x, y) => pane.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, bubbles: true }));
+    const fits = (x, y) => {
+        hovers("pointermove", x, y);
+        return wanted.test(names.map((name) => view.dataset[name]).join(" "));
+    };
+    const search = ({ left, top, right, bottom }) => {
+        for (let y = Math.round(top) + 6; y < Math.min(bottom, innerHeight - 60); y += 5)
+            for (let x = Math.round(left) + 6; x < right; x += 9) {
+                if (!fits(x, y)) continue;
+                let [wide, tall] = [0, 0];
+                while (wide < 60 && fits(x + wide + 1, y)) wide++;
+                while (tall < 60 && fits(x, y + tall + 1)) tall++;
+                return [x + (wide >> 1), y + (tall >> 1)];
+            }
+        return null;
+    };
+    pane.scrollIntoView({ block: pane.clientHeight < 600 ? "center" : "start" });
+    for (let before = null; ;) {
+        const found = search(pane.getBoundingClientRect());
+        for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+        hovers("pointerleave", ...(found ?? [0, 0]));
+        if (!found || JSON.stringify(found) === JSON.stringify(before)) return found; // nothing moves any more
+        before = found;
+    }
+}"""
+
+
+class Page:
+    """The page of a held run; `clicks` are those of a person."""
+
+    def __init__(self, lab):
+        self.lab, self.page, self.clicks = lab, lab.page, 0
+        lab.open(lab.write("what_if.ipynb", RUN, TOLD))
+        lab.start("notebook:run-cell-and-select-next")
+        self.tree, self.map, self.strips = (
+            self.page.locator(f'.rfnb-root.rfnb-part[data-kind="{kind}"]').first
+            for kind in ("beams", "attention", "states")
+        )
+        self.told, self.rail = self.tree.locator(".rfnb-beams-told"), self.page.locator(".rfnb-rail").first
+        expect(self.tree).to_have_attribute("data-step", "2", timeout=ms(60))
+        expect(self.told).to_contain_text("Rest on a candidate", timeout=ms(60))  # the kernel answers
+
+    def find(self, view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
+        """Where a pointer is on the place that a view says it is on; it stays there, or has never been there."""
+        at = view.evaluate(_FIND, [list(names), pattern])
+        assert at is not None, f"{pattern} is nowhere"
+        if stay:
+            self.page.mouse.move(*at)
+        return tuple(at)
+
+    def drag(self, at: tuple[float, float], right: int, down: int) -> None:
+        """Moves the pressed pointer from a place, a few pixels at a time."""
+        for part in range(1, 13):
+            self.page.mouse.move(at[0] + right * part / 12, at[1] + down * part / 12)
+
+    def slide(self, at: tuple[float, float], down: int, held: Callable[[], None] = lambda: None) -> None:
+        """Moves a finger from a place; `held` is called before it is lifted."""
+        protocol = self.page.context.new_cdp_session(self.page)
+
+        def touch(kind: str, *points: tuple[float, float]) -> None:
+            places = [{"x": x, "y": y} for x, y in points]
+            protocol.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": places})
+
+        touch("touchStart", at)
+        for part in range(1, 13):
+            touch("touchMove", (at[0], at[1] + down * part / 12))
+        held()
+        touch("touchEnd")
+
+    def rows(self) -> list[str]:
+        return [" ".join(text.split()) for text in self.rail.locator(".rfnb-rail-row").all_inner_texts()]
+
+    def made(self) -> dict:
+        """What the kernel has, once all its runs are over."""
+        wait_until(lambda: "running" not in self.rail.inner_text())
+        before = self.lab.cells()[1]["count"]
+        self.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+        self.lab.start("notebook:run-cell")
+        wait_until(lambda: self.lab.cells()[1]["count"] != before and self.lab.cells()[1]["state"] == "idle")
+        return json.loads(self.lab.wait_cells()[1]["outputs"][0]["text"])

@@ -1,0 +1,181 @@
+// A value that is dragged inside of its strip, or all of a state by its norm: what the run would say with it stands beside the pointer.
+
+import { outline, write } from "../canvas";
+import type { Table } from "../color";
+import { css } from "../color";
+import type { Context } from "../context";
+import type { Change } from "../ghosts";
+import { Trial } from "../ghosts";
+import { entriesOf, isOfOne, placeOf } from "../hands";
+import { shorten } from "../labels";
+import { fixed, share, short, significant } from "../number";
+import type { Grip, Scene as Sight } from "../pane";
+import type { Told } from "../run";
+import type { Palette } from "../theme";
+import { line, visible } from "../visible";
+import type { HeldTrack } from "./hands";
+import type { Layout, Position } from "./layout";
+import type { Scene, Track } from "./scene";
+import { rowOfUnit, topOf } from "./scene";
+
+const FULL = 160, // pixels from one end of the range of a track to the other
+  NOTHING = 0.02, // of the range: nearer to 0 it is 0
+  TALL = 40, // of what stands beside the pointer
+  MOST = 60; // letters of it
+
+interface Given {
+  held: HeldTrack;
+  track: Track;
+  value: number; // there
+  line: number; // pixels of the line of the norm
+  seq: number;
+  slots: { after: number[] } | null;
+}
+
+/** Takes a value of a state; `changed` is called when there is another picture. */
+export class Drag {
+  told: Told | null = null;
+  private now: { at: Position; value: number; said: string } | null = null;
+  private readonly trial: Trial;
+
+  constructor(
+    ctx: Context,
+    private readonly changed: () => void,
+    private readonly keep: (change: Change) => void,
+  ) {
+    this.trial = new Trial(ctx, (told) => {
+      if (!this.now) return;
+      this.told = told;
+      this.changed();
+    });
+  }
+
+  get on(): boolean {
+    return !!this.now;
+  }
+
+  grab({ held, track, value, line: tall, seq, slots }: Given, at: Position): Grip | null {
+    const { unit, step } = at,
+      slot = slots ? (slots.after[step] ?? null) : null,
+      place = placeOf(held, step, 1);
+    if (!place || !isOfOne(held, step, slot) || !Number.isFinite(value) || (unit < 0 && held.units?.length !== 1))
+      return null;
+    const entries = entriesOf(held, step, seq, slot, unit < 0 ? null : unit),
+      short = shortName(track.label);
+    const change = (_: number, down: number): Change => {
+      const made = unit < 0 ? scaled(track, value, down, tall) : moved(track, value, down),
+        said = unit < 0 ? made.said : `${track.unitName} ${unit} ${made.said}`;
+      this.now = { at, value: made.value, said: `${short} ${said}` };
+      this.changed();
+      const then = [{ do: "set", state: held.state, entries, ...made.set }];
+      return { at: "drag", place, then, name: `${line(short)} ${line(said)} at ${place.step}`, seq };
+    };
+    const over = () => {
+      this.now = this.told = null;
+      this.changed();
+    };
+    return { ...this.trial.grip(change, over, this.keep), upright: true };
+  }
+
+  stop(): void {
+    this.trial.stop();
+  }
+
+  /** The value as it is dragged, and above it what the run would say. */
+  draw(
+    g: CanvasRenderingContext2D,
+    sight: Sight,
+    scene: Scene,
+    made: Layout,
+    colors: { signed: Table; gate: Table },
+    palette: Palette,
+  ): void {
+    if (!this.now) return;
+    const { at, value, said } = this.now,
+      track = scene.tracks[at.track]!,
+      placed = made.tracks[at.track]!,
+      x = made.left + placed.x + at.step * made.cell - sight.left,
+      wide = Math.max(4, made.cell);
+    let y: number;
+    if (at.unit < 0) {
+      const top = topOf(track);
+      y = placed.norm + placed.normHeight - (Math.min(value, top) / top) * (placed.normHeight - 5) - sight.top;
+      g.fillStyle = palette.focus;
+      g.beginPath();
+      g.arc(x + made.cell / 2, y, 4, 0, 7);
+      g.fill();
+    } else {
+      const unit = placed.height / track.units,
+        tall = Math.max(unit, 7);
+      y = placed.strip + (rowOfUnit(track, at.unit) + 0.5) * unit - tall / 2 - sight.top;
+      g.fillStyle = css(track.gate ? colors.gate : colors.signed, (value - track.low) / (track.high - track.low || 1));
+      g.fillRect(x, y, wide, tall);
+      outline(g, x - 1, y - 1, wide + 2, tall + 2, palette.paper, 4);
+      outline(g, x - 1, y - 1, wide + 2, tall + 2, palette.focus, 2);
+    }
+    this.say(g, x + made.cell / 2, y - 10, said, sight, palette);
+  }
+
+  private say(
+    g: CanvasRenderingContext2D,
+    middle: number,
+    bottom: number,
+    said: string,
+    sight: Sight,
+    palette: Palette,
+  ): void {
+    const { told } = this,
+      plain = `12px ${palette.font}`,
+      bold = `bold ${plain}`;
+    const words: [text: string, font: string, color: string][] = told?.labels?.length
+      ? told.labels.map((label, index) =>
+          told.edits && told.edits[index] !== "="
+            ? [visible(label), bold, palette.focus]
+            : [visible(label), plain, palette.ink],
+        )
+      : [[told ? shorten(line(told.refused ?? told.words ?? ""), MOST) : "…", plain, palette.ink]];
+    if (told?.difference != null && !told.same)
+      words.push([`${told.difference > 0 ? "+" : ""}${fixed(told.difference, 2)}`, plain, palette.muted]);
+    const gap = 5,
+      widths = words.map(([text, font]) => ((g.font = font), g.measureText(text).width)),
+      total = widths.reduce((sum, width) => sum + width + gap, -gap);
+    g.font = plain;
+    const wide = Math.max(total, g.measureText(said).width) + 16,
+      left = Math.max(2, Math.min(sight.width - wide - 2, middle - wide / 2)),
+      top = bottom - TALL < 0 ? bottom + 30 : bottom - TALL;
+    g.fillStyle = palette.paper;
+    g.fillRect(left, top, wide, TALL);
+    outline(g, left, top, wide, TALL, palette.focus, 1.25);
+    write(g, said, left + 8, top + 12, plain, palette.muted);
+    let x = left + 8;
+    for (const [index, [text, font, color]] of words.entries()) {
+      write(g, text, x, top + 28, font, color);
+      x += widths[index]! + gap;
+    }
+  }
+}
+
+interface Made {
+  value: number;
+  said: string;
+  set: Record<string, unknown>;
+}
+
+/** A value within the range of its track, at 0 where it is near to it. */
+function moved({ low, high }: Track, value: number, down: number): Made {
+  const span = high - low,
+    to = Math.max(low, Math.min(high, value - (down / FULL) * span)),
+    kept = Math.abs(to) < NOTHING * span ? 0 : significant(to, 3);
+  return { value: kept, said: `= ${short(kept)}`, set: { value: kept } };
+}
+
+/** All of a state, by a factor: its norm is where the pointer is. */
+function scaled(track: Track, norm: number, down: number, tall: number): Made {
+  const to = Math.max(0, norm - (down / Math.max(1, tall - 5)) * topOf(track)),
+    amount = norm > 0 ? significant(to / norm, 2) : 0;
+  if (amount < NOTHING) return { value: 0, said: "= 0", set: { value: 0 } };
+  return { value: norm * amount, said: `× ${share(amount)}`, set: { how: "scale", amount } };
+}
+
+/** The last name of a path. */
+const shortName = (label: string): string => label.split(".").at(-1) || label;
