@@ -95,6 +95,7 @@ class Training:
         examples: The fixed example, in order; `every` says what their labels count ("epoch" or "update").
         says: What happened, in words: (update, sentence).
         facts: What is the same during all of the training, in words.
+        types: The class of each module, by its path.
         counts: How often something happened: "updates", "batches", "skipped", "clipped".
         closed: Whether nothing more will come.
         version: Grows with everything that comes.
@@ -107,6 +108,7 @@ class Training:
         self.examples: list[ExampleRecording] = []
         self.says: list[tuple[int, str]] = []
         self.facts: list[str] = []
+        self.types: dict[str, str] = {}
         self.counts: dict[str, int] = {}
         self.closed, self.version = False, 0
         self.lock = threading.RLock()

@@ -25,6 +25,7 @@ def written(training: Training, writer: Writer, described: Any) -> dict[str, Any
         "every": training.every,
         "counts": dict(training.counts),
         "facts": list(training.facts),
+        "types": dict(training.types),
         "says": [[step, sentence] for step, sentence in training.says],
         "curves": [
             [name, array(curve.steps, "int64"), array(curve.values, "float64")]
@@ -47,6 +48,8 @@ def read(given: dict[str, Any], reader: Reader, made: Any) -> Training:
     training = Training(of_type(given["title"], str), of_type(given["every"], str))
     training.counts = {of_type(name, str): of_type(count, int) for name, count in given["counts"].items()}
     training.facts = [of_type(fact, str) for fact in given["facts"]]
+    types = of_type(given.get("types", {}), dict)  # a file of 0.1 has none
+    training.types = {of_type(path, str): of_type(name, str) for path, name in types.items()}
     training.says = [(of_type(step, int), of_type(sentence, str)) for step, sentence in given["says"]]
 
     def array(value: Any, *shape: int) -> np.ndarray:

@@ -17,19 +17,28 @@ from rfnb.trace.training import ExampleRecording, Training, TrainingTable
 from rfnb.viz import of_trace
 from rfnb.viz.attention import badges
 from rfnb.viz.attention.maps import finished, index_of
+from rfnb.viz.curves.spec import is_logarithmic
 from rfnb.viz.curves.spec import spec as curves_spec
 from rfnb.viz.group import spec as group
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.pool import together
 from rfnb.viz.spec import Spec
 
-_MOST_GROUPS = 6  # lines in one panel that can still be told apart
+_MOST_LINES, _MOST_GROUPS = (
+    8,
+    40,
+)  # modules as lines in one panel, which can be told apart; and at all, as the rows of a strip
+_LOG = ("gradient norm", "update ratio")
 _SHOWN = {
-    "norms": ("gradient norm", "update ratio"),
-    "activations": ("mean", "std", "zeros", "saturated", "dead units"),
+    "gradient norm": "gradient norm",
+    "update ratio": "update ratio",
+    "mean": "output mean",
+    "std": "output std",
+    "zeros": "output zeros",
+    "saturated": "output saturated",
+    "dead units": "dead units",
 }
 _SHARES = ("zeros", "saturated", "dead units")  # of which nothing is said where there are none
-_TITLES = {"norms": "Modules: gradients and updates", "activations": "Modules: activations"}
 
 
 def spec(
@@ -50,11 +59,7 @@ def spec(
     """
     running = not training.closed if live is None else live
     with training.lock:
-        parts = [_curves(training, running)]
-        tables = dict(training.tables)
-        for title_of, stats in _SHOWN.items():
-            made = _modules({key: tables[key] for key in tables if key[0] in stats}, tables, path, running, title_of)
-            parts += [made] if made is not None else []
+        parts = [_curves(training, path, running)]
         examples, said = list(training.examples), training.says[-1:]
     parts += (epochs or Epochs()).parts(examples, training.every, running)
     head = title if title is not None else training.title
@@ -63,41 +68,61 @@ def spec(
     return Spec(made.kind, {**made.head, "remark": remark}, made.blocks, made.codes) if remark else made
 
 
-def _curves(training: Training, live: bool) -> Spec:
+def _curves(training: Training, path: Any, live: bool) -> Spec:
+    """All numbers over one axis of updates: what was logged, then what goes on in the modules."""
     series = {  # what was logged first
         name: (np.array(curve.steps, np.int64), np.array(curve.values))
         for name, curve in sorted(training.curves.items(), key=lambda item: _rank(item[0]))
     }
-    log = [name for name in series if "norm" in name]
-    return curves_spec(series, x="update", log=log, title="Training", live=live)
+    log = [name for name, (_, values) in series.items() if "norm" in name or is_logarithmic(values)]
+    made = curves_spec(series, x="update", log=log, title="Training", live=live)
+    modules = _modules(training, path, live)
+    if modules is None:
+        return made
+    own = {name: f"{name} of modules" for name in modules.blocks}
+    entries = [
+        {**entry, "x": own[entry["x"]], "y": own[entry["y"]], **_style(entry, modules)}
+        for entry in modules.head["series"]
+    ]
+    blocks = made.blocks | {own[name]: block for name, block in modules.blocks.items()}
+    head = {**made.head, "series": [*made.head["series"], *entries], "runs": modules.head["runs"]}
+    return Spec("curves", head, blocks)
+
+
+def _style(entry: dict[str, Any], of: Spec) -> dict[str, Any]:
+    """How the numbers of a module are drawn: as a row of a strip among many; no line over updates in which nobody looked."""
+    steps = np.diff(of.blocks[entry["x"]])
+    gap = 3 * float(np.median(steps)) if len(steps) else 0.0
+    many = sum(other["label"] == entry["label"] for other in of.head["series"]) > _MOST_LINES
+    return {"gap": gap} | ({"strip": True} if many else {})
 
 
 def _rank(name: str) -> int:
     return 0 if "loss" in name else 2 if "gradient norm" in name else 3 if "lr" in name.replace(",", " ").split() else 1
 
 
-def _modules(
-    shown: dict[tuple[str, str], TrainingTable],
-    tables: dict[tuple[str, str], TrainingTable],
-    path: Any,
-    live: bool,
-    what: str,
-) -> Spec | None:
+def _modules(training: Training, path: Any, live: bool) -> Spec | None:
     """The curves of modules, as runs: what is measured shares a panel. None without any."""
+    tables = training.tables
     series: dict[str, dict[str, Any]] = {}
-    for (stat, optimizer), table in shown.items():
-        weights = tables.get(("weight norm", optimizer))
-        for name, columns in groups_of(table.columns, path):
-            label = f"{optimizer}: {name}" if optimizer else name
-            steps, values = _line(stat, table, columns, weights)
-            if len(steps) and (stat not in _SHARES or values.any()):
-                series.setdefault(label, {})[stat] = (steps, values)
+    order = {path: number for number, path in enumerate(training.types)}
+    place: dict[str, int] = {}  # of a module in the model
+    for what, title in _SHOWN.items():
+        for (stat, optimizer), table in tables.items():
+            weights = tables.get(("weight norm", optimizer))
+            for name, columns in groups_of(table.columns, path) if stat == what else ():
+                of = training.types.get("" if name == "model" else name)
+                label = " ".join(filter(None, [optimizer and f"{optimizer}:", name, of]))
+                steps, values = _line(stat, table, columns, weights)
+                if len(steps) and (stat not in _SHARES or values.any()):
+                    series.setdefault(label, {})[title] = (steps, values)
+                    place[label] = order.get(name.split(" to ")[0], len(order))
     if not series:
         return None
-    labels = {stat for of in series.values() for stat in of}
-    log = [stat for stat in _SHOWN["norms"] if stat in labels]
-    best = dict.fromkeys(labels)
-    return curves_spec(series, x="update", log=log, best=best, title=_TITLES[what], live=live)
+    series = dict(sorted(series.items(), key=lambda item: place[item[0]]))
+    labels = {title for of in series.values() for title in of}
+    log = [title for stat, title in _SHOWN.items() if stat in _LOG and title in labels]
+    return curves_spec(series, x="update", log=log, best=dict.fromkeys(labels), live=live)
 
 
 def groups_of(columns: Sequence[str], path: Any = None) -> list[tuple[str, list[int]]]:

@@ -53,7 +53,7 @@ def test_a_watched_training_is_drawn_while_it_runs_and_has_a_slider_of_epochs(la
     view = lab.page.locator('.rfnb-root[data-kind="group"]')
     expect(view).to_have_attribute("data-live", "true", timeout=ms(60))
     curves = view.locator('[data-kind="curves"]')
-    expect(curves).to_have_count(3, timeout=ms(60))
+    expect(curves).to_have_count(1, timeout=ms(60))
     slider = view.locator('[data-kind="attention"] input[type="range"]').first
     expect(slider).to_be_visible(timeout=ms(60))
     assert lab.cells()[1]["state"] == "running"

@@ -6,6 +6,7 @@ import type { Curve, Head } from "../src/curves/layout";
 import {
   abreast,
   brief,
+  cellsOf,
   curvesOf,
   endsOf,
   look,
@@ -35,6 +36,7 @@ const of = (...y: number[]): Curve => ({
   own: "",
   panel: null,
   gap: Infinity,
+  strip: false,
   run: null,
   style: -1,
   unit: "",
@@ -445,6 +447,21 @@ describe("runs", () => {
       [["valid word errors", 1]],
     ]);
     expect(panelsOf([of(1), of(2)]).length).toBe(2); // of no run
+  });
+
+  it("may be rows of a strip, in which the strongest of what shares a pixel is drawn", () => {
+    const row = { ...of(1, 0.5, -1), x: [0, 10, 20] },
+      px = (x: number) => x;
+    expect([...cellsOf(row, px, (y) => y, 0)]).toEqual([
+      [12, "M-5 0h10v12H-5z"],
+      [6, "M5 0h10v12H5z"],
+      [-12, "M15 0h10v12H15z"],
+    ]);
+    const dense = { ...of(0.25, 1, 0.25, 0.5), x: [0, 0.5, 1, 1.5] };
+    expect([...cellsOf(dense, px, (y) => y, 0).keys()]).toEqual([12]);
+    expect([...cellsOf({ ...of(1, 1), x: [0, 100], gap: 10 }, px, (y) => y, 0).values()]).toEqual([
+      "M-5 0h10v12H-5zM95 0h10v12H95z",
+    ]);
   });
 
   it("are named at the ends of their lines, apart where they end together", () => {

@@ -75,6 +75,7 @@ class Watch(Training):
             )
         super().__init__(title or type(inner(model)).__name__, "epoch" if every == "epoch" else "update")
         self.counts.update(updates=0, batches=0)
+        self.types = {path: type(inner(module)).__name__ for path, module in inner(model).named_modules()}
         self.failed: Trace | None = None
         self.times, self.late = StepTimes(), Late()
         self._model, self._on_nan, self._every = model, on_nan, every

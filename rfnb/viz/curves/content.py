@@ -61,6 +61,7 @@ class DrawnCurve:
         style: Which of the runs.
         panel: The name of the panel that it shares with series of other labels.
         gap: Two points farther apart than this have no line between them.
+        strip: Whether it is a row of cells among others, not a line.
     """
 
     label: str
@@ -73,6 +74,7 @@ class DrawnCurve:
     style: int = 0
     panel: str | None = None
     gap: float = np.inf
+    strip: bool = False
 
     @property
     def name(self) -> str:
@@ -84,6 +86,18 @@ class DrawnCurve:
     def known(self) -> np.ndarray:
         """The indices of the points that have a number."""
         return np.flatnonzero(np.isfinite(self.y))
+
+    @property
+    def own(self) -> str:
+        """What tells it from the others of its panel."""
+        return self.label if self.run is None else self.run
+
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """The x from which, and up to which, each point stands for its neighbourhood."""
+        half = np.minimum(np.diff(self.x), self.gap) / 2
+        ends = half[:1] if len(half) else np.ones(1)
+        before, after = np.r_[ends, half], np.r_[half, half[-1:] if len(half) else ends]
+        return self.x - before[: len(self.x)], self.x + after[: len(self.x)]
 
     def line(self) -> tuple[np.ndarray, np.ndarray]:
         """x and y, NaN where the line through them breaks."""
@@ -97,7 +111,7 @@ def text(spec: Any) -> str:
     """The series below each other, over the same axis of steps."""
     head = spec.head
     curves = curves_of(spec)
-    steps = np.unique(np.concatenate([*(curve.x for curve in curves), *(head.get("span") or [])], axis=None))
+    steps = np.unique(np.concatenate([curve.x for curve in curves]))
     first, last = between(steps[0], steps[-1])
     lines = [f"{title_of(spec)}: {head['x']} {first} to {last}{', running' if spec.live else ''}"]
     shown = curves[:_MOST_SERIES]
@@ -208,6 +222,7 @@ def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]
     return DrawnCurve(
         str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style,
         None if panel is None else str(panel), np.inf if gap is None else float(gap),
+        bool(entry.get("strip")),
     )  # fmt: skip
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from rfnb.viz.curves.content import DrawnCurve, curves_of, number, odd, since_nan, values_text
 from rfnb.viz.curves.spec import is_broken
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Marks, Point, Text, paths_of
+from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Lines, Marks, Point, Text, paths_of
 from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
 from rfnb.viz.kinds import title_of
 
 _MOST_PANELS, _MOST_SHARED = 12, 8
 _MOST_ROWS, _ABREAST, _BESIDE = 6, 560.0, 18.0  # of more panels three are abreast, where there is room
+_ROW, _MOST_STRIP = 11.0, 40  # of a strip
 _TITLE, _LEGEND, _AXIS, _RIGHT = 24.0, 16.0, 20.0, 14.0
 # Of different lengths, so that dash and mark together tell 20 lines apart.
 _DASHES: list[tuple[float, float] | None] = [None, (6.0, 3.0), (2.0, 2.0), (11.0, 3.0)]
@@ -32,45 +33,48 @@ def drawing(spec: Any, width: float, coarse: bool = False) -> Drawing:
     Args:
         coarse: Whether the lines of many points are their range and mean, which take less than noise.
     """
-    head, x_name = spec.head, str(spec.head["x"])
+    x_name = str(spec.head["x"])
     curves = curves_of(spec)
     panels = panels_of(curves)
     shown = panels[:_MOST_PANELS]
-    cols = 3 if len(shown) > _MOST_ROWS and width > _ABREAST else 1
+    many = len(shown) > _MOST_ROWS and all(len(panel.among) == 1 for panel in shown)
+    cols = 3 if many and width > _ABREAST else 1
     rows = [shown[start : start + cols] for start in range(0, len(shown), cols)]
     tall = {1: 170.0, 2: 124.0, 3: 96.0}.get(len(rows), 80.0)
     scales = {id(panel): _scale(panel, tall) for panel in shown}
     texts = [text for scale in scales.values() if scale for _, text in scale.at]
+    texts += [labels.short(curve.own, 24) for panel in shown if panel.strip for curve in panel.curves]
     left = max([24.0, *(fonts.width(text, 10) for text in texts)]) + 9
     each = (width - (cols - 1) * _BESIDE) / cols
     made = Drawing(width, 0)
-    x = _x_scale(shown, head.get("span"), int((each - left) // (80 if cols == 1 else 50)))
+    x = _x_scale(shown, int((each - left) // (80 if cols == 1 else 50)))
     for row in rows:
         parts = []
         for panel in row:
             part = Drawing(each, 0)
             _legend(part, panel, _TITLE, each, x_name)
-            box = _PlotBox(left, part.height + _TITLE, each - left - _RIGHT, tall, x, coarse)
+            high = _ROW * len(panel.curves) if panel.strip else tall
+            box = _PlotBox(left, part.height + _TITLE, each - left - _RIGHT, high, x, coarse)
             _draw(part, panel, scales[id(panel)], box)
             _title(part, panel, _TITLE - 13, x_name)
-            part.height += _TITLE + tall + 8
+            part.height += _TITLE + high + 8
             if row is rows[-1]:
                 _axis(part, x, left, x_name)
             parts.append(part)
             made.notes += [note for note in part.notes if note not in made.notes]
-        high = max(part.height for part in parts)
+        bottom = made.height + max(part.height for part in parts)
         for at, part in enumerate(parts):
-            made.put(part, at * (each + _BESIDE), made.height + high - part.height)
-        made.height += high
+            made.put(part, at * (each + _BESIDE), bottom - part.height)
+        made.height = bottom
     made.alt = description(title_of(spec), shown, x_name)
     made.shows(sum(len(panel.curves) for panel in shown), len(curves), "series are drawn as lines")
     return made
 
 
-def _x_scale(panels: list[Plot], span: Any, count: int) -> Ticks:
-    """The axis of x of all panels: from the first to the last point, or further."""
+def _x_scale(panels: list[Plot], count: int) -> Ticks:
+    """The axis of x of all panels: from the first to the last point."""
     curves = [curve for panel in panels for curve in panel.curves if len(curve.x)]
-    ends = [float(end) for curve in curves for end in (curve.x[0], curve.x[-1])] + [float(end) for end in span or ()]
+    ends = [float(end) for curve in curves for end in (curve.x[0], curve.x[-1])]
     return x_ticks(min(ends), max(ends), count, whole=all((curve.x == np.round(curve.x)).all() for curve in curves))
 
 
@@ -86,6 +90,11 @@ class Plot:
     name: str
     curves: list[DrawnCurve]
     among: list[DrawnCurve]
+
+    @property
+    def strip(self) -> bool:
+        """Whether its series are rows of cells."""
+        return self.among[0].strip
 
     @property
     def alone(self) -> bool:
@@ -108,8 +117,9 @@ def panels_of(curves: list[DrawnCurve]) -> list[Plot]:
     out = []
     for group in groups.values():
         first = group[0]
-        spread = [group[int(index)] for index in np.linspace(0, len(group) - 1, min(_MOST_SHARED, len(group)))]
-        lines = [*dict.fromkeys([*(curve for curve in group if is_broken(curve.y)), *spread])][:_MOST_SHARED]
+        most = _MOST_STRIP if first.strip else _MOST_SHARED
+        spread = [group[int(index)] for index in np.linspace(0, len(group) - 1, min(most, len(group)))]
+        lines = [*dict.fromkeys([*(curve for curve in group if is_broken(curve.y)), *spread])][:most]
         name = first.label if len(group) == 1 or first.panel is None else first.panel
         out.append(Plot(name, sorted(lines, key=group.index), group))
     return out
@@ -154,7 +164,33 @@ def _scale(panel: Plot, tall: float) -> Ticks | None:
     return y_ticks(low, high, log=all(curve.log for curve in panel.among) and low > 0, count=4 if tall > 110 else 3)
 
 
+def _strip(made: Drawing, panel: Plot, scale: Ticks, place: _PlotBox) -> None:
+    """A row of cells for each series: as dark as the value is far from the least, or from 0 where some are below it."""
+    count = int(place.width // 2)
+    cells = np.full((len(panel.curves), count), np.nan)
+    for row, curve in zip(cells, panel.curves):
+        low, high = (np.clip(place.x.shares(end) * count, 0, count) for end in curve.spans())
+        for at in np.argsort(np.abs(curve.y), kind="stable"):  # of those that share a cell, the one farthest from 0
+            row[int(low[at]) : max(int(low[at]) + 1, round(float(high[at])))] = curve.y[at]
+    signed = bool((cells < 0).any())
+    most = float(np.nanmax(np.abs(cells), initial=0)) or 1.0
+    shares = cells / most / 2 + 0.5 if signed else scale.shares(cells)
+    there = np.isfinite(shares)
+    shades = np.where(there, 1 + np.round(254 * np.clip(np.where(there, shares, 0), 0, 1)), 0).astype(np.uint8)
+    made.add(Cells(place.left, place.top, place.width, place.tall, shades, "diverging" if signed else "sequential"))
+    for index, curve in enumerate(panel.curves):
+        y, name = place.top + (index + 0.5) * _ROW, labels.short(curve.own, 24)
+        made.add(Text(place.left - 7, y, name, 10, "warn" if is_broken(curve.y) else "muted", "right"))
+        bad = place.px(curve.x[~np.isfinite(curve.y)])[:400]
+        made.add(
+            *([Marks("warn", [(float(x), y) for x in np.unique(np.round(bad))], 2.5, "cross")] if len(bad) else [])
+        )
+
+
 def _draw(made: Drawing, panel: Plot, scale: Ticks | None, place: _PlotBox) -> None:
+    if panel.strip and scale is not None:
+        _strip(made, panel, scale, place)
+        return
     right, bottom = place.left + place.width, place.top + place.tall
     xs = [float(x) for x in place.px(np.array([value for value, _ in place.x.at]))]
     made.add(Lines("line", 0.6, [[(x, place.top), (x, bottom)] for x in xs]))
@@ -186,7 +222,7 @@ def look(style: int | None) -> tuple[str, tuple[float, float] | None, str]:
 
 def _legend(made: Drawing, panel: Plot, top: float, width: float, x_name: str) -> None:
     """Put the names of the lines of a panel, how they are drawn and their last values above it; adds its height."""
-    if panel.alone:
+    if panel.alone or panel.strip:
         return
     at = 0.0
     for curve, style in panel.styled():
@@ -219,7 +255,10 @@ def _title(made: Drawing, panel: Plot, y: float, x_name: str) -> None:
     name = labels.fitted(panel.curves[0].label if panel.alone else panel.name, right - 8, 12, bold=True)
     made.add(Text(0, y, name, 12, bold=True))
     at = fonts.width(name, 12, bold=True) + 8
-    if not panel.alone:
+    if panel.strip:
+        ends = [float(end) for c in panel.among if len(c.known) for end in (c.y[c.known].min(), c.y[c.known].max())]
+        unit = f"{number(min(ends))} to {number(max(ends))}, {len(panel.among)} rows" if ends else "no finite value"
+    elif not panel.alone:
         lines = f", {len(panel.curves)} as lines, and the range of all" if len(panel.among) > len(panel.curves) else ""
         what = "series" if panel.among[0].run is None else "runs" if len(panel.among) > 1 else "run"
         unit = f"{panel.curves[0].unit}{', ' * bool(panel.curves[0].unit)}{len(panel.among)} {what}{lines}"

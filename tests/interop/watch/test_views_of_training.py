@@ -11,7 +11,9 @@ from waiting import LONG
 import rfnb as rf
 from rfnb.trace.training import MOST_ROWS, Training, TrainingCurve, TrainingTable
 from rfnb.viz import of_training
+from rfnb.viz.drawing.shapes import Cells
 from rfnb.viz.group.spec import parts_of
+from rfnb.viz.kinds import drawing_of
 from rfnb.viz.show import view_of
 
 
@@ -30,31 +32,72 @@ def parts(training, **options):
     return {(part.kind, part.head["title"]): part for part in parts_of(view_of(training, **options).spec)}
 
 
-def test_curves_and_modules_are_drawn():
-    made_of = parts(watched())
-    labels = [entry["label"] for entry in made_of["curves", "Training"].head["series"]]
+def curves(training, **options):
+    """The series of all numbers of a training, by label and module."""
+    head = parts(training, **options)["curves", "Training"].head
+    return {(entry["label"], entry.get("run")): entry for entry in head["series"]}
+
+
+def modules(training, **options):
+    """The modules that are drawn, in their order."""
+    return list(dict.fromkeys(run for _, run in curves(training, **options) if run))
+
+
+def test_curves_and_modules_are_drawn_over_one_axis():
+    watch = watched()
+    assert sum(kind == "curves" for kind, _ in parts(watch)) == 1
+    labels = list(dict.fromkeys(label for label, run in curves(watch) if run is None))
     assert labels == ["loss", "gradient norm", "lr"]
-    modules = made_of["curves", "Modules: gradients and updates"].head
-    assert modules["runs"] == ["embedding", "lstm", "norm", "out"]
-    assert {entry["label"] for entry in modules["series"]} == {"gradient norm", "update ratio"}
+    assert modules(watch) == ["embedding Embedding", "lstm LSTM", "norm BatchNorm1d", "out Linear"]
+    of_modules = {label for label, run in curves(watch) if run == "out Linear"}
+    assert of_modules == {"gradient norm", "update ratio", "output mean", "output std"}
+
+
+def test_modules_that_are_too_many_for_lines_are_rows_of_a_strip():
+    few, many = (
+        torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(count)), torch.nn.Linear(3, 1)) for count in (7, 8)
+    )
+    for model, strip in ((few, None), (many, True)):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with rf.watch(model, optimizer, activations=1, updates=1) as watch:
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(torch.ones(2, 3)).sum().backward()
+                optimizer.step()
+        found = [entry for (label, run), entry in curves(watch).items() if label == "gradient norm" and run]
+        assert [entry.get("strip") for entry in found] == [strip] * len(model)
+        assert [entry["run"] for entry in found] == [f"{index} Linear" for index in range(len(model))]
+    drawn = drawing_of(parts(watch)["curves", "Training"])
+    strips = [shape for shape in drawn.shapes if isinstance(shape, Cells)]
+    assert [len(shape.bytes) for shape in strips] == [9, 9, 9, 9]  # gradients, updates, means, spread
+    assert {shape.ramp for shape in strips} == {"sequential", "diverging"}
+
+
+def test_no_line_is_drawn_over_updates_in_which_nobody_looked():
+    training = Training()
+    table = training.tables["update ratio", ""] = TrainingTable(["a"])
+    for step in (1, 2, 3, 8, 64):
+        table.add(step, np.array([step * 1e-3]))
+    [entry] = curves(training).values()
+    assert entry["gap"] == 9.0  # three times what is usual
 
 
 def test_a_choice_of_modules_is_drawn_each_for_itself():
     watch = watched(Encoder, epochs=1)
-    runs = parts(watch)["curves", "Modules: gradients and updates"].head["runs"]
-    assert runs == ["embedding", "layers.layers.0", "layers.layers.1", "out"]
-    chosen = parts(watch, path="layers.layers.1.norm*")["curves", "Modules: gradients and updates"].head["runs"]
-    assert chosen == ["layers.layers.1.norm1", "layers.layers.1.norm2"]
+    assert modules(watch)[0] == "embedding Embedding" and "layers.layers.1.norm2 LayerNorm" in modules(watch)
+    chosen = modules(watch, path="layers.layers.1.norm*")
+    assert chosen == ["layers.layers.1.norm1 LayerNorm", "layers.layers.1.norm2 LayerNorm"]
 
 
-def test_groups_are_the_finest_parts_that_can_be_told_apart():
+def test_groups_are_the_finest_parts_that_there_is_room_for():
     def names(paths):
         return [name for name, _ in of_training.groups_of(paths)]
 
     assert names(["a.x", "a.y", "b.0.z"]) == ["a.x", "a.y", "b.0.z"]
-    many = [f"layers.{index}.{part}" for index in range(5) for part in ("att", "ff")]
-    assert names(many) == [f"layers.{index}" for index in range(5)]
-    assert names([str(index) for index in range(12)]) == ["0 to 1", "2 to 3", "4 to 5", "6 to 7", "8 to 9", "10 to 11"]
+    many = [f"layers.{index}.{part}" for index in range(25) for part in ("att", "ff")]
+    assert names(many) == [f"layers.{index}" for index in range(25)]
+    spans = names([str(index) for index in range(80)])
+    assert len(spans) == 40 and spans[:2] == ["0 to 1", "2 to 3"]
     assert names([""]) == ["model"]
     every = [index for _, indices in of_training.groups_of(many) for index in indices]
     assert sorted(every) == list(range(len(many)))
@@ -175,6 +218,7 @@ def test_a_file_gives_back_all_of_it(tmp_path):
         np.testing.assert_array_equal(again.tables[key].array(), table.array())
         assert again.tables[key].columns == table.columns and again.tables[key].steps == table.steps
     assert [one.label for one in again.examples] == [one.label for one in watch.examples]
+    assert again.types == watch.types and again.types["out"] == "Linear"
     assert view_of(again).text() == view_of(watch).text()
 
 

@@ -12,6 +12,7 @@ export interface Entry {
   log?: boolean;
   run?: string;
   panel?: string; // its name, where series of other labels share it
+  strip?: boolean; // it is a row of cells among others
   gap?: number; // two points farther apart have no line between them
   of?: number; // points in the kernel, where the page has fewer
   every?: number; // of them a stretch
@@ -21,7 +22,6 @@ export interface Entry {
 export interface Head extends AnyHead {
   x?: string;
   runs?: string[]; // in the order of their styles
-  span?: Range; // of x, where it is longer than the series are
   series: Entry[];
 }
 
@@ -36,6 +36,7 @@ export interface Curve {
   run: string | null;
   style: number; // which of the runs, or of the series of a panel; -1: it is alone
   gap: number;
+  strip: boolean;
   unit: string;
   x: Numbers;
   y: Numbers;
@@ -98,6 +99,7 @@ export function curvesOf(frame: Frame<Head>): Curve[] {
       panel,
       run,
       style: run === null ? style : Math.max(0, runs.indexOf(run)),
+      strip: Boolean(entry.strip),
       gap: typeof entry.gap === "number" ? entry.gap : Infinity,
       unit: String(entry.unit ?? ""),
       x,
@@ -181,8 +183,8 @@ export function panelsOf(curves: Curve[], apart = false): Curve[][] {
 export const STYLED = 8;
 
 /** How many panels are beside each other. */
-export const abreast = (panels: number, room: number, apart: boolean): number =>
-  apart || panels > 6 ? Math.min(panels, Math.max(1, Math.min(3, Math.floor(room / 230)))) : 1;
+export const abreast = (panels: number, room: number, apart: boolean, shared = false): number =>
+  apart || (panels > 6 && !shared) ? Math.min(panels, Math.max(1, Math.min(3, Math.floor(room / 230)))) : 1;
 
 /** The infinite and missing values of the curves that have some, in words; "" if there are none. */
 export function brokenOf(curves: Curve[], name: string): string {
@@ -192,6 +194,40 @@ export function brokenOf(curves: Curve[], name: string): string {
   const some = broken.slice(0, 4).map(({ curve, said }) => `${curve.own} ${said.join(", ")}`);
   if (broken.length > some.length) some.push(`${broken.length - some.length} more`);
   return broken.length ? `${broken.length} of ${curves.length} broken: ${some.join("; ")}` : "";
+}
+
+export const ROW = 13, // of a strip
+  LEVELS = 12;
+
+/** The cells of a row between 0 and `width`, as the `d` of a path for each level; below 0 those with a minus. */
+export function cellsOf(
+  { x, y, gap }: Pick<Curve, "x" | "y" | "gap">,
+  px: (x: number) => number,
+  share: (y: number) => number, // −1 to 1
+  top: number,
+): Map<number, string> {
+  const cells = new Map<number, string>(),
+    height = ROW - 1;
+  let [from, most] = [NaN, 0];
+  for (let at = 0; at < y.length; at++) {
+    const half = (other: number | undefined) => Math.min(gap, Math.abs((other ?? NaN) - x[at]!)) / 2 || 0,
+      before = half(x[at - 1] ?? x[at + 1]),
+      after = half(x[at + 1] ?? x[at - 1]);
+    if (Number.isNaN(from)) from = px(x[at]! - before);
+    const to = px(x[at]! + after),
+      value = share(y[at]!);
+    if (Number.isFinite(value) && Math.abs(value) >= Math.abs(most)) most = value; // of those that share a pixel
+    const next = x[at + 1];
+    if (to - from < 2 && next !== undefined && next - x[at]! <= gap) continue;
+    const level = Math.round(most * LEVELS);
+    if (level)
+      cells.set(
+        level,
+        `${cells.get(level) ?? ""}M${r(from)} ${top}h${r(Math.max(2, to - from))}v${height}H${r(from)}z`,
+      );
+    [from, most] = [NaN, 0];
+  }
+  return cells;
 }
 
 /** The index of the last point that is a number; -1 if there is none. */

@@ -8,15 +8,18 @@ import {
   bandPath,
   brief,
   brokenOf,
+  cellsOf,
   endsOf,
   keyOf,
   lastOf,
+  LEVELS,
   look,
   marked,
   nanSince,
   odd,
   pathsOf,
   pointAt,
+  ROW,
   STYLED,
 } from "./layout";
 import type { Scale } from "./scale";
@@ -123,6 +126,7 @@ export class Panel {
   /** The curve that is nearest to a height, of several. */
   nearest(at: number, clientY: number): Curve | null {
     const y = clientY - this.plot.getBoundingClientRect().top - 5;
+    if (this.strip) return this.curves[Math.floor(y / ROW)] ?? null;
     let found: Curve | null = null,
       least = Infinity;
     for (const curve of this.curves) {
@@ -150,13 +154,17 @@ export class Panel {
     return this.curves.length === 1 && this.curves[0]!.run === null;
   }
 
+  private get strip(): boolean {
+    return this.curves.length > 1 && this.curves[0]!.strip;
+  }
+
   private get many(): boolean {
     return this.curves.length > STYLED;
   }
 
   /** The room for names at the ends of lines. */
   get right(): number {
-    const names = this.curves.length > 1 ? this.curves.map(({ own }) => textWidth(cut(own)) + 18) : [];
+    const names = this.curves.length > 1 && !this.strip ? this.curves.map(({ own }) => textWidth(cut(own)) + 18) : [];
     return Math.max(RIGHT, ...names);
   }
 
@@ -164,13 +172,14 @@ export class Panel {
   measure(curves: Curve[], height: number, peers: Curve[]): number {
     this.curves = curves;
     this.peers = peers;
-    this.height = height;
+    this.height = this.strip ? ROW * curves.length : height;
     this.scale = scaleOf(
       { y: peers.flatMap(({ y }) => Array.from(y)), positive: this.positive },
       this.logged,
       height > 110 ? 4 : 3,
     );
-    return Math.max(0, ...(this.scale?.ticks ?? []).map(({ text }) => textWidth(text)));
+    const texts = this.strip ? curves.map(({ own }) => cut(own)) : (this.scale?.ticks ?? []).map(({ text }) => text);
+    return Math.max(0, ...texts.map(textWidth));
   }
 
   draw(axis: Axis, last: boolean, live: boolean): void {
@@ -196,7 +205,7 @@ export class Panel {
       marks = svg("g", { transform: "translate(0 5)" });
     for (const { value } of axis.x.ticks) grid.append(svg("path", { d: `M${this.px(value)} 0v${height}` }));
     if (last) this.drawAxis(ticks, axis);
-    for (const { value, text } of scale?.ticks ?? []) {
+    for (const { value, text } of this.strip ? [] : (scale?.ticks ?? [])) {
       const y = this.py(value);
       grid.append(svg("path", { d: `M${left} ${y}H${right}`, class: text ? "rfnb-curves-strong" : "" }));
       if (text) ticks.append(svg("text", { x: left - 7, y: y + 3.8, "text-anchor": "end" }, text));
@@ -207,7 +216,8 @@ export class Panel {
     this.hot = undefined;
     this.ends.replaceChildren();
     marks.append(this.lines);
-    if (scale) for (const curve of curves) this.drawCurve(this.lines, curve, live);
+    if (scale && this.strip) this.drawStrip(scale);
+    else if (scale) for (const curve of curves) this.drawCurve(this.lines, curve, live);
     else
       marks.append(
         svg(
@@ -312,6 +322,40 @@ export class Panel {
       );
   }
 
+  /** A row of cells for each curve: as strong as its value is far from the least, or from 0 where some are below it. */
+  private drawStrip(scale: Scale): void {
+    const known = this.peers.flatMap(({ y }) => Array.from(y).filter(Number.isFinite)),
+      [low, high] = known.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]),
+      most = Math.max(-low, high);
+    this.curves.forEach((curve, index) => {
+      const top = index * ROW,
+        row = svg("g.rfnb-curves-row"),
+        missing = odd(curve, this.axis.name).length,
+        name = svg("text", { x: this.axis.left - 7, y: top + 10, "text-anchor": "end" }, cut(curve.own));
+      if (missing) name.classList.add("rfnb-curves-bad");
+      row.append(name);
+      for (const [level, d] of cellsOf(
+        curve,
+        (x) => this.px(x),
+        (y) => (low < 0 ? y / most : share(scale, y)),
+        top,
+      ))
+        row.append(
+          svg("path", {
+            d,
+            class: low < 0 && level > 0 ? "rfnb-curves-above" : "",
+            "fill-opacity": Math.abs(level) / LEVELS,
+          }),
+        );
+      for (let at = 0; missing && at < curve.y.length; at++)
+        if (!Number.isFinite(curve.y[at]!))
+          row.append(svg("path.rfnb-curves-stop", { d: `M${this.px(curve.x[at]!) - 3} ${top + 3}l6 6m0 -6l-6 6` }));
+      this.groups.set(curve, row);
+      this.lines.append(row);
+    });
+    this.say(`${brief(low)} to ${brief(high)}`);
+  }
+
   /** Says beside the unit how lines are drawn that are not point by point; of several runs once. */
   private say(words: string): void {
     const now = this.unit.textContent ?? "";
@@ -330,7 +374,7 @@ export class Panel {
     for (const [curve, group] of this.groups) group.classList.toggle("rfnb-curves-hot", curve === hot);
     const front = hot && this.groups.get(hot);
     if (front) this.lines.append(front);
-    if (this.curves.length < 2 || !this.scale) return this.ends.replaceChildren();
+    if (this.curves.length < 2 || !this.scale || this.strip) return this.ends.replaceChildren();
     const rank = (curve: Curve) => (curve === hot ? 0 : nanSince(curve) >= 0 ? 1 : 2),
       order = [...this.curves].sort((a, b) => rank(a) - rank(b)),
       placed = endsOf(order, (y) => this.py(y), this.height);
@@ -358,7 +402,14 @@ export class Panel {
     if (at === null) return;
     const x = this.px(at);
     cursor.append(svg("path.rfnb-curves-hair", { d: `M${x} 0V${this.height}` }));
-    for (const curve of this.many ? curves.filter((curve) => curve === this.hot) : curves) {
+    const row = this.strip && this.hot ? curves.indexOf(this.hot) : -1;
+    if (row >= 0)
+      cursor.append(
+        svg("path.rfnb-curves-hair", {
+          d: `M${axis.left} ${row * ROW}H${axis.width - axis.right}v${ROW - 1}H${axis.left}z`,
+        }),
+      );
+    for (const curve of this.strip ? [] : this.many ? curves.filter((curve) => curve === this.hot) : curves) {
       const index = pointAt(curve, at),
         value = curve.y[index];
       if (value !== undefined && Number.isFinite(value))

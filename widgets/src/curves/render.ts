@@ -251,7 +251,12 @@ class CurvesView {
       this.panels.push(panel);
       this.stage.append(panel.element);
     }
-    const cols = abreast(this.curves.length, this.room, this.apart),
+    const cols = abreast(
+        this.curves.length,
+        this.room,
+        this.apart,
+        this.curves.some(({ length }) => length > 1),
+      ),
       height = heightOf(Math.ceil(this.curves.length / cols)),
       width = Math.floor((this.room - (cols - 1) * BESIDE) / cols);
     this.stage.style.gridTemplateColumns = `repeat(${cols}, minmax(0, 1fr))`;
@@ -275,9 +280,7 @@ class CurvesView {
         ),
       ) + 10;
     const right = Math.max(...this.panels.map((panel) => panel.right)),
-      { span } = head,
-      ends = !range && Array.isArray(span) ? [...at, ...span.map(Number)].sort((a, b) => a - b) : at,
-      x = xScale(ends, width - left - right, textWidth)!;
+      x = xScale(at, width - left - right, textWidth)!;
     this.axis = { x, left, right, width, name, at, inGutter };
     if (!this.tableBox.hidden) this.tableBox.replaceChildren(table(this.curves.flat(), name, at));
     this.panels.forEach((panel, index) => panel.draw(this.axis!, index >= this.panels.length - cols, live));
