@@ -1,13 +1,13 @@
-"""Labels and their indices: of a file, of a list, or as options of a configuration describe them."""
+"""Labels and their indices: of a file, of a list, of a tokenizer, or as options of a configuration describe them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any, overload
 
-from rfnb.core.errors import missing_key_error, value_error
+from rfnb.core.errors import missing_key_error, type_error, value_error
 
 
 class Vocabulary(Sequence[str]):
@@ -166,3 +166,106 @@ def _read(path: str | None) -> list[str]:
             "The indices are 0 to n - 1, each once.",
         )
     return [by_index[index] for index in range(len(by_index))]
+
+
+class TokenizerLabels(Sequence[str]):
+    """The tokens of a tokenizer by their index, asked for when they are looked at.
+
+    Args:
+        tokenizer: Has `convert_ids_to_tokens`, `id_to_token`, `get_itos` or `decode`.
+        size: How many indices there are; for those that the tokenizer does not know it is the index.
+    """
+
+    def __init__(self, tokenizer: Any, size: int):
+        self._tokenizer, self._size = tokenizer, size
+        self._known: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._size))]
+        if not -self._size <= index < self._size:
+            raise IndexError(index)
+        index = int(index) % self._size
+        if index not in self._known:
+            self._known[index] = _token(self._tokenizer, index)
+        return self._known[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(self._size))
+
+
+def labels_by_index(given: Any, size: int) -> Sequence[str]:
+    """The labels of a list, of a dict that gives each its index, or of a tokenizer.
+
+    Args:
+        size: How many indices there are.
+    """
+    return list(_listed(given)) if _is_plain(given) else TokenizerLabels(given, size)
+
+
+def _token(tokenizer: Any, index: int) -> str:
+    try:
+        for name in ("convert_ids_to_tokens", "id_to_token", "decode"):
+            method = getattr(tokenizer, name, None)
+            if callable(method):
+                token = method([index] if name == "decode" else index)
+                return str(index) if token is None else str(token)
+        return str(tokenizer.get_itos()[index])
+    except (IndexError, KeyError, OverflowError, TypeError, ValueError):
+        return str(index)
+
+
+def is_tokenizer(given: Any) -> bool:
+    """Whether it has a method that gives the text of an index."""
+    methods = ("convert_ids_to_tokens", "id_to_token", "get_itos", "decode")
+    return any(callable(getattr(given, name, None)) for name in methods)
+
+
+def _is_plain(given: Any) -> bool:
+    return isinstance(given, Mapping) or (isinstance(given, Sequence) and not isinstance(given, str))
+
+
+def _listed(given: Any) -> list[str]:
+    """A list of labels, or a dict that gives each its index, as list."""
+    if not isinstance(given, Mapping):
+        return [str(label) for label in given]
+    labels = [str(index) for index in range(max(given.values(), default=-1) + 1)]
+    for label, index in given.items():
+        labels[index] = str(label)
+    return labels
+
+
+def count_of(given: Any, what: str, option: str, example: str) -> int:
+    """The number of labels.
+
+    Args:
+        what: The function that got them, and as which `option`, for messages.
+        example: A call of it.
+
+    Raises:
+        TypeError: What gives no labels.
+    """
+    if isinstance(given, Mapping) and all(isinstance(index, int) for index in given.values()):
+        return max(given.values(), default=-1) + 1
+    if _is_plain(given) and not isinstance(given, Mapping):
+        return len(given)
+    if is_tokenizer(given):
+        if callable(getattr(given, "get_vocab_size", None)):
+            return int(given.get_vocab_size())
+        if callable(getattr(given, "__len__", None)):
+            return len(given)
+        return int(getattr(given, "vocab_size", 0))
+    raise type_error(
+        f"{what}: these are no labels.",
+        [(option, type(given).__name__)],
+        "Labels are a list of text, a dict {text: index}, or a tokenizer; for several vocabularies a dict of these by path.",
+        example,
+    )
+
+
+def sizes_of(count: int, sizes: Sequence[int]) -> set[int]:
+    """The sizes of the vocabularies that labels without a path are of."""
+    return {count} if count in sizes or not sizes else {next((size for size in sizes if size >= count), count)}

@@ -10,7 +10,7 @@ of a view are those that its own call has read. Where that leaves several, none 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,9 @@ import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
+from rfnb.core.vocabulary import count_of, labels_by_index, sizes_of
 from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.axes import Axis, RowsOver, is_nested
 
@@ -33,6 +35,7 @@ class _Read:
     over: Dim | None
     ids: Tensor
     event: Any
+    vocab: Sequence[str]
     _rows: Any = field(default=None, repr=False)
 
     @property
@@ -46,7 +49,7 @@ class _Read:
     def rows(self) -> Any:
         """The labels: a list, or a list for each entry of the outer dim."""
         if self._rows is None:
-            vocab = list(getattr(self.ids.sparse_dim, "vocab", None) or ())
+            vocab = self.vocab
             dims = [self.dim] if self.over is None else [self.over, self.dim]
             ids = self.ids.copy_transpose(dims).numpy()
             label = lambda index: str(vocab[index]) if 0 <= index < len(vocab) else str(index)  # noqa: E731
@@ -70,25 +73,47 @@ class Tokens:
     """The tokens of a recording.
 
     Args:
-        given: By dim or its name, labels that hold whatever was read: a list for all sequences, or a list per sequence.
+        given: By dim or its name, labels that hold whatever was read: a list for all sequences, or a list per sequence. Or one of these
+            alone, for all dims with as many positions.
+        tokenizer: For the text of what was read, as of `rf.record(labels=...)`.
 
     Attributes:
         unread: The events whose tokens cannot be looked at, and why.
     """
 
-    def __init__(self, trace: Any, given: Mapping[Any, Any] | None = None):
-        self.given = dict(given or {})
+    def __init__(self, trace: Any, given: Any = None, tokenizer: Any = None):
+        self.given = dict(given) if isinstance(given, Mapping) else {}
+        self.listed = None if isinstance(given, Mapping) else given
+        self.fits = False  # whether a dim has as many positions as are listed
+        self.sizes: dict[str, int] = {}  # of the dims that were looked at
         self.reads: dict[Dim, list[_Read]] = {}
+        self.numbered: set[Dim] = set()  # dims along which tokens were read whose text is not known
         self.events = trace.events
         self.unread: list[tuple[Any, Exception]] = []
+        read_by = _vocabularies(trace, tokenizer)
         for event in trace.select(kind="tokens"):
             try:
-                read = _read(event)
+                read = _read(event, read_by)
             except Exception as error:
                 self.unread.append((event, error))
                 continue
-            if read is not None:
+            if read is not None and not read.vocab:
+                self.numbered.add(_base(read.dim))
+            elif read is not None:
                 self.reads.setdefault(_base(read.dim), []).append(read)
+
+    def check(self) -> None:
+        """ValueError if labels were listed and no dim has as many positions."""
+        if self.fits or self.listed is None or not self.sizes:
+            return
+        rows = self.listed if is_nested(self.listed) else [self.listed]
+        name = next(iter(self.sizes))
+        raise value_error(
+            "show: no axis has as many positions as there are tokens.",
+            [("tokens", ", ".join(map(str, map(len, rows)))), *self.sizes.items()],
+            "Tokens label the axes with as many positions; a dict says which are meant.",
+            f'rf.show(trace, tokens={{"{name}": [...]}})',
+        )
 
     def of(self, events: Sequence[Any]) -> RunLabels:
         """The labels for the view of one run."""
@@ -112,12 +137,17 @@ class RunLabels:
         if dim is None:
             return None
         given = self._given(dim)
+        self._tokens.sizes[dim.name] = dim.extent
         if given is not None:
             return given
         meant = self._meant(dim)
         different = [] if meant is None else self._different(meant)
         if len(different) > 1:
             self._said[dim.name] = _several(dim, different)
+        if not different and _base(dim) in self._tokens.numbered:
+            self._said[dim.name] = (
+                f"{dim.name} has numbers: rf.show(trace, tokenizer=tokenizer) writes the text of its tokens."
+            )
         return different[0].rows() if len(different) == 1 else None
 
     def names(self) -> list[str]:
@@ -142,7 +172,12 @@ class RunLabels:
         for key, value in self._tokens.given.items():
             if key is dim or key is dim.twin_of or (isinstance(key, str) and key == dim.name):
                 return value
-        return None
+        listed = self._tokens.listed
+        rows = [listed] if listed is not None and not is_nested(listed) else listed
+        if rows is None or dim.extent != max(map(len, rows), default=0):
+            return None
+        self._tokens.fits = True
+        return listed
 
     def _meant(self, dim: Dim) -> Dim | None:
         """The dim of the recording: itself, or of one that was made of those of the steps, the only one of its name."""
@@ -203,10 +238,28 @@ def lengths_over(dim: Dim, over: Dim | None) -> list[int]:
     return [int(length) for length in np.ravel(dim.lengths)]
 
 
-def _read(event: Any) -> _Read | None:
+def _vocabularies(trace: Any, tokenizer: Any) -> Callable[[Dim], Sequence[str]]:
+    """The labels of what was read, by its dim: its own ones, or those of a tokenizer where it has as many; none where nothing is known."""
+    if tokenizer is None:
+        return lambda dim: list(dim.vocab or ())
+    ids = [event.values.get("ids") for event in trace.select(kind="tokens")]
+    sizes = [each.sparse_dim.extent for each in ids if isinstance(each, Tensor) and each.sparse_dim is not None]
+    count = count_of(tokenizer, "show", "tokenizer", 'rf.show(trace, tokenizer=["<pad>", "a", "b"])')
+    if sizes and count > max(sizes):
+        raise value_error(
+            "show: the tokenizer has more tokens than the model.",
+            [("tokenizer", count), ("model", ", ".join(map(str, sorted(set(sizes)))))],
+            "A tokenizer has a text for each index of an embedding.",
+            "rf.show(trace)",
+        )
+    made = {size: labels_by_index(tokenizer, size) for size in sizes_of(count, sizes)}
+    return lambda dim: made[dim.extent] if dim.extent in made else list(dim.vocab or ())
+
+
+def _read(event: Any, labels: Callable[[Dim], Sequence[str]]) -> _Read | None:
     """Tokens over one dim, and at most one more that the sequences are over; None for others, which label nothing."""
     ids = event.values.get("ids")
-    if not isinstance(ids, Tensor) or ids.sparse_dim is None or ids.sparse_dim.vocab is None or len(ids.dims) > 2:
+    if not isinstance(ids, Tensor) or ids.sparse_dim is None or len(ids.dims) > 2:
         return None
     along = [
         dim for dim in ids.dims
@@ -214,7 +267,9 @@ def _read(event: Any) -> _Read | None:
     ]  # fmt: skip
     if len(along) != 1 or is_beam(along[0]) or any(map(is_beam, ids.dims)):
         return None
-    return _Read(along[0], next((dim for dim in ids.dims if dim is not along[0]), None), ids, event)
+    return _Read(
+        along[0], next((dim for dim in ids.dims if dim is not along[0]), None), ids, event, labels(ids.sparse_dim)
+    )
 
 
 def _base(dim: Dim) -> Dim:

@@ -6,6 +6,7 @@ Under a search the rows of a map and the columns of a state follow the best hypo
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from rfnb.trace.probe import lent
 from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.attention import of_trace as attention
 from rfnb.viz.attention.long import is_long
+from rfnb.viz.attention.rail import with_rail
 from rfnb.viz.attention.remade import Recent
 from rfnb.viz.axes import Axis
 from rfnb.viz.beams import of_trace as beams
@@ -46,7 +48,12 @@ def spec(
     *,
     kinds: str | Sequence[str] | None = None,
     path: str | Sequence[str] | None = None,
-    labels: Mapping[Any, Sequence[Any]] | None = None,
+    labels: Mapping[Any, Sequence[Any]] | Sequence[Any] | None = None,
+    tokens: Mapping[Any, Sequence[Any]] | Sequence[Any] | None = None,
+    tokenizer: Any = None,
+    samples: Any = None,
+    sampling_rate: float | None = None,
+    frame_shift: float | None = None,
     live: bool | None = None,
     title: str | None = None,
     hands: Hands | None = None,
@@ -58,13 +65,18 @@ def spec(
         kinds: What to show: "attention", "states", "beams", "outputs", "op" (the flow of dims), "module", or several. Default: all but
             the modules, which are shown if there is nothing else.
         path: Only these paths: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
-        labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Default: what was embedded.
+        labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Or such a list alone, for all axes
+            with as many positions. Default: what was embedded.
+        tokens: The same under its other name.
+        tokenizer: For the text of what was embedded: a tokenizer, a list, or a dict from text to index.
+        samples, sampling_rate, frame_shift: Sound, drawn above each attention to what has no tokens, as of `rf.viz.attention`.
         live: Whether more may come. Default: while the trace is not closed.
         title: Default says what ran, unless `kinds` or `path` choose.
         hands: Of a run that is held: its views then say which steps and entries commands name.
     """
     running = not trace.closed if live is None else live
-    page = RecordingPage(trace, Tokens(trace, labels), searches_of(trace), running, hands)
+    given = labels if tokens is None else tokens
+    page = RecordingPage(trace, Tokens(trace, given, tokenizer), searches_of(trace), running, hands)
 
     def wanted(kind: str) -> bool:
         return kinds is None or kind_filter(kinds)(kind)
@@ -80,6 +92,11 @@ def spec(
     # Made in the order of the recording: what is numbered then keeps its number when more comes.
     by_run = {id(run): page.part(run) for run in sorted(runs, key=lambda run: run.events[0].index)}
     page.done()
+    if given is not None and not running:
+        page.tokens.check()
+    if samples is not None:
+        sound = functools.partial(_with_sound, samples, sampling_rate, frame_shift)
+        by_run = {run: made if made is None else sound(made) for run, made in by_run.items()}
     parts: list[Spec] = []
     for run in runs:
         made = by_run[id(run)]
@@ -114,6 +131,14 @@ def spec(
     batches = [str(part.head["batch"]) for part in parts if "batch" in part.head]
     batch = max(batches, key=batches.count, default="")
     return group.spec(parts, title=title, live=running, link=f"trace {id(trace)}", batch=batch)
+
+
+def _with_sound(samples: Any, rate: float | None, shift: float | None, made: Spec) -> Spec:
+    """A view of weights with the sound above its columns, if these have numbers; any other as it is."""
+    if made.kind != "attention" or "fault" in made.head or not made.head["seqs"]:
+        return made
+    numbers = all(seq["cols"] == [str(index) for index in range(len(seq["cols"]))] for seq in made.head["seqs"])
+    return with_rail(made, samples, rate, shift) if numbers else made
 
 
 @dataclass(frozen=True)

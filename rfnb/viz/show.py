@@ -43,7 +43,7 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
             an array of any library (`names` are those of its axes), what a model of transformers gives or takes, a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
-        **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
+        **options: Of the view: `title`, for a Trace `tokens`, `tokenizer`, `samples`, for an array `names`, ...
 
     Raises:
         TypeError: If there is no view for it.
@@ -63,10 +63,9 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
     from rfnb.trace.trace import Trace
     from rfnb.trace.training import Training
 
-    if isinstance(value, View):
-        return value
-    if isinstance(value, Spec):
-        return View(value)
+    if isinstance(value, (View, Spec)):
+        _no_options(value, options)
+        return value if isinstance(value, View) else View(value)
     if isinstance(value, (Trace, Training)):
         return _followed(value, live, options, is_training=isinstance(value, Training))
     if isinstance(value, Run):
@@ -80,6 +79,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
 
         return View(alignments.spec(value, **options))
     if isinstance(value, (DimError, ShapeError)):
+        _no_options(value, options)
         return View(_of_error(value))
     maker = maker_of(value)
     if maker is not None:
@@ -101,6 +101,17 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         "A view shows dims, attention, beams or states.",
         "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
     )
+
+
+def _no_options(value: Any, options: Mapping[str, Any]) -> None:
+    """TypeError where what is drawn already is given options of a drawing."""
+    if options:
+        raise type_error(
+            f"show: a {type(value).__name__} takes no {next(iter(options))}.",
+            [("given", ", ".join(options)), ("takes", "live, budget")],
+            "It says itself how it is drawn; options are of what it is made of.",
+            "rf.show(value)",
+        )
 
 
 def _of_error(error: DimError | ShapeError) -> Spec:

@@ -193,3 +193,75 @@ def test_labels_and_calls_stay_in_a_file(setting, tmp_path):
     again = rf.load_trace(tmp_path / "run.rfnb")
     assert [labels(part) for part in parts_of(again)] == [FIRST, SECOND]
     assert again.model == "Reader" and view_of(again).spec.head["title"] == view_of(trace).spec.head["title"]
+
+
+class Texts:
+    """A tokenizer as those of transformers, of nine tokens."""
+
+    def __len__(self):
+        return 9
+
+    def convert_ids_to_tokens(self, index):
+        return f"<{index}>"
+
+
+@pytest.fixture
+def numbered(setting):
+    """A recording in which the text of what was read is not known."""
+    model, batch, time = setting
+    model.vocab.vocab = None
+    with rf.record() as trace:
+        model(ids(model, batch, time), time)
+    return trace
+
+
+def test_tokens_label_all_axes_with_as_many_positions(numbered):
+    for given in ({"tokens": list("wxyz")}, {"labels": list("wxyz")}, {"tokens": {"time": list("wxyz")}}):
+        (part,) = parts_of(numbered, **given)
+        assert labels(part) == [list("wxyz"), list("wx")]
+        assert [seq["rows"] for seq in part.head["seqs"]] == labels(part)
+        assert "has numbers" not in part.head.get("remark", "")
+    assert labels(parts_of(numbered, tokens=[list("wxyz"), list("uv")])[0]) == [list("wxyz"), list("uv")]
+
+
+def test_a_tokenizer_writes_the_text_of_what_was_read(numbered):
+    assert labels(parts_of(numbered, tokenizer=Texts())[0]) == [["<0>", "<1>", "<2>", "<3>"], ["<4>", "<5>"]]
+    assert labels(parts_of(numbered, tokenizer=LETTERS)[0]) == [list("abcd"), list("ef")]
+    (part,) = parts_of(numbered)
+    assert labels(part) == NUMBERS
+    assert part.head["remark"] == "time has numbers: rf.show(trace, tokenizer=tokenizer) writes the text of its tokens."
+
+
+def test_tokens_that_no_axis_has_room_for_are_refused_with_those_that_there_are(numbered):
+    with pytest.raises(ValueError) as caught:
+        view_of(numbered, tokens=list("abc"))
+    assert str(caught.value) == (
+        "show: no axis has as many positions as there are tokens.\n"
+        "  tokens  3\n"
+        "  time    4\n"
+        "Tokens label the axes with as many positions; a dict says which are meant.\n"
+        '    rf.show(trace, tokens={"time": [...]})'
+    )
+    with pytest.raises(ValueError, match="the tokenizer has more tokens than the model"):
+        view_of(numbered, tokenizer=[*LETTERS, "j"])
+    with pytest.raises(TypeError, match="show: these are no labels"):
+        view_of(numbered, tokenizer=3)
+
+
+def test_sound_is_above_the_attention_to_what_has_no_tokens(numbered):
+    samples = np.sin(np.arange(8000) * 0.1)
+    (part,) = parts_of(numbered, samples=[samples, samples[:4000]], sampling_rate=8000)
+    assert part.head["rail"]["label"].startswith("log-mel spectrogram, 0 to 4 kHz")
+    assert "rail" not in parts_of(numbered, samples=[samples, samples], sampling_rate=8000, tokenizer=LETTERS)[0].head
+    with pytest.raises(ValueError, match="samples without their rate"):
+        view_of(numbered, samples=[samples, samples])
+
+
+def test_an_unknown_option_is_named_with_those_that_there_are(numbered):
+    with pytest.raises(TypeError) as caught:
+        view_of(numbered, token=list("abcd"))
+    for words in ('there is no argument "token"', "[tokens], [tokenizer], [samples]", "rf.show(trace"):
+        assert words in str(caught.value)
+    for drawn in (view_of(numbered), view_of(numbered).spec):
+        with pytest.raises(TypeError, match=f"show: a {type(drawn).__name__} takes no tokens"):
+            view_of(drawn, tokens=list("abcd"))

@@ -39,7 +39,7 @@ from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import announce, tell, unseen
 from rfnb.interop.seen.replaced import InPlace, Place, Replaced, backward_task
 from rfnb.interop.seen.silent import begin, end, open_modules, say_new, say_transformed
-from rfnb.interop.seen.token_labels import Labels
+from rfnb.interop.seen.token_labels import Labels, own_tokenizer
 from rfnb.interop.seen.user_axis_names import UserAxisNames
 from rfnb.interop.seen.why import Why
 from rfnb.trace.attach import AttachOptions
@@ -59,7 +59,10 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
         for prefix, model in models.items()
         for name, module in model.named_modules(remove_duplicate=False)
     }
-    labels, said = Labels(options.labels, paths), UserAxisNames(options.dims, paths)
+    labels, said = (
+        Labels(own_tokenizer(models, paths) if options.labels is None else options.labels, paths),
+        UserAxisNames(options.dims, paths),
+    )
     names = Names(said, around, labels, paths, values=options.values, ops=options.ops)
     names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())

@@ -10,13 +10,16 @@ size: an embedding of positions is behind that of tokens, and a vocabulary may b
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from rfnb.core.errors import type_error, value_error
+from rfnb.core.errors import value_error
+from rfnb.core.vocabulary import count_of, is_tokenizer, labels_by_index, sizes_of
 from rfnb.trace.match import path_filter
+
+_DOOR = "record", "labels", 'rf.record(model=model, labels=["<pad>", "a", "b"])'
 
 
 class Labels:
@@ -39,14 +42,14 @@ class Labels:
         sizes = {path: size for path, module in paths.items() if (size := _entries(module)) is not None}
         if given is not None and not by_path:
             self._given = [(None, given)]
-            self._sizes = _sizes_of(_count(given), list(sizes.values()))
+            self._sizes = sizes_of(count_of(given, *_DOOR), list(sizes.values()))
         for path, labels in self._given:
             if path is not None and not any(path_filter(path)(each, each) for each in paths):
                 raise _no_such_path(path, paths, sizes)
             most = max(
                 (size for each, size in sizes.items() if path is None or path_filter(path)(each, each)), default=None
             )
-            if most is not None and (count := _count(labels)) > most:
+            if most is not None and (count := count_of(labels, *_DOOR)) > most:
                 raise value_error(
                     "record: there are more labels than the model has tokens.",
                     [("labels", count), ("tokens", ", ".join(f"{each} {size}" for each, size in sizes.items()))],
@@ -64,7 +67,7 @@ class Labels:
             if any(path_filter(pattern)(path, path) for path in paths) if pattern is not None else size in self._sizes:
                 key = id(given), size
                 if key not in self._made:
-                    self._made[key] = list(_listed(given)) if _is_plain(given) else TokenizerLabels(given, size)
+                    self._made[key] = labels_by_index(given, size)
                 return self._made[key]
         return None
 
@@ -75,90 +78,12 @@ class Labels:
         )
 
 
-class TokenizerLabels(Sequence[str]):
-    """The tokens of a tokenizer by their index, asked for when they are looked at.
-
-    Args:
-        tokenizer: Has `convert_ids_to_tokens`, `id_to_token`, `get_itos` or `decode`.
-        size: How many indices there are; for those that the tokenizer does not know it is the index.
-    """
-
-    def __init__(self, tokenizer: Any, size: int):
-        self._tokenizer, self._size = tokenizer, size
-        self._known: dict[int, str] = {}
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(self._size))]
-        if not -self._size <= index < self._size:
-            raise IndexError(index)
-        index = int(index) % self._size
-        if index not in self._known:
-            self._known[index] = _token(self._tokenizer, index)
-        return self._known[index]
-
-    def __iter__(self) -> Iterator[str]:
-        return (self[index] for index in range(self._size))
-
-
-def _token(tokenizer: Any, index: int) -> str:
-    try:
-        for name in ("convert_ids_to_tokens", "id_to_token", "decode"):
-            method = getattr(tokenizer, name, None)
-            if callable(method):
-                token = method([index] if name == "decode" else index)
-                return str(index) if token is None else str(token)
-        return str(tokenizer.get_itos()[index])
-    except (IndexError, KeyError, OverflowError, TypeError, ValueError):
-        return str(index)
-
-
-def _is_plain(given: Any) -> bool:
-    return isinstance(given, Mapping) or (isinstance(given, Sequence) and not isinstance(given, str))
-
-
-def _listed(given: Any) -> list[str]:
-    """A list of labels, or a dict that gives each its index, as list."""
-    if not isinstance(given, Mapping):
-        return [str(label) for label in given]
-    labels = [str(index) for index in range(_count(given))]
-    for label, index in given.items():
-        labels[index] = str(label)
-    return labels
-
-
-def _count(given: Any) -> int:
-    """The number of labels.
-
-    Raises:
-        TypeError: What gives no labels.
-    """
-    if isinstance(given, Mapping) and all(isinstance(index, int) for index in given.values()):
-        return max(given.values(), default=-1) + 1
-    if _is_plain(given) and not isinstance(given, Mapping):
-        return len(given)
-    if any(
-        callable(getattr(given, name, None)) for name in ("convert_ids_to_tokens", "id_to_token", "get_itos", "decode")
-    ):
-        if callable(getattr(given, "get_vocab_size", None)):
-            return int(given.get_vocab_size())
-        if callable(getattr(given, "__len__", None)):
-            return len(given)
-        return int(getattr(given, "vocab_size", 0))
-    raise type_error(
-        "record: these are no labels.",
-        [("labels", type(given).__name__)],
-        "Labels are a list of text, a dict {text: index}, or a tokenizer; for several vocabularies a dict of these by path.",
-        'rf.record(model=model, labels=["<pad>", "a", "b"])',
-    )
-
-
-def _sizes_of(count: int, sizes: Sequence[int]) -> set[int]:
-    """The sizes of the vocabularies that labels without a path are of."""
-    return {count} if count in sizes or not sizes else {next((size for size in sizes if size >= count), count)}
+def own_tokenizer(models: Mapping[str, Any], paths: Mapping[str, torch.nn.Module]) -> Any:
+    """The tokenizer that a model has itself, as those of sentences do, where its embeddings have as many entries; None if there is none."""
+    most = max((size for module in paths.values() if (size := _entries(module)) is not None), default=0)
+    own = [getattr(model, "tokenizer", None) for model in models.values()]
+    fits = [each for each in own if is_tokenizer(each) and count_of(each, *_DOOR) <= most]
+    return fits[0] if len(fits) == 1 else None
 
 
 def _entries(module: torch.nn.Module) -> int | None:

@@ -22,12 +22,16 @@ def spec(
     value: LabelAlignment | Sequence[LabelAlignment],
     *,
     title: str | None = None,
+    samples: Any = None,
+    sampling_rate: float | None = None,
+    frame_shift: float | None = None,
     rail: str = "spectrogram",
     path: bool = True,
 ) -> Spec:
     """The spec of one alignment or of several, an `attention` view of two maps: "posterior" and "best path".
 
     Args:
+        samples, sampling_rate, frame_shift: The sound, as of `rf.viz.attention`. Default: what `rf.ctc_output` was given.
         path: Whether the best path is there, which an exercise may ask for.
         rail: How the sound is drawn above it, "spectrogram" or "waveform", if the samples were given.
     """
@@ -56,9 +60,12 @@ def spec(
     head: dict[str, Any] = {**made.head, "remark": _REMARK[first.kind], "alignment": True}
     head.pop("badges", None), head.pop("looks", None)
     bare = Spec("attention", head, {name: block for name, block in made.blocks.items() if name != "badges"})
-    samples = None if any(one.samples is None for one in every) else [one.samples for one in every]
+    if samples is None and all(one.samples is not None for one in every):
+        samples = [one.samples for one in every]
+    rate = first.sampling_rate if sampling_rate is None else sampling_rate
+    shift = first.frame_shift if frame_shift is None else frame_shift
     words = [[(word.start, word.end, word.text) for word in one.words] for one in every]
-    return with_rail(bare, samples, first.sampling_rate, first.frame_shift, kind=rail, words=words)
+    return with_rail(bare, samples, rate, shift, kind=rail, words=words)
 
 
 def _names(every: Sequence[LabelAlignment]) -> list[str]:

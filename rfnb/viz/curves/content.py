@@ -89,7 +89,7 @@ class DrawnCurve:
 
     @property
     def own(self) -> str:
-        """What tells it from the others of its panel."""
+        """The name that tells it from the others of its panel."""
         return self.label if self.run is None else self.run
 
     def spans(self) -> tuple[np.ndarray, np.ndarray]:

@@ -67,6 +67,19 @@ def test_tokens_label_views():
     assert trace.by_path("tokens")["source"][0].values["ids"].sparse_dim.vocab[4] == "z"
 
 
+def test_a_tokenizer_that_the_model_has_itself_is_taken_where_it_fits():
+    model = nn.Sequential(nn.Embedding(7, 4))
+    model.tokenizer = Tokenizer()
+    with rf.record(model=model) as trace:
+        model(torch.tensor([[1, 6]]))
+    assert vocab_of(trace, "0") == ["a", "b", "c", "d", "e", "f", "6"]
+    small = nn.Sequential(nn.Embedding(5, 4))  # of another model
+    small.tokenizer = Tokenizer()
+    with rf.record(model=small) as trace:
+        small(torch.tensor([[1, 4]]))
+    assert vocab_of(trace, "0") is None
+
+
 def test_a_path_that_is_not_there():
     with pytest.raises(ValueError) as error, rf.record(model=Model(), labels={"sauce": list("ab")}):
         pass
