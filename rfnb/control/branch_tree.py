@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 def runs_of(root: Run) -> Iterator[Run]:
     """A run and all its branches, each after the one that it is made of."""
-    waiting = [root]
+    waiting = deque([root])
     while waiting:
-        run = waiting.pop(0)
+        run = waiting.popleft()
         yield run
         waiting += run.branches
 

@@ -398,8 +398,25 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEX
         asked = branch(run, step, path, nth, then, name, paused=False)
         assert asked is not None and asked.done is not None and asked.branch is not None
         new = asked.branch
-        asked.done.add_done_callback(lambda done: None if done.exception() is None else _take_back(new))
-        return asked
+        made, answer = asked.done, Future[Any]()
+
+        def tell() -> None:
+            error = made.exception() if made.done() else None
+            if error is None and new.drifted:
+                why = f"{new.name}: its way to step {step} is another one than when {run.name} went it: {new.drifted}."
+                error = _Wrong(f"{why} Nothing was changed. What runs anew from its begin can be changed again.")
+            if answer.done() or not (made.done() or error):
+                return
+            if error is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(error)
+                _take_back(new)
+
+        new._gate.on_change(tell)
+        made.add_done_callback(lambda _: tell())
+        tell()
+        return CommandResult(answer, new)
 
     def here() -> None:
         now = _standing(run._gate.here)

@@ -129,9 +129,12 @@ class Ghost:
         told: dict[str, Any] = {"name": self.name, "over": self.is_over, "refused": self.refused}
         told["lane"] = None if lane is None else {**lane._asdict(), "seq": self.seq}
         if self.is_over and not self.refused:
-            error = self.run.error
+            error, runs = self.run.error, [self.run, *([] if self._base is None else [self._base.run])]
+            why = next((each._gate.reason for each in runs if each.state == "stopped"), "")
             if error is not None:
                 told["refused"] = f"With {self.name} it fails: {type(error).__name__}: {str(error).splitlines()[0]}"
+            elif why:
+                told |= {"refused": f"What would come of {self.name} is not known: {why.rstrip('.')}.", "lane": None}
             elif self._base is not None:
                 told |= verdict(self.name, self._base.outcome, result_of(self.run, history), self.seq, lane)
         return told
@@ -146,6 +149,12 @@ def _quiet(run: Run, tick: int, change: Callable[[Position], None] | None) -> Ru
         made._changes.update({at: list(done) for at, done in [*run._changes.items()]})
     else:
         made._changes[tick] = [change]
+
+    def never_wait() -> None:
+        if made._gate.mode == "paused":  # nobody sees it, so nobody would let it go on
+            made._gate.stop()
+
+    made._gate.on_change(never_wait)
     return start_unheard(made, run)
 
 

@@ -7,6 +7,7 @@ import random
 import threading
 import weakref
 
+import numpy as np
 import pytest
 import torch
 from control.plain_search import Decision, plain_search
@@ -14,6 +15,7 @@ from plain_g2p import END, PlainG2P
 from waiting import LONG, wait_until
 
 import rfnb as rf
+from rfnb.control.commands import obey
 from rfnb.control.ghosts import Ghost, forced_in, plain_end, verdict
 from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_checkpoint import SHIPPED
@@ -115,6 +117,49 @@ def test_what_cannot_be_done_is_a_sentence_and_leaves_nothing(model):
     with pytest.raises(IndexError, match="no step 20"):
         Ghost(run, 20, "search", 0, [force("EY")], "EY at 20")
     assert wait_until(lambda: threading.active_count() <= before)
+    run.stop()
+
+
+def test_of_a_model_that_has_changed_since_nothing_is_told_and_nothing_is_made():
+    model = load_g2p()
+    run, weight = held(model), model.decoder.lstm.bias
+    weight.assign(weight + 0.5)
+    said = told(run, 1, [force("EY")], "EY at 1")
+    assert said["refused"].startswith(
+        "What would come of EY at 1 is not known: this is not what the run it branches from did: "
+    )
+    assert 'changed since: parameter "model.decoder.lstm.bias"' in said["refused"] and said["lane"] is None
+    answers = []
+    asked = {"do": "edit", "path": "search", "nth": 0, "step": 1, "then": [force("EY")], "name": "EY at 1"}
+    branch = obey(run, asked, answers.append)
+    assert branch._gate.until_over(LONG) and wait_until(lambda: answers)
+    assert answers[0].startswith("EY at 1: its way to step 1 is another one than when parachute went it: state ")
+    assert run.branches == [] and run.state == "paused"
+    run.stop()
+
+
+def test_a_label_that_cannot_come_is_a_sentence_and_no_ghost_waits_for_a_person():
+    batch, before = rf.Dim(1, name="batch"), rf.Dim(3, name="before")
+    labels = rf.Dim(3, name="labels", vocab=["#", "a", "b"])
+    with np.errstate(divide="ignore"):
+        scores = np.log(np.array([[0.1, 0.9, 0.0]] * 3, "float32"))
+    table = rf.convert_to_tensor(scores, dims=[before, labels])
+
+    def search():
+        return rf.beam_search(
+            lambda label, state: (rf.gather(table, indices=rf.set_sparse_dim(label, before), axis=before), state),
+            batch=batch,
+            max_seq_len=3,
+            beam_size=2,
+            end_label=0,
+            axis=labels,
+        )
+
+    run = rf.run(search, paused=True, name="search")
+    run.step(2)
+    said = told(run, 1, [force("b")], "b at 1")
+    assert said["refused"].startswith("What would come of b at 1 is not known: ") and "b" in said["refused"]
+    assert said["lane"] is None and run.branches == []
     run.stop()
 
 

@@ -12,6 +12,7 @@ from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb.control.of_run import stop_all
+from rfnb.viz.control import rail
 from rfnb.viz.control.live import RunView
 from rfnb.viz.control.spec import spec
 from rfnb.viz.kinds import html_of, text_of
@@ -207,6 +208,24 @@ def test_a_branch_made_by_code_is_in_the_chooser(page):
     page.view.run.step(2)
     page.view.run.from_step(1, name="by code")
     assert wait_until(lambda: [each["name"] for each in page.state().get("runs", [])] == ["decay", "by code"])
+
+
+def test_of_very_many_branches_the_newest_are_in_the_rail_and_where_the_others_are_is_said(monkeypatch):
+    monkeypatch.setattr(rail, "_MOST_RUNS", 4)
+    run = rf.run(sums(), paused=True, name="decay")
+    run.step(2)
+    branches = [run.from_step(1, lambda at: None, name=f"branch {number}") for number in range(9)]
+    deep = branches[0].from_step(1, lambda at: None, name="deep")
+    later = [run.from_step(1, lambda at: None, name=f"later {number}") for number in range(3)]
+    for each in (*branches, deep, *later):
+        assert each._gate.until_over(LONG)
+    head = spec(deep).head
+    assert [one["name"] for one in head["runs"]] == [run.name, "branch 0", "later 0", "later 1", "later 2", "deep"]
+    assert head["note"] == "The newest 4 of 14 runs are in the rail. `run.tree()` and `run.find(name)` have all."
+    assert run.find("branch 5") is branches[5] and len(list(run.tree())) == 14
+    monkeypatch.setattr(rail, "_MOST_RUNS", 14)
+    assert len(spec(deep).head["runs"]) == 14 and not spec(deep).head["note"]
+    run.stop()
 
 
 def test_the_views_of_the_trace_are_below_the_buttons_and_grow(page):

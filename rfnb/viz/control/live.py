@@ -113,9 +113,7 @@ class RunView:
     # -- what pages get ----------------------------------------------------------------------------------------------------
 
     def _state(self) -> Spec:
-        state = spec(self.run, note=note(), changed=self._changed)
-        state.head["beside"] = self._beside and self._beside.number
-        return state
+        return spec(self.run, beside=self._beside, note=note(), changed=self._changed)
 
     def _say(self) -> None:
         """Tell the pages the state; of the branches, which may be many, only what they were not told last."""

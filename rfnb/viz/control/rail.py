@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rfnb.control.branch_tree import runs_of
@@ -13,16 +13,28 @@ from rfnb.control.run_steps import StepPlace
 from rfnb.viz.control.words import state_of
 
 _MOST_SEQS = 16
+_MOST_RUNS = 200
 _kept: weakref.WeakKeyDictionary[Run, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
 
-def entries(root: Run, changed: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
-    """Describe each run of a tree for a page.
+def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tuple[list[dict[str, Any]], str]:
+    """Describe each run of a tree for a page; of very many the newest, and say where the others are.
 
     Args:
+        shown: Those that are described in any case, with what they are branches of.
         changed: Called, in any thread, when there is more to tell than now.
     """
-    return [_entry(run, changed) for run in runs_of(root)]
+    runs, note = list(runs_of(root)), ""
+    if len(runs) > _MOST_RUNS:
+        note = f"The newest {_MOST_RUNS:,} of {len(runs):,} runs are in the rail. `run.tree()` and `run.find(name)` have all."
+        wanted = {run.number for run in sorted(runs, key=lambda run: -run.number)[:_MOST_RUNS]}
+        for run in (root, *shown):
+            above: Run | None = run
+            while above is not None:
+                wanted.add(above.number)
+                above = above.parent
+        runs = [run for run in runs if run.number in wanted]
+    return [_entry(run, changed) for run in runs], note
 
 
 def _entry(run: Run, changed: Callable[[], None]) -> dict[str, Any]:

@@ -19,10 +19,11 @@ _serial = itertools.count(1)
 OVER = ("done", "failed", "stopped")
 
 
-def spec(run: Run, *, note: str = "", changed: Callable[[], None] = lambda: None) -> Spec:
+def spec(run: Run, *, beside: Run | None = None, note: str = "", changed: Callable[[], None] = lambda: None) -> Spec:
     """The spec of a run as it is now.
 
     Args:
+        beside: Another run of its tree, with which it is compared.
         note: What the host cannot do, in words.
         changed: Called, in any thread, when more is known of its branches.
     """
@@ -33,6 +34,7 @@ def spec(run: Run, *, note: str = "", changed: Callable[[], None] = lambda: None
     here = run._holder.places[tick] if tick >= 0 else None
     lengths = run._holder.lengths
     of = None if here is None else lengths.get(here.path)
+    runs, more = entries(run.root, [run, *([] if beside is None else [beside])], changed)
     return Spec(
         "control",
         {
@@ -53,7 +55,8 @@ def spec(run: Run, *, note: str = "", changed: Callable[[], None] = lambda: None
                 for path, (last, runs) in run.counted.loops().items()
             ],
             "points": [{"number": p.number, "text": p.text, "hits": p.hits} for p in run.breakpoints],
-            "runs": entries(run.root, changed),
-            "note": note,
+            "runs": runs,
+            "beside": beside and beside.number,
+            "note": " ".join(filter(None, [note, more])),
         },
     )
