@@ -116,9 +116,12 @@ LATER = {
         "import_params_hf_llama_mlp_to_rf_feed_forward_gated import_params_hf_llama_rms_norm_to_rf "
         "import_params_hf_llama_to_rf_transformer_decoder"
     ),
+    "rfnb.interop.attribution": "attribute",
     "rfnb.interop.edit": "edit",
     "rfnb.interop.hf_search": "hf_search_options",
+    "rfnb.interop.lens": "logit_lens",
     "rfnb.interop.processes": "mean_over_processes",
+    "rfnb.interop.sweep": "patch_sweep",
     "rfnb.interop.torch_checkpoint": "load_torch_checkpoint",
     "rfnb.interop.watch.watching": "watch",
     "rfnb.interop.xarray_arrays": "to_xarray",

@@ -104,6 +104,18 @@ def test_each_door_to_a_model_takes_at_most_five_lines():
     assert [code for code in doors if sum("rf." in line for line in code.splitlines()) > 5] == []
 
 
+def test_each_of_twelve_tasks_takes_at_most_as_many_lines_as_elsewhere():
+    text = (DOCS / "your-model.md").read_text().partition("## Twelve tasks")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([\w ]+) \| (\d+) \| ?(\d*) \| ?(\d*)[^|]*\|", text, re.MULTILINE)
+    codes = {
+        code.splitlines()[0][2:]: code.splitlines()[1:] for code, _ in BLOCK.findall(text) if code.startswith("# ")
+    }
+    assert len(rows) == 12 and [row[0] for row in rows] == list(codes)
+    for task, own, *others in rows:
+        assert len([line for line in codes[task] if line.strip()]) == int(own), task
+        assert not any(others) or int(own) <= max(int(other or 0) for other in others), task
+
+
 @pytest.fixture
 def without_returnn():
     """What `import rfnb.as_returnn` puts in place is taken away again."""

@@ -78,7 +78,7 @@ def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) 
     dims = call.names.of(raw) or call.names.dims(raw, [None] * raw.ndim, call, guessed=True)
     new = applied(edit, raw, dims)
     call.names.give(new, dims)
-    call._args, call._kwargs = args, kwargs = _swapped(args, raw, new), _swapped(kwargs, raw, new)
+    call._args, call._kwargs = args, kwargs = swapped(args, raw, new), swapped(kwargs, raw, new)
     call._inputs = call._tensors = None
     return args, kwargs
 
@@ -102,17 +102,17 @@ def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
     _, raw, dims = named[0]
     new = applied(edit, raw, dims)
     call.names.give(new, dims)
-    return _swapped(result, raw, new)
+    return swapped(result, raw, new)
 
 
-def _swapped(value: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
+def swapped(value: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
     """Nested values with another tensor in the place of one."""
     if value is old:
         return new
     if isinstance(value, PackedSequence):
-        return value._replace(data=_swapped(value.data, old, new))
+        return value._replace(data=swapped(value.data, old, new))
     if isinstance(value, Mapping):
-        made = {key: _swapped(item, old, new) for key, item in value.items()}
+        made = {key: swapped(item, old, new) for key, item in value.items()}
         if all(made[key] is value[key] for key in made):
             return value
         out: Any = copy.copy(value)
@@ -121,7 +121,7 @@ def _swapped(value: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
                 out[key] = item
         return out
     if isinstance(value, (tuple, list)):
-        items = [_swapped(item, old, new) for item in value]
+        items = [swapped(item, old, new) for item in value]
         if all(item is was for item, was in zip(items, value)):
             return value
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

@@ -11,3 +11,4 @@ for _kind in ("Generate", "GenerateBeam"):
     for _model in ("DecoderOnly", "EncoderDecoder"):
         show_by(f"transformers.generation.utils.{_kind}{_model}Output", "rfnb.interop.seen.generate_output:spec")
 adopt_by("rfnb.interop.doors:adopted_module")
+show_by("rfnb.interop.measured.Measured", "rfnb.interop.measured:spec")

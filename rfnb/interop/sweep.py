@@ -1,0 +1,239 @@
+"""patch_sweep: one value after the other is patched from a clean run into a corrupted one, and the same number is measured of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.core.block import block
+from rfnb.core.errors import shape_error, value_error
+from rfnb.interop.edit import edit
+from rfnb.interop.measured import Measured, spec
+from rfnb.interop.metrics import Metric, called, check_model, layers_of, measured
+from rfnb.interop.seen.edited import swapped
+from rfnb.interop.seen.replaced import InPlace, Replaced
+from rfnb.trace.record import record
+
+_replaced = Replaced()
+
+
+def patch_sweep(
+    model: Any,
+    clean: Any,
+    corrupted: Any,
+    metric: Metric,
+    *,
+    over: str = "position",
+    layers: Sequence[str] | None = None,
+    labels: Sequence[Any] | None = None,
+    live: bool = False,
+) -> Measured:
+    """The number that is measured of a corrupted run with one value of a clean run patched in, for each such value.
+
+        sweep = rf.patch_sweep(gpt, ids, other_ids, (3, 7))     # of layers x positions; sweep.recovered, rf.show(sweep)
+
+    It makes one pass for the clean run, one for the corrupted one, and one for each number. The model is as it was afterwards. Random
+    numbers are drawn in each pass: switch dropout off before (`model.eval()`).
+
+    Args:
+        model: A torch.nn.Module.
+        clean, corrupted: Inputs of the same sizes: a tensor, a tuple of arguments, or a dict of named ones.
+        metric: A function of what the model returns, that gives a number or one for each sequence (their mean is taken); or a label, whose
+            logit at the last position it is; or two labels: the logit of the first minus that of the second.
+        over: "position": what each layer returns, at one position after the other; "head": what each head of attention gives, at all
+            positions; "layer": all of what a layer returns.
+        layers: Paths of modules, in their order; of "head" those of attentions. Default: of the longest list of modules of one class.
+        labels: Of the positions, e.g. tokens. Default: numbers.
+        live: Whether the map is shown and filled while it is computed.
+
+    Returns:
+        {layer, position}, {layer, head} or {layer, all}, as an array: with `beside["clean"]` and `beside["corrupted"]`.
+
+    Raises:
+        TypeError, ValueError: If the model cannot be edited, has no such layers, or nothing to measure.
+        ShapeError: If the runs are of other sizes.
+
+    Source: Meng et al. 2022, "Locating and Editing Factual Associations in GPT", section 2.1 (causal tracing); Wang et al. 2022,
+    "Interpretability in the Wild", section 3.1 (heads).
+    """
+    check_model("patch_sweep", model)
+    if over not in ("position", "head", "layer"):
+        raise value_error(
+            f'patch_sweep: over "{over}".',
+            [("known", "position, head, layer")],
+            "It is what each column of the map stands for.",
+            'rf.patch_sweep(..., over="position")',
+        )
+    paths = layers_of("patch_sweep", model, layers)
+    with torch.no_grad():
+        run = lambda inputs: float(measured("patch_sweep", metric, called(model, inputs)).mean())  # noqa: E731
+        made: Measured | None = None
+        view: Any = None
+        for row, numbers in enumerate(
+            (_heads if over == "head" else _states)(model, paths, clean, run, corrupted, over)
+        ):
+            if made is None:
+                before = {"clean": numbers[0], "corrupted": numbers[1]}
+                columns = labels if over == "position" and labels is not None else list(range(len(numbers[2])))
+                columns = ["all"] if over == "layer" else columns
+                values = np.full((len(paths), len(numbers[2])), numbers[1])
+                made = Measured("metric", values, ("layer", paths), (over, columns), beside=before)
+            if len(numbers[2]) != made.shape[1]:
+                raise shape_error(
+                    "patch_sweep: the layers have other sizes.",
+                    [(paths[0], made.shape[1]), (paths[row], len(numbers[2]))],
+                    f"Each row of the map has as many of what it is over ({over}). Say layers that fit together:",
+                    f'rf.patch_sweep(..., layers=["{paths[0]}"])',
+                )
+            made.values[row] = numbers[2]
+            if live:
+                view = _shown(made, view, row + 1 < len(paths))
+    assert made is not None
+    return made
+
+
+def _shown(made: Measured, view: Any, more: bool) -> Any:
+    from rfnb.viz.view import View
+
+    if view is None:
+        return View(spec(made, live=more)).show()
+    view.update(spec(made, live=more))
+    return view
+
+
+Row = tuple[float, float, list[float]]  # of the clean run, of the corrupted one, of each patched one
+
+
+def _states(
+    model: torch.nn.Module, paths: Sequence[str], clean: Any, run: Callable[[Any], float], corrupted: Any, over: str
+) -> Iterator[Row]:
+    """The numbers of each layer."""
+    kept: dict[str, torch.Tensor] = {}
+    axes: dict[str, int] = {}
+    with record("module", model=model, path=list(paths), values=True, limit=1 << 40) as trace:
+        whole = run(clean)
+    for path in paths:
+        events = [event for event in trace.events if event.path == path]
+        outputs = events[-1].values["outputs"] if events else []
+        if not outputs:
+            raise _not_called(path)
+        tensor = outputs[0][1]
+        kept[path] = tensor.raw_tensor
+        places = [axis for axis, dim in enumerate(tensor.dims) if dim.kind not in ("batch", "feature")]
+        axes[path] = places[0] if places else -1
+        if over == "position" and (not places or tensor.raw_tensor.ndim < 2):
+            raise value_error(
+                "patch_sweep: what this module returns has no positions.",
+                [("module", path), ("returns", ", ".join(dim.name for dim in tensor.dims))],
+                "Patch all of it at once:",
+                'rf.patch_sweep(..., over="layer")',
+            )
+    patch = _Patch()
+    base = run(corrupted)
+    for path in paths:
+        value, axis = kept[path], axes[path]
+        with patch.at(model.get_submodule(path)):
+            numbers = []
+            for place in range(value.shape[axis] if over == "position" else 1):
+                patch.change = _changed(path, value, axis, place if over == "position" else None)
+                numbers.append(run(corrupted))
+        yield whole, base, numbers
+
+
+def _changed(path: str, value: torch.Tensor, axis: int, place: int | None) -> Callable[[Any], Any]:
+    def change(result: Any) -> Any:
+        raw = first_tensor(result)
+        if raw is None or raw.shape != value.shape:
+            raise shape_error(
+                "patch_sweep: the runs are of other sizes.",
+                [
+                    ("layer", path),
+                    ("clean", tuple(value.shape)),
+                    ("corrupted", None if raw is None else tuple(raw.shape)),
+                ],
+                "Both inputs have as many sequences and positions.",
+            )
+        if place is None:
+            return swapped(result, raw, value)
+        new = raw.clone()
+        new.select(axis, place).copy_(value.select(axis, place))
+        return swapped(result, raw, new)
+
+    return change
+
+
+def first_tensor(result: Any) -> torch.Tensor | None:
+    """The first tensor of what a module returns; None if it has none."""
+    while isinstance(result, (tuple, list)) and result:
+        result = result[0]
+    if isinstance(result, dict):
+        return next((item for item in result.values() if isinstance(item, torch.Tensor)), None)
+    return result if isinstance(result, torch.Tensor) else None
+
+
+class _Patch:
+    """A change of the result of one module. Nothing else of the model is wrapped, so a pass costs what it costs."""
+
+    change: Callable[[Any], Any] = staticmethod(lambda result: result)
+
+    @block
+    def at(self, module: torch.nn.Module) -> Iterator[None]:
+        """Do it with the results of this module."""
+        with _replaced.during(lambda: [(module, "forward", lambda forward: _Patched(module, forward, self))]):
+            yield
+
+
+class _Patched(InPlace):
+    def __init__(self, module: torch.nn.Module, forward: Callable[..., Any], patch: _Patch):
+        super().__init__(module, "forward", vars(module).get("forward"), forward)
+        self._patch = patch
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._patch.change(self._function(*args, **kwargs))
+
+
+def _heads(
+    model: torch.nn.Module, paths: list[str], clean: Any, run: Callable[[Any], float], corrupted: Any, over: str
+) -> Iterator[Row]:
+    """The numbers of the heads of each attention; of each layer that is given, of the attention in it."""
+    with record("attention", model=model) as trace:
+        whole = run(clean)
+    found = []
+    for path in paths:
+        inside = [each for each in trace.attention if each == path or each.startswith(f"{path}.")]
+        if not inside:
+            raise _not_called(path, "attention")
+        found.append(inside[0])
+    base = run(corrupted)
+    paths[:] = found
+    for path in found:
+        attention = {path: model.get_submodule(path)}
+        count = next(dim.extent for dim in trace.attention[path].dims if "head" in dim.name)
+        kept: dict[int, Any] = {}
+        with edit(attention, {f"{path}.heads[head={head}]": _noting(kept, head) for head in range(count)}):
+            run(clean)
+        numbers = []
+        for head in range(count):
+            with edit(attention, {f"{path}.heads[head={head}]": kept[head]}):
+                numbers.append(run(corrupted))
+        yield whole, base, numbers
+
+
+def _noting(kept: dict[int, Any], head: int) -> Callable[[Any], Any]:
+    def note(raw: Any) -> Any:
+        kept[head] = raw.clone()
+        return raw
+
+    return note
+
+
+def _not_called(path: str, what: str = "") -> Exception:
+    return value_error(
+        f"patch_sweep: {'no attention was seen in' if what else 'nothing came out of'} this module.",
+        [("module", path)],
+        "The modules of a sweep run in the clean run. Say others:",
+        'rf.patch_sweep(..., layers=["h.0", "h.1"])',
+    )
