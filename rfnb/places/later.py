@@ -85,6 +85,7 @@ LATER = {
     "rfnb.rec.nested_packing": "masked_scatter_nested masked_select_nested",
     "rfnb.rec.compiled": "compile_loops",
     "rfnb.search.beam_search": "beam_search",
+    "rfnb.search.allowed": "Constraint Lexicon RequiredPhrases",
     "rfnb.search.choice": "choice",
     "rfnb.search.ctc_prefix": "ctc_prefix_beam_search",
     "rfnb.search.decide": "decide decide_keep_beam get_beam_scores get_src_beams nbest split_batch_beam",

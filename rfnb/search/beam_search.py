@@ -27,6 +27,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.rec.loop import Loop
+from rfnb.search.allowed import check_allowed
 from rfnb.search.choice import choice
 from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams
@@ -172,7 +173,7 @@ def beam_search(
         no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
         progress: True draws a bar on stderr; or a function that is called with a `SearchProgress` after each step.
         join: Between labels in the text.
-        **options: Further ones of `choice`: prefix (with `batch` as int raw (batch, time), -1 where free), banned, threshold,
+        **options: Further ones of `choice`: prefix (with `batch` as int raw (batch, time), -1 where free), banned, allowed, threshold,
             sampling, ...
 
     Returns:
@@ -208,6 +209,7 @@ def beam_search(
         raise value_error(
             f"beam_search: max_seq_len {max_seq_len}.", [], "At least one step is made, and the search ends some time."
         )
+    check_allowed(options.get("allowed"), len(vocab or ()) if axis is None else axis.extent, end_label, max_seq_len)
     raw = isinstance(batch, (int, np.integer))
     if isinstance(batch, (int, np.integer)):
         dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)

@@ -70,6 +70,7 @@ def choice(
     prefix: Tensor | None = None,
     banned: Sequence[int] | Tensor | None = None,
     no_repeat_ngram: int | Sequence[int] = 0,
+    allowed: Any = None,
     threshold: float | None = None,
     fusion: Fusion | None = None,
     check: bool = False,
@@ -115,6 +116,10 @@ def choice(
         prefix: Labels that sequences begin with: {batch, time}, or {batch} for this step, -1 where free. Of several sources a list.
         banned: Labels that are not chosen, or a mask {..., axis}, True where banned. Of several sources a list.
         no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may. Of several sources the same, or a list.
+        allowed: What a hypothesis may be: a function of its labels so far (a tuple; without the start label, with `prefix`) that gives the
+            labels that may come, a bool for each label, 32 of them as bits of an int32, or None for all; an `rf.Lexicon`,
+            `rf.RequiredPhrases` or `rf.Constraint` of your own; a set of labels; or a list of these, which hold all. What ends is
+            `end_label`; of an automaton no label is taken from which the end cannot be reached within max_seq_len.
         threshold: A hypothesis is cut that is worse than the best one by more than this, in natural-log probability.
         fusion: name -> (log probabilities of another model {..., axis}, scale): added to the scores.
         check: Whether the probabilities of each hypothesis have to sum to 1.
@@ -134,7 +139,8 @@ def choice(
 
     Probes:
         beams: tokens, parents, scores, ended, the best candidates with what became of them, and of each hypothesis the best labels
-            with their log probabilities (`next_tokens`, `next_log_probs`), also those that no beam took.
+            with their log probabilities (`next_tokens`, `next_log_probs`), also those that no beam took; `taken`: of the hypothesis that
+            each continues, the probability of all labels that were not allowed; `blockers` and `cand_by`: what has forbidden a candidate.
 
     Source: Sutskever et al. 2014, section 3.2; scheduled sampling: Bengio et al. 2015; noise: Kool et al. 2019.
     """
@@ -152,7 +158,7 @@ def choice(
         beam_size, name, target, prefix, banned, fusion, input_type, search, add_to_beam_scores, scheduled_sampling, prob_scale,
         base_beam_score_scale, random_sample_scale, length_normalization, length_normalization_exponent, keep_beams, cheating,
         source_beam_sizes, custom_score_combine, end_label, sampling, temperature, top_k, top_p, no_repeat_ngram, threshold, check,
-        keep_candidates,
+        keep_candidates, allowed,
     )  # fmt: skip
     if isinstance(scores, Tensor) and options.are_usual():
         labels = axis or scores._feature_dim

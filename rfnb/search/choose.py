@@ -11,13 +11,14 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
+from rfnb.ops.reduce import reduce_sum
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selections import Decided
 from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
-from rfnb.search.constraints import allowed_labels, note_written
+from rfnb.search.constraints import allowed_labels, note_written, rule_of
 from rfnb.search.forced import banned, decisions_for, followed, forced
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.options import ChoiceOptions
@@ -77,16 +78,20 @@ def choose(
             noise_scale=options.random_sample_scale, stay=stay,
         )  # fmt: skip
     free = total
+    limits: dict[str, Tensor] = {}
     allowed = before = None
     if options.blocks:
-        before = search.written(link, 0) if options.no_repeat_ngram else None
-        allowed = allowed_labels(
+        before = search.written(link, 0) if options.looks_back else None
+        rule = None if options.allowed is None else rule_of(link, options.allowed, axis, options.end_label, loop)
+        limits = allowed_labels(
             scores, axis, prefix=options.prefix, banned=options.banned, no_repeat_ngram=options.no_repeat_ngram,
-            written=before, loop=loop,
+            rule=rule, written=before, loop=loop,
         )  # fmt: skip
+        if has_ended is not None:
+            limits = {name: math.combine_bc(limit, "logical_or", has_ended) for name, limit in limits.items()}
+        for limit in limits.values():
+            allowed = limit if allowed is None else math.combine_bc(allowed, "logical_and", limit)
         if allowed is not None:
-            if has_ended is not None:
-                allowed = math.combine_bc(allowed, "logical_or", has_ended)
             total = where(allowed, total, float("-inf"), allow_broadcast_all_sources=True)
     flat = flat_of(total, in_dim, axis, search.order_of(total, in_dim, axis))
     if options.threshold is not None:
@@ -115,9 +120,9 @@ def choose(
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
     parts = None
     if search.is_watched():  # before the loop follows: from then on values are those of the chosen hypotheses
-        parts = parts_of(flat, total, free, allowed, own, base_used, options, has_ended)
+        parts = parts_of(flat, total, free, limits, own, base_used, options, has_ended)
     labels = follow(search, link, flat, ranked)
-    if options.no_repeat_ngram:
+    if options.looks_back:
         note_written(search, link, 0, labels, before)
     if parts is not None:
         if told is ranked:
@@ -256,7 +261,7 @@ def _sampled(
 
 
 def parts_of(
-    flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: ChoiceOptions,
+    flat: Flat, total: Tensor, free: Tensor, limits: dict[str, Tensor] | None, own: Tensor, base: Tensor | None, options: ChoiceOptions,
     has_ended: Tensor | None,
 ) -> ScoreParts:  # fmt: skip
     """The parts of the scores that a listener is told."""
@@ -271,7 +276,7 @@ def parts_of(
     parts.tokens = [(same(tokens), tokens.sparse_dim) for tokens in options.tokens]
     for name, (value, _) in (options.fusion or {}).items():
         parts.fused[name] = same(value)
-    if allowed is None and options.threshold is None:
+    if not limits and options.threshold is None:
         return parts
     parts.unblocked = same(free)
     verdict = backend.full_raw(
@@ -279,9 +284,15 @@ def parts_of(
     )
     gone = backend.unary_fn("is_neg_infinite")(flat.raw)
     verdict = backend.where_raw(gone, CandidateFate.BELOW_THRESHOLD, verdict)
-    if allowed is not None:
+    if limits:
         banned = backend.unary_fn("is_neg_infinite")(flat.like(total))
         verdict = backend.where_raw(banned, CandidateFate.BLOCKED, verdict)
+        parts.blockers = tuple(limits)
+        by, lost = _zeros_like(total, "int64"), _zeros_like(own, own.dtype)
+        for number, limit in reversed([*enumerate(limits.values(), 1)]):
+            by = where(limit, by, number, allow_broadcast_all_sources=True)
+            lost = where(limit, lost, math.exp(own), allow_broadcast_all_sources=True)
+        parts.by, parts.taken = flat.like(by), reduce_sum(lost, axis=flat.axis)
     parts.verdict = verdict
     return parts
 

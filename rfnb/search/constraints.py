@@ -1,8 +1,9 @@
-"""The labels that a hypothesis may take: forced prefixes, banned labels, no n-gram twice."""
+"""The labels that a hypothesis may take: forced prefixes, banned labels, no n-gram twice, and what rules allow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.wanted import Value, host_value
+from rfnb.search.allowed import Allowed
 from rfnb.search.operand_checks import check_mask
 from rfnb.search.search_state import Link, Search, on_backend
 
@@ -55,33 +57,44 @@ def allowed_labels(
     prefix: Tensor | None,
     banned: Sequence[int] | Tensor | None,
     no_repeat_ngram: int,
+    rule: Allowed | None,
     written: Written | None,
     loop: Loop,
-) -> Tensor | None:
-    """bool {..., axis}: what may come next; None: everything.
+) -> dict[str, Tensor]:
+    """bool {..., axis} by what limits: what may come next.
 
     Args:
         like: The scores of the labels.
         prefix: Labels that sequences begin with, {batch dims, time}: or {batch dims} for this step alone, -1 where free.
         banned: Labels, or a mask {..., axis}, True where banned.
         no_repeat_ngram: Length of what may not come twice; 0: no limit.
+        rule: What hypotheses may be.
         written: The labels so far, {dims, step}, and the dims.
     """
-    parts = []
+    parts = {}
     if prefix is not None:
-        parts.append(_forced(prefix, axis, loop, like))
+        parts["the prefix"] = _forced(prefix, axis, loop, like)
     if isinstance(banned, Tensor):
         check_mask(banned, like, axis)
-        parts.append(math.logical_not(banned))
+        parts["banned"] = math.logical_not(banned)
     elif banned is not None:
-        parts.append(_not_these(banned, axis, like))
+        parts["banned"] = _not_these(banned, axis, like)
     if no_repeat_ngram:
         mask = _no_ngram_again(written, no_repeat_ngram, axis, like)
-        parts += [] if mask is None else [mask]
-    out = None
-    for part in parts:
-        out = part if out is None else math.combine_bc(out, "logical_and", part)
-    return out
+        if mask is not None:
+            parts["no_repeat_ngram"] = mask
+    if rule is not None:
+        tokens, dims = written or (np.zeros(0, np.int64), ())
+        parts[rule.name] = on_backend(rule.rows(tokens), (*dims, axis), like, "bool")
+    return parts
+
+
+def rule_of(link: Link, given: Any, axis: Dim, end_label: int, loop: Loop) -> Allowed:
+    """The rule of a choice, one object in all steps, so that it remembers what it has found."""
+    if link.rule is None or link.rule.given is not given:
+        most = loop.max_seq_len
+        link.rule = Allowed(given, axis.extent, end_label, most if isinstance(most, int) else None)
+    return link.rule
 
 
 def _forced(prefix: Tensor, axis: Dim, loop: Loop, like: Tensor) -> Tensor:

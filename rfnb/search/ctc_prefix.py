@@ -9,6 +9,8 @@ It runs on the host, which reads the logits once: the steps are small, and what 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rfnb.core.dim import Dim
@@ -21,6 +23,7 @@ from rfnb.ops.ctc import blank_of
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
+from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
@@ -43,6 +46,7 @@ def ctc_prefix_beam_search(
     lm_scale: float = 1.0,
     lm_end: bool = True,
     label_bonus: float = 0.0,
+    allowed: Any = None,
     out_spatial_dim: Dim | None = None,
     target_dim: Dim | None = None,
     wb_target_dim: Dim | None = None,
@@ -63,6 +67,7 @@ def ctc_prefix_beam_search(
         lm_scale: Factor on its natural-log probabilities.
         lm_end: Whether the end of the sentence is scored too, after the last frame.
         label_bonus: Added per label; what a language model costs per label, it gives back.
+        allowed: What the labels may be, as of `choice`; they are those of the result, without blank and without an end.
         out_spatial_dim: Of the labels. Default: a new dim.
         target_dim: What the result is sparse over. Default: wb_target_dim. Without blank it has one class less.
         wb_target_dim: The classes with blank. Default: the feature_dim of logits.
@@ -76,7 +81,7 @@ def ctc_prefix_beam_search(
     Raises:
         DimError: If it is not known which dim has the classes, or target_dim or the labels of lm do not fit them.
         IndexError: A blank_index that is not one of the classes.
-        ValueError: A beam size below 1, or log probabilities with NaN or inf in real frames.
+        ValueError: Nothing that is allowed has come to its end; a beam size below 1, or log probabilities with NaN or inf in real frames.
 
     Probes:
         beams: one event per frame, of a loop `name`: tokens (the blank where a prefix stays), parents, scores, ended (the last frame),
@@ -112,7 +117,7 @@ def ctc_prefix_beam_search(
     report = Report(logits, batch, classes, beam, blank, each_step="frame")
     frames = _prepared(frames, lengths, blank, logits)
     fuses = lm is not None or label_bonus != 0
-    if not (fuses or listening()) and pays(len(frames), beam_size, classes.extent):
+    if not (fuses or listening() or allowed is not None) and pays(len(frames), beam_size, classes.extent):
         tokens, counts, totals = search_each(frames, lengths, blank, beam_size)
         if logits_normalized:
             check_alignment_sums(_WHAT, totals, frames.shape[1], logits)
@@ -120,6 +125,10 @@ def ctc_prefix_beam_search(
     search = _PrefixSearch(frames, beam_size, blank)
     search.lm = FusedLM(_WHAT, lm, lm_scale, label_bonus, classes, blank, (len(frames), beam_size))
     search.fuses = fuses
+    if allowed is not None:
+        rule = Allowed(allowed, labels.extent, None, None, _WHAT)
+        search.rule = AllowedPrefixes(rule, blank, classes.extent, (len(frames), beam_size))
+    search.lengths = lengths[:, None]
     for index in range(frames.shape[1]):
         if not listening():
             search.step(index, 0)
@@ -129,7 +138,7 @@ def ctc_prefix_beam_search(
             step = search.step(index, count)
             ended = np.broadcast_to(index + 1 >= lengths[:, None], step.tokens.shape)
             step.parts.update(search.lm.end_parts(ended) if lm_end else {})
-            report.step(name, step, ended)
+            report.step(name, step, ended, search.rule)
     scores, order = search.finish(lm_end)
     if logits_normalized and not fuses:
         check_alignment_sums(_WHAT, scores, frames.shape[1], logits)
@@ -141,6 +150,8 @@ class _PrefixSearch:
 
     lm: FusedLM
     fuses: bool
+    rule: AllowedPrefixes | None = None
+    lengths: np.ndarray
 
     def __init__(self, frames: np.ndarray, beam_size: int, blank: int):
         self._frames, self._blank = frames, blank
@@ -173,8 +184,13 @@ class _PrefixSearch:
             added = self.lm.of_next()
             ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
             brought = brought + self.lm.scores.take(child)
-        before = beam.scores
-        step, rows, grown = beam.select(ranked, (child, parent, label, brought), num_candidates)
+        before, allowed = beam.scores, None
+        if self.rule is not None:
+            left = np.broadcast_to(self.lengths - index, before.shape)
+            allowed = self.rule.rows(left, left - 1, (before > NEVER) & (left > 0))
+        step, rows, grown = beam.select(ranked, (child, parent, label, brought), num_candidates, allowed)
+        if self.rule is not None:
+            self.rule.follow(step.parents, grown, step.tokens)
         if num_candidates:
             step.next = best_labels(frame, NUM_NEXT)
             parts = self.lm.parts() if self.fuses else {}
@@ -191,6 +207,8 @@ class _PrefixSearch:
     def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the prefixes, best first, and their slots."""
         scores = self._beam.scores + (self.lm.end_scores() if lm_end else 0)
+        if self.rule is not None:
+            scores = self.rule.only_ended(scores)
         order = best(scores, scores.shape[1])
         return np.take_along_axis(scores, order, 1), order
 

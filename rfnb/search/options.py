@@ -47,6 +47,7 @@ class ChoiceOptions(NamedTuple):
     threshold: float | None = None
     check: bool = False
     keep_candidates: int | None = None
+    allowed: Any = None
     tokens: tuple[Tensor, ...] = ()
 
     def are_usual(self) -> bool:
@@ -72,7 +73,14 @@ class ChoiceOptions(NamedTuple):
     @property
     def blocks(self) -> bool:
         """Whether some labels are forced or banned."""
-        return self.prefix is not None or self.banned is not None or bool(self.no_repeat_ngram)
+        return (
+            self.prefix is not None or self.banned is not None or bool(self.no_repeat_ngram) or self.allowed is not None
+        )
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the labels so far say which may come."""
+        return bool(self.no_repeat_ngram) or self.allowed is not None
 
     @property
     def adds_log_probs(self) -> bool:
@@ -139,6 +147,13 @@ class ChoiceOptions(NamedTuple):
                 [],
                 "They are for a list of scores.",
                 "rf.choice([a, b], source_beam_sizes=[4, 2], ...)",
+            )
+        if self.allowed is not None and several:
+            raise value_error(
+                "choice: allowed of several sources.",
+                [],
+                "It is for the labels of a single source. Of each source some labels can be banned:",
+                "rf.choice([a, b], banned=[[1, 2], None], ...)",
             )
         return self._replace(beam_size=size)
 

@@ -76,7 +76,11 @@ class PrefixBeam:
         return child, parent + where * self.beam_size, self.last.reshape(-1)[child]
 
     def select(
-        self, scores: np.ndarray, merged: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], num_candidates: int = 0
+        self,
+        scores: np.ndarray,
+        merged: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+        num_candidates: int = 0,
+        allowed: np.ndarray | None = None,
     ) -> tuple[PrefixStep, np.ndarray, np.ndarray]:
         """The best candidates go on.
 
@@ -84,13 +88,16 @@ class PrefixBeam:
             scores: [batch, beam, labels]; at the blank that of the prefix that stays, merged ones -inf.
             merged: Slots of children, slots and labels of what was merged into them, and its scores.
             num_candidates: How many to report besides.
+            allowed: bool, like scores; None: all.
 
         Returns:
             The step; flat slots [batch, beam] of the parents; bool [batch, beam]: which have grown.
         """
         batch, size, blank = self.batch, self.beam_size, self.blank
         labels = scores.shape[2]
-        flat = scores.reshape(batch, size * labels)  # a view, or a copy: it is only read
+        free = flat = scores.reshape(batch, size * labels)  # a view, or a copy: it is only read
+        if allowed is not None:
+            flat = np.where(allowed.reshape(flat.shape), flat, NEVER)
         index = best(flat, size)
         self.scores = flat.take(index + self.first_row * labels)
         parents, tokens = np.divmod(index, labels)
@@ -109,14 +116,20 @@ class PrefixBeam:
             into = np.zeros(batch * size, bool)
             into[merged[0][merged[3] > NEVER]] = True
             step.merged = into.take(rows) & ~grown
-            step.candidates = self._candidates(flat, index, labels, merged, num_candidates)
+            step.candidates = self._candidates(flat, free, index, labels, merged, num_candidates)
         return step, rows, grown
 
     def _candidates(
-        self, flat: np.ndarray, kept: np.ndarray, labels: int, merged: tuple[np.ndarray, ...], count: int
+        self,
+        flat: np.ndarray,
+        free: np.ndarray,
+        kept: np.ndarray,
+        labels: int,
+        merged: tuple[np.ndarray, ...],
+        count: int,
     ) -> dict[str, np.ndarray]:
         """The candidates that were kept, then the best others, the merged ones with what they have brought."""
-        others, is_merged = flat.copy(), np.zeros(flat.shape, bool)
+        others, is_merged = free.copy(), np.zeros(flat.shape, bool)
         np.put_along_axis(others, kept, NEVER, 1)
         _, slots, tokens, brought = merged
         where = slots // self.beam_size, slots % self.beam_size * labels + tokens
@@ -124,6 +137,9 @@ class PrefixBeam:
         further = best(others, min(max(count - kept.shape[1], 0), flat.shape[1]))
         scores = np.take_along_axis(flat, kept, 1)
         verdict = np.where(np.take_along_axis(is_merged, further, 1), CandidateFate.MERGED, CandidateFate.CUT)
+        if free is not flat:
+            blocked = (flat == NEVER) & (free > NEVER)
+            verdict = np.where(np.take_along_axis(blocked, further, 1), CandidateFate.BLOCKED, verdict)
         parents, tokens = np.divmod(np.concatenate([kept, further], 1), labels)
         names = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
         values = (
@@ -133,7 +149,10 @@ class PrefixBeam:
             np.concatenate([scores > NEVER, np.zeros(further.shape, bool)], 1),
             np.concatenate([np.where(scores > NEVER, CandidateFate.KEPT, CandidateFate.CUT), verdict], 1),
         )
-        return dict(zip(names, values))
+        found = dict(zip(names, values))
+        if free is not flat:
+            found["cand_by"] = (found["cand_verdict"] == CandidateFate.BLOCKED).astype(np.int64)
+        return found
 
 
 def best(flat: np.ndarray, count: int) -> np.ndarray:

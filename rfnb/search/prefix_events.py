@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.search.allowed import AllowedPrefixes
 from rfnb.search.prefix_beam import PrefixStep, trace_back
 from rfnb.trace.probe import probe
 
@@ -37,9 +40,9 @@ class Report:
         out.sparse_dim = sparse_dim
         return out
 
-    def step(self, name: str, step: PrefixStep, ended: np.ndarray) -> None:
+    def step(self, name: str, step: PrefixStep, ended: np.ndarray, rule: AllowedPrefixes | None = None) -> None:
         """Offer the `beams` event of a step; `ended` [batch, beam]."""
-        fields = {}
+        fields: dict[str, Any] = {} if rule is None else {"blockers": [rule.name]}
         assert step.merged is not None  # it was asked for
         if step.candidates is not None:
             count = step.candidates["cand_tokens"].shape[1]

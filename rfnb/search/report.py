@@ -37,6 +37,8 @@ class ScoreParts:
         ended: Which hypotheses have ended before.
         unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
         verdict: Like `unblocked`: for what is not possible the reason.
+        by: Like `unblocked`: the number of what has forbidden a label, in `blockers` from 1; 0: nothing.
+        taken: The probability of what was forbidden to each hypothesis, {batch, in_dim}.
         tokens: Of several sources the label of each for each continuation, like log_prob, and what it is of.
         threshold: That of the choice.
     """
@@ -47,6 +49,9 @@ class ScoreParts:
     ended: Tensor | None = None
     unblocked: Any = None
     verdict: Any = None
+    by: Any = None
+    blockers: tuple[str, ...] = ()
+    taken: Tensor | None = None
     tokens: Sequence[tuple[Any, Dim | None]] = ()
     threshold: float | None = None
 
@@ -104,9 +109,11 @@ class ChoiceRecord:
         self.carried = link.dims(self.num_kept)[1]
         self.flat = Flat(None, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend)
         self.token_dims = [dim for _, dim in parts.tokens]
-        options = {"length_exponent": link.normalized, "threshold": parts.threshold}
+        options: dict[str, Any] = {"length_exponent": link.normalized, "threshold": parts.threshold}
         self.options = {name: value for name, value in options.items() if value is not None}
-        self.base, self.ended_before = parts.base, parts.ended
+        if parts.blockers:
+            self.options["blockers"] = list(parts.blockers)
+        self.base, self.ended_before, self.taken = parts.base, parts.ended, parts.taken
         usual = ranked.in_order and parts.unblocked is None
         self.is_prefix = usual and (ranked.distinct or (ranked.is_known and ranked.host.min(initial=0) > -np.inf))
         self.more: dict[str, tuple[np.ndarray, str]] = {}  # further fields over the beam, with their dtype
@@ -116,6 +123,7 @@ class ChoiceRecord:
         usual, self.is_prefix = usual and self.num_kept <= size, self.is_prefix and self.num_kept <= size
         self.is_kept: Any = None
         self.verdict: Any = None
+        self.by: Any = None
         self._on_way: list[Value] | None = None  # what `host` is made of
         if ranked.more is not None and (self.is_prefix or (usual and not ranked.is_known)):
             scores, index = ranked.more
@@ -130,6 +138,8 @@ class ChoiceRecord:
                 scores, index, self.is_kept = _kept_first(flat, scores, index, self.is_kept, ranked)
             if parts.verdict is not None:
                 self.verdict = take(flat, index, parts.verdict)
+            if parts.by is not None:
+                self.by = take(flat, index, parts.by)
         self.candidates = Some.of(flat, parts, index, scores)
         self.next: tuple[Any, Any] | None = (
             None  # the best labels of each hypothesis before the choice, and their log probabilities
@@ -146,6 +156,8 @@ class ChoiceRecord:
             self.kept = None if self.kept is None else self.kept.map(detach)
             if self.base is not None:
                 self.base = new_tensor(detach(self.base._raw), self.base.dims)
+            if self.taken is not None:
+                self.taken = new_tensor(detach(self.taken._raw), self.taken.dims)
 
     def fields(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, Any]:
         """The fields of the event. `ended`: what has ended after the step, None: nothing has."""
@@ -162,6 +174,10 @@ class ChoiceRecord:
         else:
             rows = Flat(over_hypotheses(self.base, flat), flat.rest, 1, None, flat.in_dim, backend)
             base = take(rows, parents)
+        taken = {}
+        if self.taken is not None:
+            rows = Flat(over_hypotheses(self.taken, flat), flat.rest, 1, None, flat.axis, backend)
+            taken["taken"] = new_tensor(take(rows, parents), carried)
         tokens = {name: value for name, value in own.items() if name.startswith("tokens")}
         parents = new_tensor(parents, carried)
         parents.sparse_dim = self.carried if flat.in_dim is None else flat.in_dim
@@ -169,7 +185,7 @@ class ChoiceRecord:
             "name": self.name, **tokens, "parents": parents,
             "ended": new_tensor(backend.from_numpy(host, dtype="bool", device=device), carried),
             **{name: value for name, value in own.items() if name not in tokens},
-            "base": new_tensor(base, carried), "by_rank": self.in_order or "left" in self.more, **self.options,
+            "base": new_tensor(base, carried), "by_rank": self.in_order or "left" in self.more, **taken, **self.options,
         }  # fmt: skip
         for name, (array, kind) in self.more.items():
             fields[name] = new_tensor(backend.from_numpy(array, dtype=kind, device=device), carried)
@@ -203,6 +219,9 @@ class ChoiceRecord:
             "kept": new_tensor(is_kept, dims),
             "verdict": new_tensor(verdict, dims),
         }
+        if self.by is not None:
+            blocked = backend.binary_fn("equal")(verdict, int(CandidateFate.BLOCKED))
+            own["by"] = new_tensor(backend.where_raw(blocked, self.by, 0), dims)
         return {f"cand_{name}": value for name, value in own.items()}
 
     def _of(self, some: Some, dims: tuple[Dim, ...]) -> tuple[Any, dict[str, Tensor]]:

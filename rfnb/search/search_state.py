@@ -35,6 +35,7 @@ class Link:
         cheats: Whether its last hypothesis is the reference path.
         sources: The labels of each source, of a choice of several.
         stay: dims, dtype and label -> row of log probabilities after the end.
+        rule: What hypotheses may be, see `allowed.py`.
         plain: What the usual choice prepares for the next steps, see `choose_plain.py`.
     """
 
@@ -46,6 +47,7 @@ class Link:
         self.cheats = False
         self.sources: tuple[Dim, ...] | None = None
         self.stay: dict[Any, Tensor] = {}
+        self.rule: Any = None
         self.plain: Any = None
         self._dims: dict[int, tuple[BeamDim, BeamDim]] = {}
         self.step = 0  # that its dims are of, if each step has its own

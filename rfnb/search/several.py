@@ -126,14 +126,14 @@ def _limited(
     if end_label is not None:
         check_end_label(end_label, axis, loop)
     if prefix is not None or banned is not None or no_repeat_ngram:
-        allowed = allowed_labels(
+        limits = allowed_labels(
             log_prob, axis, prefix=prefix, banned=banned, no_repeat_ngram=no_repeat_ngram,
-            written=before, loop=loop,
+            rule=None, written=before, loop=loop,
         )  # fmt: skip
-        if allowed is not None:
+        for limit in limits.values():
             if has_ended is not None:
-                allowed = math.combine_bc(allowed, "logical_or", has_ended)
-            log_prob = where(allowed, log_prob, float("-inf"), allow_broadcast_all_sources=True)
+                limit = math.combine_bc(limit, "logical_or", has_ended)
+            log_prob = where(limit, log_prob, float("-inf"), allow_broadcast_all_sources=True)
     if end_label is not None and has_ended is not None:
         log_prob = only_end_label(log_prob, has_ended, axis, link, end_label)
     return log_prob

@@ -34,6 +34,7 @@ from rfnb.ops.sequence_pairs import flat_batch, flat_lengths, volume
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
 from rfnb.rec.selection import pick
+from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
@@ -61,6 +62,7 @@ def transducer_beam_search(
     lm_scale: float = 1.0,
     lm_end: bool = True,
     label_bonus: float = 0.0,
+    allowed: Any = None,
     out_spatial_dim: Dim | None = None,
     target_dim: Dim | None = None,
     keep_candidates: int | None = None,
@@ -89,6 +91,7 @@ def transducer_beam_search(
         lm_scale: Factor on its natural-log probabilities.
         lm_end: Whether the end of the sentence is scored too, after the last frame.
         label_bonus: Added per label.
+        allowed: What the labels may be, as of `choice`; they are those of the result, without blank and without an end.
         out_spatial_dim: Of the labels. Default: a new dim.
         target_dim: What the result, and the label that `step` gets, are sparse over. Default: wb_target_dim. Without blank it has one
             class less.
@@ -102,7 +105,7 @@ def transducer_beam_search(
     Raises:
         DimError: If encoder or scores lack a dim, or target_dim or the labels of lm do not fit the classes.
         IndexError: A blank_index that is not one of the classes.
-        ValueError: A beam size below 1, scores with NaN, or a state that has Dims.
+        ValueError: Nothing that is allowed has come to its end; a beam size below 1, scores with NaN, or a state that has Dims.
 
     Probes:
         beams: one event per step, of a loop `name`; as of `ctc_prefix_beam_search`, but a step is not a frame: the frame of a
@@ -119,6 +122,9 @@ def transducer_beam_search(
     search.begin(initial_state, initial_label, logits_normalized)
     search.fuse(lm, lm_scale, label_bonus)
     search.scores_end = lm_end
+    if allowed is not None:
+        rule = Allowed(allowed, search.labels.extent, None, None, what)
+        search.rule = AllowedPrefixes(rule, search.blank, search.classes.extent, search.frame.shape)
     count = max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
     with stop_gradient_scope():
         while search.goes_on():
@@ -193,6 +199,7 @@ class _TransducerSearch:
     scores_end = False
     lm: FusedLM
     fuses = False
+    rule: AllowedPrefixes | None = None
     _given: Tensor | None = None  # the last scores of the model
 
     def __init__(
@@ -250,13 +257,15 @@ class _TransducerSearch:
             self._advance(step, num_candidates)
             ended = self.frame >= self.lengths
             self.steps[-1].parts.update(self.lm.end_parts(ended) if self.scores_end else {})
-            self.report.step(self.name, self.steps[-1], ended)
+            self.report.step(self.name, self.steps[-1], ended, self.rule)
 
     def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the hypotheses, best first, and their slots."""
         if self.normalized and not self.fuses and self._given is not None:
             check_alignment_sums(self.what, self.prefixes.scores, len(self.steps), self._given)
         scores = self.prefixes.scores + (self.lm.end_scores() if lm_end else 0)
+        if self.rule is not None:
+            scores = self.rule.only_ended(scores)
         order = best(scores, scores.shape[1])
         return np.take_along_axis(scores, order, 1), order
 
@@ -282,7 +291,14 @@ class _TransducerSearch:
         ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
         with_lm = brought + self.lm.scores.take(child)
         before, total = prefixes.scores, self.total
-        done, rows, grown = prefixes.select(ranked, (child, parent, last, with_lm), num_candidates)
+        allowed = None
+        if self.rule is not None:
+            left, ended = self.max_labels - self.count, self.frame >= self.lengths
+            after_blank = np.where(self.frame + 1 < self.lengths, left, 0)
+            allowed = self.rule.rows(left, after_blank, (before > NEVER) & ~ended)
+        done, rows, grown = prefixes.select(ranked, (child, parent, last, with_lm), num_candidates, allowed)
+        if self.rule is not None:
+            self.rule.follow(done.parents, grown, done.tokens)
         if num_candidates:
             done.next = best_labels(frame, NUM_NEXT)
             merged, parts = (at, brought), self.lm.parts()

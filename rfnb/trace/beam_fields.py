@@ -23,7 +23,18 @@ CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
 NUM_NEXT = 5  # best labels that a search tells of each hypothesis, also those that no beam took
 NEXT = ("next_tokens", "next_log_probs")  # [batch, hypothesis before the choice, label]; of all alike one of these
 # Of searches of rfnb; and those that begin as below.
-FURTHER = ("log_probs", "base", "cand_verdict", "cand_by", "cand_log_probs", "merged", "left", "end_scores", *NEXT)
+FURTHER = (
+    "log_probs",
+    "base",
+    "cand_verdict",
+    "cand_by",
+    "cand_log_probs",
+    "merged",
+    "left",
+    "taken",
+    "end_scores",
+    *NEXT,
+)
 _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 
 
@@ -125,7 +136,7 @@ def host_fields(steps: Sequence[Mapping[str, Any]], dims: BeamDims) -> list[dict
 
 
 _SIDES = {
-    **dict.fromkeys((*FIELDS, "log_probs", "base", "merged", "left", "end_scores", "part:", "end_part:"), "tokens"),
+    **dict.fromkeys((*FIELDS, "log_probs", "base", "merged", "left", "taken", "end_scores", "part:", "end_part:"), "tokens"),
     **dict.fromkeys((*CANDIDATES, "cand_verdict", "cand_by", "cand_log_probs", "cand_part:"), "cand_tokens"),
     **dict.fromkeys(NEXT, "next_tokens"),
 }  # fmt: skip

@@ -71,7 +71,7 @@ FIELDS: dict[str, dict[str, Holds]] = {
     "tokens": {"ids": ARRAY},
     "outputs": {**dict.fromkeys(("logits", "log_probs", "probs", "reference"), ARRAY), "axis": DIM},
     "beams": {
-        **dict.fromkeys(("tokens", "parents", "scores", "ended", "log_probs", "base", "before", "merged", "left"), NUMBERS),
+        **dict.fromkeys(("tokens", "parents", "scores", "ended", "log_probs", "base", "before", "merged", "left", "taken"), NUMBERS),
         **dict.fromkeys(("cand_", "next_", "end_", "part:", "tokens:"), NUMBERS),
         "beam": DIM, "by_rank": YES_OR_NO, "blank": _or_none(WHOLE), "threshold": _or_none(NUMBER), "blockers": TEXTS,
         **dict.fromkeys(("length_exponent", "rank_exponent"), EXPONENT), **dict.fromkeys(("each_step", "about", "remark"), TEXT),

@@ -55,6 +55,16 @@ def told(
     return out
 
 
+def not_allowed(steps: Sequence[Mapping[str, np.ndarray]], seq: int, tree: BeamTree) -> list[dict[str, float]]:
+    """For each step, by slot of the step before, the probability of all labels that were not allowed, where there are any."""
+    out = []
+    for fields, nodes in zip(steps, tree.nodes):
+        taken = fields["taken"][seq] if "taken" in fields else np.zeros(0)
+        there = [node for node in nodes if node and node.slot < len(taken) and taken[node.slot] > 0]
+        out.append({str(node.parent.slot if node.parent else 0): round(float(taken[node.slot]), 4) for node in there})
+    return out
+
+
 def words(labels: Sequence[Sequence[Any]]) -> str:
     """The labels with their probabilities, e.g. "the 43 %, a 20 %"; of scores that are no log probabilities the numbers."""
     return ", ".join(f"{line(visible(str(label)[:20]))} {_share(float(value))}" for label, value, *_ in labels)
@@ -69,6 +79,12 @@ def _share(log_prob: float) -> str:
 def _is_complete(node: TreeNode | None) -> bool:
     """Whether a hypothesis has ended, so that what its model says means nothing."""
     return node is None or node.state in ("ended", "carried", "dropped")
+
+
+def taken_from_winner(step: Mapping[str, Any], node: TreeNode) -> str:
+    """The part of the probability that the hypothesis which a node continues could not take, in words."""
+    share = (step.get("taken") or {}).get(str(node.parent.slot if node.parent else 0))
+    return f"; not allowed: {percent(share)}" if share else ""
 
 
 def of_winner(step: Mapping[str, Any], node: TreeNode) -> Labels:

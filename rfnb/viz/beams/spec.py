@@ -34,6 +34,7 @@ _FURTHER = (
     "left",
     "end_scores",
     "cand_by",
+    "taken",
 )  # what an end adds to the score of what is complete is not in the score
 _PARTS = ("log_probs", "part:")
 _DIGITS = 5  # of a score
@@ -118,6 +119,8 @@ def spec(
         if not live or ids:
             best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token), ids)
             done["steps"] = [{**step, "next": more} for step, more in zip(done["steps"], best_of)] or done["steps"]
+            for step, taken in zip(done["steps"], following.not_allowed(steps, seq, tree)):
+                step.update({"taken": taken} if taken else {})
         if smaller and not live:
             entries, inside = told_of_smaller(whole, seq, tree, length_exponent=length_exponent, join=join)
             if entries:

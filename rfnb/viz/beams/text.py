@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rfnb.viz.beams.following import of_winner, words
+from rfnb.viz.beams.following import of_winner, taken_from_winner, words
 from rfnb.viz.beams.parts import adds_up
 from rfnb.viz.beams.tree import Arms, BeamTree, Cut, TreeNode, grown, parts_along, rating
 from rfnb.viz.kinds import title_of
@@ -152,7 +152,11 @@ def _step_table(tree: BeamTree, steps: Sequence[Mapping[str, Any]]) -> list[str]
         out.append(line_)
         node = tree.nodes[index][won[index]] if index in won else None
         best_of = of_winner(steps[index], node) if node else []
-        out += [f"        best labels: {words(best_of)}"] if best_of else []
+        out += (
+            [f"        best labels: {words(best_of)}{taken_from_winner(steps[index], node)}"]
+            if node and best_of
+            else []
+        )
         out += [f"        cut {_arrow(c.parent)}{_token(c.token)} {c.score:.3f}  {c.verdict}" for c in telling(cuts)]
     if len(tree.nodes) > _MAX_STEPS:
         out.append(f"... and {len(tree.nodes) - _MAX_STEPS} more steps")

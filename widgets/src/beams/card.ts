@@ -177,15 +177,17 @@ const label = (token: string, number: string, fate: string): HTMLElement =>
 
 /** The best labels of the vocabulary in a step for what continues `parent`, and who took each; `here` is the one that is pointed at. */
 function labels(tree: Tree, parent: Node | null, step: number, here: Node | Cut | null): HTMLElement[] | null {
-  const { next } = tree.spec.steps[step] ?? {},
-    best = next?.["all"] ?? next?.[parent?.slot ?? 0];
-  return (
+  const { next, taken } = tree.spec.steps[step] ?? {},
+    best = next?.["all"] ?? next?.[parent?.slot ?? 0],
+    share = taken?.[parent?.slot ?? 0];
+  const found =
     best?.map(([token, value]) => {
       const of = (other: Node | Cut | null) => other?.parent === parent && other.token === token,
         node = tree.nodes[step]!.find(of),
         cut = tree.cuts[step]!.find(of);
       const fate = of(here) ? "here" : node ? `slot ${node.slot}` : cut ? (cut.why ?? "cut") : "not taken";
       return label(token, value > 0 ? fixed(value, 2) : chance(value), fate);
-    }) ?? null
-  );
+    }) ?? null;
+  if (found && share) found.push(quiet(`; not allowed: ${chance(Math.log(share))}`));
+  return found;
 }

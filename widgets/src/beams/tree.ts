@@ -48,6 +48,7 @@ export interface StepSpec {
   top?: number | null | (number | null)[];
   lasts?: number[];
   next?: Record<string, [string, number, number?][]>; // by slot of the step before the best labels, their log probabilities and indices; "all": of all alike
+  taken?: Record<string, number>; // by slot of the step before the probability of all labels that were not allowed
   ids?: number[]; // of a run that is held: the index of each label
   inside?: number[]; // bit i: whether the smaller beam with this index has it
 }
