@@ -108,7 +108,12 @@ def spec(
     panels = {} if None not in runs else _panels(labels, units)
     for number, ((run, label), (xs, ys)) in enumerate(points.items()):
         blocks[f"x{number}"], blocks[f"y{number}"] = _as_block(xs), _narrow(ys)
-        entry = {"label": label, "unit": str(units.get(label, "")), "x": f"x{number}", "y": f"y{number}"}
+        entry: dict[str, Any] = {
+            "label": label,
+            "unit": str(units.get(label, "")),
+            "x": f"x{number}",
+            "y": f"y{number}",
+        }
         entry |= {"best": best[label] if label in best else _best_of(label), "log": label in chosen}
         entry |= {} if run is None else {"run": run}
         entries.append(entry | ({"panel": panels[label]} if label in panels else {}))
@@ -139,7 +144,7 @@ def _panels(labels: list[str], units: Mapping[str, str]) -> dict[str, str]:
     for label in labels:
         unit = str(units.get(label, ""))
         groups.setdefault(("", unit) if unit else (_alike(label), ""), []).append(label)
-    named = {}
+    named: dict[str, str] = {}
     for (alike, unit), group in groups.items():
         names = {_alike(label) for label in group}
         if len(group) > 1:
