@@ -23,6 +23,7 @@ SUFFIXES = (".html", ".svg", ".png", ".pdf")
 COLUMN, PAGE = 3.3, 6.75  # inches
 _POINTS = 7 / 11  # in a unit: text of 7 points, which journals ask for at least
 _RIM = 3.0
+_LARGER = 1.1  # up to this, a picture is drawn larger to have its width
 _LEAST_DPI = 20  # letters of less are no picture
 
 
@@ -71,11 +72,15 @@ def _drawn(kind: str, drawing: Drawing, paper: Any, points: float, dpi: float) -
 
 
 def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
-    """The drawing of a spec at a width in inches, with its notes below it, and the points in a unit of it."""
+    """The drawing of a spec, exactly so many inches wide, with its notes below it, and the points in a unit of it."""
     room = width * 72 / _POINTS
     drawing = drawing_of(spec, room - 2 * _RIM)
     for note in [*drawing.notes, *pooled_note(drawing)]:
         drawing.add(labels.within(0, drawing.height + 8, note, max(drawing.width, 200), 10, "muted"))
         drawing.height += 15
     drawing = padded(drawing, _RIM)
-    return drawing, min(_POINTS, width * 72 / drawing.width)  # what is wider (a plan) is made smaller
+    if drawing.width * _LARGER < room:  # in the middle of the paper
+        paper = Drawing(room, drawing.height, drawing.alt, notes=list(drawing.notes))
+        paper.put(drawing, (room - drawing.width) / 2, 0)
+        drawing = paper
+    return drawing, width * 72 / drawing.width  # what is wider (a plan) is made smaller

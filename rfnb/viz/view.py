@@ -94,7 +94,8 @@ class View(NearNames):
 
         Args:
             path: Of the file; its suffix says what is written. An existing one is replaced as a whole, or stays after an error.
-            width: Inches that the picture is at most wide: 3.3 for one column of a paper, 6.75 for both. Text has 7 points.
+            width: Inches that the picture is wide: 3.3 for one column of a paper, 6.75 for both. Text has 7 points, less where a picture
+                has to be made smaller.
             theme: "light" or "dark": the paper. A page (.html) has that of its reader.
             dpi: Dots per inch of a .png; the others are vector, but for the cells of heat maps.
 

@@ -17,6 +17,7 @@ from PIL import Image
 from viz.odd_views import HOSTILE, all_kinds, search, weights
 
 import rfnb as rf
+from rfnb.viz.kinds import KINDS
 from rfnb.viz.paper import SUFFIXES, for_paper
 
 WORDS = ["the", "quick", "brown", "fox", "jumps"]
@@ -47,17 +48,24 @@ def test_every_kind_of_view_is_every_kind_of_file(tmp_path, suffix, theme):
 
 
 def test_a_file_has_the_width_that_was_asked_for(tmp_path):
-    for width in (3.3, 6.75):
-        spec = rf.viz.attention(weights(40, 120)).spec
-        drawing, points = for_paper(spec, width)
-        assert 0.85 * width < drawing.width * points / 72 <= width + 1e-6
-        root = ElementTree.fromstring(rf.viz.View(spec).save(tmp_path / "a.svg", width=width).read_bytes())
-        assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(drawing.width * points, abs=0.01)
-        image = Image.open(rf.viz.View(spec).save(tmp_path / "a.png", width=width, dpi=200))
-        assert image.width == pytest.approx(drawing.width * points / 72 * 200, abs=1)
-    for spec in all_kinds(WORDS * 10):
-        drawing, points = for_paper(spec, 3.3)
-        assert drawing.width * points <= 3.3 * 72 + 1e-6
+    view = rf.viz.attention(weights(40, 120))
+    for width in (3.3, 6.9):
+        root = ElementTree.fromstring(view.save(tmp_path / "a.svg", width=width).read_bytes())
+        assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(72 * width, abs=0.01)
+        assert Image.open(view.save(tmp_path / "a.png", width=width, dpi=200)).width == round(200 * width)
+        box = re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+)", view.save(tmp_path / "a.pdf", width=width).read_bytes())
+        assert float(box[1]) == pytest.approx(72 * width, abs=0.01)
+
+
+def test_a_picture_of_each_kind_has_the_width_that_was_asked_for():
+    """Narrow ones stand in the middle of the paper."""
+    few, many = all_kinds(WORDS[:3]), all_kinds(WORDS * 10)
+    assert {spec.kind for spec in many} >= set(KINDS) - {"control", "question"}
+    for spec in [*few, *many]:
+        for width in (2.0, 3.3, 6.9):
+            drawing, points = for_paper(spec, width)
+            assert drawing.width * points / 72 == pytest.approx(width), spec.kind
+            assert 11 * points < 7 * 1.1 + 1e-6  # text is hardly larger than in others
 
 
 def test_what_is_left_out_is_said_in_the_file(tmp_path):

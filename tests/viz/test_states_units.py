@@ -199,7 +199,7 @@ def test_what_is_called_a_gate_but_leaves_0_to_1_is_none():
 def test_a_gate_has_its_mean_opening_in_text_and_picture():
     view = rf.viz.states({"forget_gate": np.full((1, 4, 2), 0.25, np.float32)})
     assert "mean opening up to 0.25" in view.text()
-    assert {cells.ramp for cells in drawing_of(view.spec).shapes if type(cells).__name__ == "Cells"} == {"sequential"}
+    assert {cells.ramp for cells in drawing_of(view.spec).shapes if type(cells).__name__ == "Cells"} == {"diverging"}
 
 
 def test_the_text_says_which_unit_counts_and_has_80_columns():

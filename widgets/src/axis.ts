@@ -41,19 +41,24 @@ export function widest(all: string[], measure: Measure): number {
   );
 }
 
-/** Level labels where they fit, then slanted, then upright and thinned. `fit`: the cells, given the room that labels take. */
+/** Whether labels are never turned: numbers, of which some say the others, and single letters, which take as much room upright. */
+const stays = (texts: string[], room: number): boolean =>
+  room <= LINE || texts.every((text) => /^\d+([.]\d+)?$/.test(text));
+
+/** Level labels where they fit or are never turned, then slanted, then upright and thinned. `fit`: the cells, given the room that labels take. */
 export function columns<Fit extends { cell: number }>(
   texts: string[],
   measure: Measure,
   fit: (top: number, right: number) => Fit,
 ): Fit & Columns {
   const room = widest(texts, measure),
-    slant = Math.ceil(room * Math.SQRT1_2);
+    slant = Math.ceil(room * Math.SQRT1_2),
+    flat = stays(texts, room);
   let turn: Columns["turn"] = "none",
     top = LINE * 2 + 8,
     right = 4,
     made = fit(top, right);
-  if (room + 6 > made.cell) {
+  if (!flat && room + 6 > made.cell) {
     turn = "slanted";
     made = fit((top += slant), (right += slant));
     if (made.cell < LINE + 2) {
@@ -61,7 +66,7 @@ export function columns<Fit extends { cell: number }>(
       made = fit((top = Math.ceil(room) + LINE + 14), (right = 8));
     }
   }
-  const cols = drawn(texts.length, made.cell, turn === "none" ? room + 6 : LINE - 1);
+  const cols = drawn(texts.length, made.cell, turn === "none" ? room + (room <= LINE ? 2 : 6) : LINE - 1);
   return { ...made, turn, top, right, cols: cols.map((index) => ({ index, text: texts[index]! })) };
 }
 

@@ -8,7 +8,7 @@ import { find } from "../src/states/brush";
 import { NO_KERNEL } from "../src/exact";
 import { hit, layout, titleAt, walk } from "../src/states/layout";
 import type { Head } from "../src/states/scene";
-import { flagWords, ordered, problem, sceneOf } from "../src/states/scene";
+import { changing, flagWords, isDrawn, ordered, problem, sceneOf, withoutPrefix } from "../src/states/scene";
 import { valueAt } from "../src/states/words";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
@@ -149,6 +149,50 @@ describe("an order of units", () => {
     expect(ordered(scene().tracks[0]!, [0, 0, 1, 0, 0, 0]).order).toBeNull();
     expect(ordered(scene().tracks[0]!, [0, 1]).order).toBeNull();
   });
+});
+
+describe("many units", () => {
+  const values = (step: number, unit: number) => (unit % 10 === 3 ? step * unit : unit);
+  const track = { ...sceneOf(sized(6, 60), 0)!.tracks[0]!, value: values };
+
+  it("open on those that change most, in their order, and walk among these", () => {
+    const few = changing(track, 6);
+    expect([few.rows, few.units, few.order!.length]).toEqual([24, 60, 24]);
+    expect([...few.order!].filter((unit) => unit % 10 === 3)).toEqual([3, 13, 23, 33, 43, 53]);
+    expect([...few.order!]).toEqual([...few.order!].sort((a, b) => a - b));
+    expect([few.numbers![53], few.numbers![4]]).toEqual([53, 0]);
+    expect([isDrawn(few, 53), isDrawn(few, 59), isDrawn(few, -1)]).toEqual([true, false, true]);
+    const made = { ...scene(), tracks: [few], steps: 6, len: 6 };
+    expect(walk(made, { track: 0, unit: few.order![22]!, step: 0 }, "ArrowDown")!.unit).toBe(few.order![23]);
+    expect(walk(made, { track: 0, unit: few.order![23]!, step: 0 }, "ArrowDown")!.unit).toBe(-1);
+    const placed = layout(made, look());
+    expect(hit(placed, made, placed.left + 1, placed.tracks[0]!.strip + placed.tracks[0]!.height - 1)!.unit).toBe(
+      few.order![23],
+    );
+  });
+
+  it("are all there where they are few, or nothing changes yet", () => {
+    expect(changing(sceneOf(sized(6, 48), 0)!.tracks[0]!, 6).order).toBeNull();
+    expect(changing(track, 1).order).toBeNull();
+  });
+});
+
+describe("titles", () => {
+  it.each([
+    [
+      ["decoder.lstm.h", "decoder.lstm.gates.input_gate"],
+      ["h", "gates.input_gate"],
+    ],
+    [
+      ["a.h", "b.h"],
+      ["a.h", "b.h"],
+    ],
+    [
+      ["a.h", "a"],
+      ["a.h", "a"],
+    ],
+    [["a.h"], ["a.h"]],
+  ])("leave out what all begin with: %j", (labels, titles) => expect(withoutPrefix(labels)).toEqual(titles));
 });
 
 describe("tracks that are folded", () => {

@@ -5,6 +5,7 @@ The same rules as in widgets/src/axis.ts and widgets/src/labels.ts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.shapes import Drawing, Text
 from rfnb.viz.visible import line, visible
 
+_NUMBER = re.compile(r"\d+([.]\d+)?")
 LINE = 13.0  # from one line of text to the next
 _LONGEST = 120.0
 
@@ -92,8 +94,10 @@ def columns(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabe
     widest = _widest(at, size)
     if every == 1 and widest + 6 <= pitch:
         return AxisLabels(size + 2, 0, 0, size, at)
-    if all(text.isdigit() for _, text in at):
-        wide = stride(pitch, widest + 8)
+    if widest <= size or all(
+        _NUMBER.fullmatch(text) for _, text in at
+    ):  # never turned: as much room upright, or some say the others
+        wide = stride(pitch, widest + (3 if widest <= size else 8))
         return AxisLabels(size + 2, 0, 0, size, [(index, labels[index]) for index in range(0, len(labels), wide)])
     if every == 1 and pitch >= size + 4:
         slant = widest * 0.7071

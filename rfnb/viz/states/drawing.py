@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from rfnb.viz.parts.matrix import (
     number,
 )
 from rfnb.viz.pool import bounds
-from rfnb.viz.states.tracks import changes, line_of, name_of
+from rfnb.viz.states.tracks import CHANGING, MOST_ROWS, changes, changing, line_of, name_of, without_prefix
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
 _STRIP, _STRIP_LEAST, _UNIT, _STRIPS = 150.0, 28.0, 14.0, 900.0  # _STRIPS: of all strips together
@@ -33,14 +34,19 @@ def drawing(spec: Any, width: float) -> Drawing:
     seqs = head["seqs"][:_MOST_SEQS]
     tracks = head["tracks"][:_MOST_TRACKS]
     scales = [scale_of(spec, track) for track in tracks]
+    names = without_prefix([str(track["label"]) for track in head["tracks"]])[: len(tracks)]
     made, right = Drawing(width, 0), 0.0
     for index in range(len(seqs)):
-        one = _sequence(spec, index, tracks, scales, width, title=len(head["seqs"]) > 1)
+        one = _sequence(spec, index, tracks, names, scales, width, title=len(head["seqs"]) > 1)
         made.put(one, 0, made.height)
         right = max(right, one.width)
         made.height += one.height + (16 if index < len(seqs) - 1 else 0)
     made.width = min(width, right)
     made.alt = " ".join(description(spec, index) for index in range(len(seqs)))
+    if any(spec.blocks[track["block"]].shape[2] > MOST_ROWS for track in tracks) and any(
+        seq["len"] > 1 for seq in seqs
+    ):
+        made.notes.append(f"Of more than {MOST_ROWS} units those {CHANGING} are drawn that change most.")
     made.shows(len(seqs), len(head["seqs"]), "sequences")
     made.shows(len(tracks), len(head["tracks"]), "tracks")
     return made
@@ -51,14 +57,21 @@ def scale_of(spec: Any, track: dict[str, Any]) -> Scale:
     block = spec.blocks[track["block"]]
     if "range" in track:
         low, high = track["range"]
-        return Scale(low, high, "sequential" if track.get("gate") else "diverging")
+        return Scale(low, high, "diverging")  # of a gate from half open
     low, high = bounds(*(block[seq, : entry["len"]] for seq, entry in enumerate(spec.head["seqs"])))
     most = max(abs(low), abs(high)) or 1.0
     return Scale(-most, most, "diverging")
 
 
 def _sequence(
-    spec: Any, index: int, tracks: list[dict[str, Any]], scales: list[Scale], width: float, *, title: bool
+    spec: Any,
+    index: int,
+    tracks: list[dict[str, Any]],
+    names: list[str],
+    scales: list[Scale],
+    width: float,
+    *,
+    title: bool,
 ) -> Drawing:
     head, seq = spec.head, spec.head["seqs"][index]
     blocks = [spec.blocks[track["block"]][index] for track in tracks]
@@ -86,8 +99,8 @@ def _sequence(
     many = len(tracks) * min(len(head["seqs"]), _MOST_SEQS)
     most = min(_STRIP, max(_STRIPS / max(many, 1), 1.5 * _STRIP_LEAST))
     heads: list[float] = []
-    for track, block, values, scale in zip(tracks, blocks, shown, scales):
-        heads.append(_track(made, track, values, block.shape[1], seq, scale, pitch, most))
+    for track, label, values, scale in zip(tracks, names, shown, scales):
+        heads.append(_track(made, track, label, values, seq, scale, pitch, most))
     made.height -= _GAP - 4
     made.width = min(width, max(_LEFT + steps * pitch + max(axis.beside, 4), *heads))
     return made
@@ -96,8 +109,8 @@ def _sequence(
 def _track(
     made: Drawing,
     track: dict[str, Any],
+    label: str,
     values: np.ndarray,
-    units: int,
     seq: dict[str, Any],
     scale: Scale,
     pitch: float,
@@ -105,13 +118,17 @@ def _track(
 ) -> float:
     """A title with the scale, the strip and the norms; returns where the title ends."""
     top, length = made.height, seq["len"]
+    rows = changing(values[:length])
+    units = len(rows)
     unit = min(_UNIT, most / max(units, 1))
     tall = max(_STRIP_LEAST, units * unit)
     strip = top + _TITLE
-    label = labels.fitted(str(track["label"]), made.width * 0.4, 11, bold=True)
+    label = labels.fitted(label, made.width * 0.4, 11, bold=True)
     made.add(Text(_LEFT, top + 8, label, bold=True))
     at = _LEFT + fonts.width(label, 11, bold=True) + 10
-    words = labels.fitted(f"{track['unit_dim']['name']}={units}", made.width * 0.25, 10)
+    unit_name, all_units = track["unit_dim"]["name"], values.shape[1]
+    words = f"{unit_name}={units}" if units == all_units else f"{units} of {all_units} {unit_name}"
+    words = labels.fitted(words, made.width * 0.25, 10)
     made.add(Text(at, top + 8, words, 10, "muted"))
     at += fonts.width(words, 10) + 16
     if at + 130 < made.width:
@@ -120,13 +137,15 @@ def _track(
         at = draw_key(made, at + 14, top + 8, "padding", "after the end")
     if units:
         place = MatrixBox(_LEFT, strip, pitch, tall / units)
-        seen = draw_padding(made, values.T.astype(np.float32, copy=False), place, length)
-        draw_matrix(made, seen, place, scale)
-        draw_odd(made, values[:length].T, place)
+        strong = values[:, rows].T.astype(np.float32, copy=False)
+        seen = draw_padding(made, strong, place, length)
+        middle = (scale.low + scale.high) / 2  # what is farthest from it stands for a cell
+        draw_matrix(made, seen - middle, place, replace(scale, low=scale.low - middle, high=scale.high - middle))
+        draw_odd(made, strong[:, :length], place)
         draw_end(made, seen, place, length)  # something moves after the end
-        made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), "0", 10, "muted", "right"))
+        made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), str(rows[0]), 10, "muted", "right"))
         if units > 1:
-            made.add(Text(_LEFT - 6, strip + tall - 5.5, str(units - 1), 10, "muted", "right"))
+            made.add(Text(_LEFT - 6, strip + tall - 5.5, str(rows[-1]), 10, "muted", "right"))
     gate = bool(track.get("gate"))
     of_steps = line_of(values[:length], gate=gate), changes(values[:length], gate=gate)
     _line(made, *of_steps, strip + tall + 6, pitch, gate=gate)

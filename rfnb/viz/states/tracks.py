@@ -10,11 +10,31 @@ import numpy as np
 from rfnb.viz.spec import Spec
 
 _STATE = ("c", "h")
+MOST_ROWS, CHANGING = 48, 24  # units that are seen at one glance; of more, those that change most
 
 
 def is_gate(label: str, low: float, high: float) -> bool:
     """Whether a track of these bounds is the opening of a gate: it is called one, and does not leave 0 to 1."""
     return label.lower().endswith("gate") and 0 <= low and high <= 1
+
+
+def without_prefix(labels: Sequence[str]) -> list[str]:
+    """Labels without the parts that all of several begin with: "h" of "decoder.lstm.h"."""
+    parts = [label.split(".") for label in labels]
+    shared, most = 0, min((len(part) - 1 for part in parts), default=0) if len(parts) > 1 else 0
+    while shared < most and len({part[shared] for part in parts}) == 1:
+        shared += 1
+    return [".".join(part[shared:]) for part in parts]
+
+
+def changing(values: np.ndarray) -> np.ndarray:
+    """The units of {step, unit} that change most over the steps, in their order; all where they are few."""
+    units = values.shape[1]
+    if units <= MOST_ROWS or len(values) < 2:
+        return np.arange(units)
+    away = np.abs(np.diff(values.astype(np.float64), axis=0))
+    moved = np.where(np.isfinite(away), away, 0.0).sum(0)
+    return np.sort(np.argsort(-moved, kind="stable")[:CHANGING])
 
 
 def is_held(label: str) -> bool:

@@ -82,14 +82,7 @@ export class Drag {
   }
 
   /** The value as it is dragged, and above it what the run would say. */
-  draw(
-    g: CanvasRenderingContext2D,
-    sight: Sight,
-    scene: Scene,
-    made: Layout,
-    colors: { signed: Table; gate: Table },
-    palette: Palette,
-  ): void {
+  draw(g: CanvasRenderingContext2D, sight: Sight, scene: Scene, made: Layout, colors: Table, palette: Palette): void {
     if (!this.now) return;
     const { at, value, said } = this.now,
       track = scene.tracks[at.track]!,
@@ -108,7 +101,7 @@ export class Drag {
       const unit = placed.height / track.units,
         tall = Math.max(unit, 7);
       y = placed.strip + (rowOfUnit(track, at.unit) + 0.5) * unit - tall / 2 - sight.top;
-      g.fillStyle = css(track.gate ? colors.gate : colors.signed, (value - track.low) / (track.high - track.low || 1));
+      g.fillStyle = css(colors, (value - track.low) / (track.high - track.low || 1));
       g.fillRect(x, y, wide, tall);
       outline(g, x - 1, y - 1, wide + 2, tall + 2, palette.paper, 4);
       outline(g, x - 1, y - 1, wide + 2, tall + 2, palette.focus, 2);

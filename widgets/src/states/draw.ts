@@ -26,7 +26,7 @@ export interface Picture {
   hands: Set<number>; // the steps before which something was changed by hand
   made: Layout;
   palette: Palette;
-  colors: { signed: Table; gate: Table };
+  colors: Table;
   strips: (HTMLCanvasElement | null)[];
   cursor: Position | null;
   linked: number | null;
@@ -45,15 +45,16 @@ export function stripsOf(scene: Scene, made: Layout, colors: Picture["colors"]):
       rows: Math.max(1, Math.floor(height * ratio)),
       cols: made.cell * ratio < 1 ? Math.ceil(drawnOf(scene, track) * made.cell * ratio) : 8192,
     };
-    const span = track.high - track.low || 1;
+    const span = track.high - track.low || 1,
+      middle = (track.high + track.low) / 2; // 0, or of a gate half open
     return image(
       {
-        rows: track.units,
+        rows: track.rows,
         cols: drawnOf(scene, track),
-        value: (row, step) => track.value(step, unitIn(track, row)),
+        value: (row, step) => track.value(step, unitIn(track, row)) - middle,
       },
-      track.gate ? colors.gate : colors.signed,
-      (value) => (value - track.low) / span,
+      colors,
+      (value) => value / span + 0.5,
       most,
     );
   });
@@ -181,19 +182,27 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   const { made, palette, colors } = picture,
     y = placed.title + TITLE / 2 + 1,
     small = `11px ${palette.font}`;
-  const label = `${placed.folded ? "▸" : "▾"} ${track.note && "! "}${shorten(track.label, 40)}`;
+  const sized =
+    track.rows < track.units
+      ? `${track.rows} of ${track.units} ${track.unitName}, most changing`
+      : `${track.unitName}=${track.units}`;
   let x = made.left - 13;
   const put = (text: string, font: string, color: string, gap: number) => {
     write(g, text, x, y, font, color);
     x += g.measureText(text).width + gap;
   };
-  put(label, `bold 12px ${palette.font}`, palette.ink, 8);
-  put(`${track.unitName}=${track.units}`, small, palette.muted, 14);
+  const wide = (text: string, font: string) => ((g.font = font), g.measureText(text).width),
+    bold = `bold 12px ${palette.font}`,
+    room = Math.min(made.columns[1] ?? Infinity, placed.folded ? Infinity : sight.width) - x - 8,
+    mark = `${placed.folded ? "▸" : "▾"} ${track.note && "! "}`;
+  let most = 40;
+  while (most > 4 && wide(mark + shorten(track.title, most), bold) > room) most--;
+  put(mark + shorten(track.title, most), bold, palette.ink, 8);
+  if (x - made.left + 13 + wide(sized, small) < room) put(sized, small, palette.muted, 14);
   if (placed.folded || x + 130 > (made.columns[1] ?? sight.width)) return;
   put(short(track.low), small, palette.muted, 5);
-  const ramp = track.gate ? colors.gate : colors.signed;
   for (let at = 0; at < 72; at++) {
-    g.fillStyle = css(ramp, at / 71);
+    g.fillStyle = css(colors, at / 71);
     g.fillRect(x + at, y - 5, 1.2, 9);
   }
   outline(g, x - 0.5, y - 5.5, 73, 10, palette.line);
@@ -204,8 +213,8 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
 /** Units and the line at the left, so that heights mean something. */
 function drawAxis(g: CanvasRenderingContext2D, placed: Placed, track: Track, left: number, palette: Palette): void {
   const put = (text: string, y: number) => write(g, text, left - 8, y, `10px ${palette.font}`, palette.muted, "right");
-  if (track.units) put(String(unitIn(track, 0)), placed.strip + 6);
-  if (track.units > 1) put(String(unitIn(track, track.units - 1)), placed.strip + placed.height - 5);
+  if (track.rows) put(String(unitIn(track, 0)), placed.strip + 6);
+  if (track.rows > 1) put(String(unitIn(track, track.rows - 1)), placed.strip + placed.height - 5);
   put(short(topOf(track)), placed.norm + 6);
   put(track.gate ? "mean" : "norm", placed.norm + placed.normHeight / 2 + 3);
   put("0", placed.norm + placed.normHeight - 3);
@@ -219,8 +228,8 @@ function drawUnitFlags(
   left: number,
   palette: Palette,
 ): void {
-  const tall = placed.height / Math.max(1, track.units);
-  for (let row = 0; row < track.units; row++) {
+  const tall = placed.height / Math.max(1, track.rows);
+  for (let row = 0; row < track.rows; row++) {
     const bits = track.unitFlags(unitIn(track, row));
     if (!bits) continue;
     const odd = bits & (NAN | INFINITY);
@@ -269,26 +278,26 @@ function drawAfter(g: CanvasRenderingContext2D, { scene, made, palette }: Pictur
 }
 
 /** Whether cells are large both ways. */
-export const isRoomy = ({ cell }: Layout, { height }: Placed, { units }: Track): boolean =>
-  cell >= 9 && height / Math.max(1, units) >= 7;
+export const isRoomy = ({ cell }: Layout, { height }: Placed, { rows }: Track): boolean =>
+  cell >= 9 && height / Math.max(1, rows) >= 7;
 
 /** Steps without values yet are dotted; where cells are large both ways, a thin line is between them, and a dash in what is below 0. */
 function gaps(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, placed: Placed, track: Track): void {
   const { scene, made, palette } = picture,
     [first, seenEnd] = seen(picture, sight),
     end = Math.min(seenEnd, scene.len),
-    unit = placed.height / Math.max(1, track.units);
+    unit = placed.height / Math.max(1, track.rows);
   g.fillStyle = palette.paper;
   if (isRoomy(made, placed, track)) {
     for (let step = Math.max(1, first); step < end; step++)
       g.fillRect(step * made.cell - 0.5, placed.strip, 1, placed.height);
-    for (let row = 1; row < track.units; row++)
-      g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
-    // Both sides of 0 are equally dark: hues alone would tell them apart.
-    const wide = Math.min(8, made.cell * 0.4);
-    for (let row = 0; row < track.units; row++)
+    for (let row = 1; row < track.rows; row++) g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
+    // Both sides of the middle are equally dark: hues alone would tell them apart.
+    const wide = Math.min(8, made.cell * 0.4),
+      middle = (track.high + track.low) / 2;
+    for (let row = 0; row < track.rows; row++)
       for (let step = first; step < end; step++) {
-        const share = track.value(step, unitIn(track, row)) / -track.low;
+        const share = (track.value(step, unitIn(track, row)) - middle) / (track.high - middle);
         if (!(share < -0.05)) continue;
         g.fillStyle = share < -0.4 ? palette.paper : palette.muted;
         g.fillRect((step + 0.5) * made.cell - wide / 2, placed.strip + (row + 0.5) * unit - 0.5, wide, 1);
@@ -333,7 +342,7 @@ function drawBrush(
   outline(g, x - 1, placed.strip - 1, wide + 2, placed.height + 2, palette.focus, own ? 2 : 1, own ? [] : DASH);
   if (!own) return;
   const track = scene.tracks[index]!,
-    tall = placed.height / Math.max(1, track.units);
+    tall = placed.height / Math.max(1, track.rows);
   g.fillStyle = palette.focus;
   for (const unit of brush.here)
     g.fillRect(x + wide + 1, placed.strip + rowOfUnit(track, unit) * tall, 5, Math.max(1.5, tall - 1));
@@ -353,8 +362,8 @@ function mark(
     const high = placed.norm + placed.normHeight - placed.strip + 1;
     outline(g, column * made.cell - 0.5, placed.strip - 0.5, size + 1, high, focus, 1.25, cursor ? [] : DASH);
   }
-  if (!cursor || cursor.track !== index || cursor.unit < 0 || cursor.unit >= track.units) return;
-  const unit = placed.height / track.units,
+  if (!cursor || cursor.track !== index || cursor.unit < 0 || rowOfUnit(track, cursor.unit) < 0) return;
+  const unit = placed.height / track.rows,
     tall = Math.max(unit, 3);
   const x = cursor.step * made.cell - 1,
     y = placed.strip + rowOfUnit(track, cursor.unit) * unit - (tall - unit) / 2 - 1;

@@ -70,7 +70,7 @@ export function layout(scene: Scene, { width, zoom, tall, measure, folded, pins 
   let at = below(pins + count - 1), // of the row of tracks
     next = at, // of the row after it
     column = 0;
-  const tracks = scene.tracks.map(({ units }, track): Placed => {
+  const tracks = scene.tracks.map(({ rows: units }, track): Placed => {
     if (folded(track) || column === count) [at, column] = [next, 0];
     const x = xs[column]!;
     if (folded(track)) {
@@ -109,7 +109,7 @@ export function hit(made: Layout, scene: Scene, x: number, y: number): Position 
   for (const [track, placed] of made.tracks.entries()) {
     const step = Math.floor((x - made.left - placed.x) / made.cell),
       of = scene.tracks[track]!,
-      { units } = of;
+      { rows: units } = of;
     if (placed.folded || step < 0 || step >= scene.steps) continue;
     if (y >= placed.strip && y < placed.strip + placed.height && units) {
       const row = Math.min(units - 1, Math.floor(((y - placed.strip) / placed.height) * units));
@@ -146,11 +146,11 @@ export function walk(
     step,
     unit: row < 0 ? -1 : unitIn(scene.tracks[track]!, row),
   });
-  const start = rowIn(open[0]!, Math.min(0, scene.tracks[open[0]!]!.units - 1), 0);
+  const start = rowIn(open[0]!, Math.min(0, scene.tracks[open[0]!]!.rows - 1), 0);
   if (!at || folded(at.track)) return start;
   const { track, step } = at,
     row = rowOfUnit(scene.tracks[track]!, at.unit),
-    lastRow = scene.tracks[track]!.units - 1,
+    lastRow = scene.tracks[track]!.rows - 1,
     index = open.indexOf(track),
     lastStep = Math.max(0, scene.len - 1);
   switch (key) {
@@ -162,7 +162,7 @@ export function walk(
       return far ? start : { ...at, step: 0 };
     case "End": {
       const end = open[open.length - 1]!;
-      return far ? rowIn(end, scene.tracks[end]!.units - 1, lastStep) : { ...at, step: lastStep };
+      return far ? rowIn(end, scene.tracks[end]!.rows - 1, lastStep) : { ...at, step: lastStep };
     }
     case "PageUp":
       return rowIn(track, Math.max(0, (row < 0 ? lastRow + 1 : row) - 10), step);

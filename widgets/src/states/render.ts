@@ -1,6 +1,6 @@
 // The states view in the page: the strips under one axis of steps, what is under the cursor, and what the person asks of the units.
 
-import { diverging, sequential } from "../color";
+import { diverging } from "../color";
 import type { Context, Render } from "../context";
 import { onKeys } from "../cursor";
 import { button, h, on, region, select, set, setOptions, slider } from "../dom";
@@ -20,14 +20,32 @@ import type { Layout, Position } from "./layout";
 import { flagged } from "./flagged";
 import { hit, layout, titleAt, walk } from "./layout";
 import { panel } from "./panel";
-import type { Head, Scene, Track } from "./scene";
-import { faults, ordered, problem, rowOfUnit, sceneOf } from "./scene";
+import type { Head, OrderEntry, Scene, Track } from "./scene";
+import {
+  changing,
+  CHANGING,
+  DEAD,
+  faults,
+  isDrawn,
+  MOST_ROWS,
+  ordered,
+  problem,
+  rowOfUnit,
+  SATURATED,
+  sceneOf,
+  UNCHANGED,
+} from "./scene";
 import type { Taker } from "./hands";
 import { offer } from "./hands";
 import { table, tableSize } from "./table";
 import { words } from "./words";
 import { visible } from "../visible";
 
+const CHANGE: OrderEntry = {
+  name: "change",
+  label: `${CHANGING} that change most`,
+  number: "change from step to step, on average",
+};
 const OPEN = 6, // tracks that are not folded at first
   MOST_PINS = 4,
   MOST_HEIGHT = 16000; // a canvas can be no taller
@@ -37,7 +55,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
   private strips: (HTMLCanvasElement | null)[] | null = null;
   private readonly fold = new Map<string, boolean>(); // by label, what the person said
   private tall = 1;
-  private order = ""; // the name of one; "": as they are numbered
+  private order: string | null = null; // the name of one; "": as they are numbered; null: nobody has chosen
+  private orders: OrderEntry[] = [];
   private unsorted = false; // the kernel that could sort has not answered
   private pinned: { label: string; unit: number }[] = [];
   private pins: Pin[] = [];
@@ -114,12 +133,16 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const { head } = this.frame,
       scene = sceneOf(this.frame, this.seq)!;
     const orders = head.orders ?? [];
-    if (!orders.some(({ name }) => name === this.order)) this.order = "";
+    const large = scene.tracks.some(({ units }) => units > MOST_ROWS);
+    this.order ??= large && !head.live ? CHANGE.name : "";
+    this.orders = [...(large ? [CHANGE] : []), ...orders];
+    if (!this.orders.some(({ name }) => name === this.order)) this.order = "";
     setOptions(
       this.orderSelect,
-      orders.length ? ["units as numbered", ...orders.map(({ label }) => visible(label))] : [],
-      orders.findIndex(({ name }) => name === this.order) + 1,
+      this.orders.length ? ["units as numbered", ...this.orders.map(({ label }) => visible(label))] : [],
+      this.orders.findIndex(({ name }) => name === this.order) + 1,
     );
+    this.el.dataset["order"] = this.order;
     this.unsorted = false;
     const ends = this.ends(
       scene.len < scene.steps,
@@ -128,7 +151,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.scene = {
       ...scene,
       steps: ends ? scene.len : scene.steps,
-      tracks: scene.tracks.map((track) => this.sorted(track)),
+      tracks: scene.tracks.map((track) => this.sorted(track, scene.len)),
     };
     this.placePins();
     if (this.brush && this.brush.seq !== this.seq) this.unbrush();
@@ -150,8 +173,9 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   /** The track in the chosen order, if the page has it or the kernel has said it; else it is asked. */
-  private sorted(track: Track): Track {
+  private sorted(track: Track, len: number): Track {
     if (!this.order) return track;
+    if (this.order === CHANGE.name) return changing(track, len);
     const name = `${track.block}/order/${this.order}`,
       seq = this.order === "first" ? this.seq : 0,
       there = this.frame.blocks[name];
@@ -172,8 +196,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   private sortBy(index: number): void {
-    this.order = this.frame.head.orders?.[index - 1]?.name ?? "";
-    this.el.dataset["order"] = this.order;
+    this.order = this.orders[index - 1]?.name ?? "";
     this.choose(this.seq, true);
   }
 
@@ -193,7 +216,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
       this.tracksBox.replaceChildren(...tracks.map((_, track) => button("", () => this.toggleFold(track))));
     [...this.tracksBox.children].forEach((button, track) => {
       const open = String(!this.folded(track));
-      button.textContent = tracks[track]!.label;
+      button.textContent = tracks[track]!.title;
+      set(button, "title", tracks[track]!.label);
       set(button, "aria-pressed", open);
     });
     this.tracksBox.hidden = tracks.length < 2;
@@ -253,7 +277,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
 
   protected has({ track, unit, step }: Position): boolean {
     const { steps, tracks } = this.scene;
-    return step < steps && track < tracks.length && unit < tracks[track]!.units;
+    return step < steps && track < tracks.length && isDrawn(tracks[track]!, unit);
   }
 
   protected lastStep(): number {
@@ -267,7 +291,15 @@ class StatesView extends PanedView<Head, Position, Layout> {
     if (tracks.some(({ missing }) => missing.includes(true))) this.legend.append(key("missing", "NaN, not computed"));
     const line = (mark: string, said: string) => h("span.rfnb-key", h("i", { class: `rfnb-states-${mark}` }), said);
     if (tracks.some((track, at) => track.low < 0 && isRoomy(this.made, this.made.tracks[at]!, track)))
-      this.legend.append(h("span.rfnb-key", "– below 0"));
+      this.legend.append(h("span.rfnb-key", "– below 0, of gates .5"));
+    const bits = tracks.reduce((all, { stepFlags, unitFlags, units }) => {
+      for (let step = 0; step < len; step++) all |= stepFlags(step);
+      for (let unit = 0; unit < units; unit++) all |= unitFlags(unit);
+      return all;
+    }, 0);
+    if (bits & SATURATED) this.legend.append(line("saturated", "saturated"));
+    if (bits & UNCHANGED) this.legend.append(line("unchanged", "unchanged"));
+    if (bits & DEAD) this.legend.append(line("dead", "dead unit"));
     this.legend.append(line("line", "norm, mean opening"), line("change", "change from the step before"));
   }
 
@@ -288,7 +320,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   protected paint(g: CanvasRenderingContext2D, sight: Sight): void {
     const { scene, made, linked, pins, pane, cursor } = this,
       palette = this.ctx.palette(),
-      colors = { signed: diverging(palette.dark), gate: sequential(palette.dark) };
+      colors = diverging(palette.dark);
     this.strips ??= stripsOf(scene, made, colors);
     const brush = this.brush && { ...this.brush, here: this.found?.here ?? [] };
     const { strips } = this;
@@ -320,8 +352,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const { left, cell, tracks } = this.made,
       { x, strip, height, norm, normHeight } = tracks[track]!,
       of = this.scene.tracks[track]!;
-    const tall = height / Math.max(1, of.units);
-    const [y, high] = unit < 0 ? [norm, normHeight] : [strip + rowOfUnit(of, unit) * tall, tall + 4];
+    const tall = height / Math.max(1, of.rows);
+    const [y, high] = unit < 0 ? [norm, normHeight] : [strip + Math.max(0, rowOfUnit(of, unit)) * tall, tall + 4];
     return { x: left + x + step * cell - 2, y: y - 2, width: cell + 4, height: high };
   }
 
@@ -332,7 +364,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   protected words(at: Position): (Node | string)[] {
     const { told } = this.drag;
     if (told) return [told.refused ?? told.words ?? ""];
-    const number = this.frame.head.orders?.find(({ name }) => name === this.order)?.number ?? null;
+    const number = this.orders.find(({ name }) => name === this.order)?.number ?? null;
     return words(this.scene, at, this.exactly(at), number);
   }
 
@@ -347,9 +379,9 @@ class StatesView extends PanedView<Head, Position, Layout> {
   protected describe(at: Position | null) {
     const { seq, tracks, len, steps } = this.scene,
       all = tracks.map(({ label, units, unitName }) => `${label} with ${units} ${unitName}`);
-    const rows = (some: typeof tracks) => some.reduce((sum, { units }) => sum + units + 1, 0);
+    const rows = (some: typeof tracks) => some.reduce((sum, { rows }) => sum + rows + 1, 0);
     const of = at && tracks[at.track]!;
-    const row = at && rows(tracks.slice(0, at.track)) + (at.unit < 0 ? of!.units : rowOfUnit(of!, at.unit));
+    const row = at && rows(tracks.slice(0, at.track)) + (at.unit < 0 ? of!.rows : rowOfUnit(of!, at.unit));
     const text = at ? this.words(at).map((part) => (typeof part === "string" ? part : part.textContent)) : [];
     return {
       label: `States of ${seq}: ${all.join(", ")}, over ${len} steps`,

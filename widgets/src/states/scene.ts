@@ -43,8 +43,10 @@ export interface Track {
   note: string;
   says: string;
   label: string;
+  title: string; // the label without what it shares with those of all other tracks
   unitName: string;
   units: number;
+  rows: number; // units that are drawn
   gate: boolean;
   low: number;
   high: number;
@@ -106,23 +108,33 @@ export function problem(frame: Frame<Head>): string | null {
   return null;
 }
 
+/** Labels without the parts that all of several begin with: "h" of "decoder.lstm.h". */
+export function withoutPrefix(labels: string[]): string[] {
+  const parts = labels.map((label) => label.split(".")),
+    most = labels.length > 1 ? Math.min(...parts.map(({ length }) => length - 1)) : 0;
+  let shared = 0;
+  while (shared < most && parts.every((part) => part[shared] === parts[0]![shared])) shared++;
+  return parts.map((part) => part.slice(shared).join("."));
+}
+
 export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
   const { head } = frame;
   const of = head.seqs[seq];
   if (!of || !head.tracks.length) return null;
   const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
-  const len = Math.min(steps, of.len ?? steps);
+  const len = Math.min(steps, of.len ?? steps),
+    titles = withoutPrefix(head.tracks.map(({ label }) => String(label)));
   return {
     seq: of.label,
     stepName: head.step_dim?.name ?? "step",
     steps,
     len,
     stepLabel: (step) => of.steps[step] ?? String(step),
-    tracks: head.tracks.map((entry) => trackOf(frame, entry, seq, len)),
+    tracks: head.tracks.map((entry, at) => trackOf(frame, entry, titles[at]!, seq, len)),
   };
 }
 
-function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, seq: number, len: number): Track {
+function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, title: string, seq: number, len: number): Track {
   const values = blocks[entry.block]!,
     { shape, at, exact } = values,
     [, own = 0, units = 0] = shape,
@@ -141,8 +153,10 @@ function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, seq: number, 
     note: entry.notes?.[seq] ?? "",
     says: entry.says?.[seq] ?? "",
     label: entry.label,
+    title,
     unitName: entry.unit_dim?.name ?? "unit",
     units,
+    rows: units,
     gate,
     low,
     high,
@@ -210,6 +224,10 @@ function around({ shape, at }: Block, seqs: SeqEntry[]): [number, number] {
 export const unitIn = ({ order }: Track, row: number): number => order?.[row] ?? row;
 export const rowOfUnit = ({ order }: Track, unit: number): number => (order && unit >= 0 ? order.indexOf(unit) : unit);
 
+/** Whether a unit has a row in the picture; its line has. */
+export const isDrawn = (track: Track, unit: number): boolean =>
+  unit < 0 || (unit < track.units && rowOfUnit(track, unit) >= 0);
+
 /** The track in an order: `pairs` are the units and their numbers, from top to bottom. */
 export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
   const { units } = track;
@@ -218,7 +236,25 @@ export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
     numbers = new Float32Array(units).fill(NaN);
   if (new Set(order).size !== units || order.some((unit) => unit < 0 || unit >= units)) return track;
   order.forEach((unit, row) => (numbers[unit] = pairs[units + row]!));
-  return { ...track, order, numbers };
+  return { ...track, order, numbers, rows: units };
+}
+
+export const MOST_ROWS = 48, // units that are seen at one glance
+  CHANGING = 24;
+
+/** The track with the units alone that change most over the steps, in their order; as it is where it has few. */
+export function changing(track: Track, len: number): Track {
+  const { units, value } = track;
+  if (units <= MOST_ROWS || len < 2) return track;
+  const numbers = new Float32Array(units);
+  for (let unit = 0; unit < units; unit++)
+    for (let step = 1; step < len; step++) {
+      const moved = Math.abs(value(step, unit) - value(step - 1, unit));
+      if (moved < Infinity) numbers[unit]! += moved / (len - 1);
+    }
+  const most = times(units, (unit) => unit).sort((a, b) => numbers[b]! - numbers[a]! || a - b);
+  const order = Int32Array.from(most.slice(0, CHANGING)).sort();
+  return { ...track, order, numbers, rows: order.length };
 }
 
 /** The largest number of a line: the top of its scale. */
