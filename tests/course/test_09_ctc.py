@@ -123,6 +123,14 @@ def test_it_runs_and_every_prediction_has_its_truth(ran):
 
 
 @pytest.mark.notebook
+def test_the_number_has_nearly_seventy_frames_of_which_most_are_sound(ran):
+    (frames,) = re.findall(r"(\d+) in all", ran.shown("09-sound")[0])
+    assert "nearly seventy frames" in ran.prose() and 65 <= int(frames) < 70
+    (share,) = re.findall(r"and (\d+)% are sound", "".join(ran.shown("09-blank-reveal")))
+    assert "more than two thirds are sound" in ran.prose() and int(share) > 67
+
+
+@pytest.mark.notebook
 def test_fewer_paths_stand_for_two_equal_labels(ran):
     said = "".join(ran.shown("paths_guess.reveal("))
     assert int(ran.truth("paths")) == 15 == said.count(",") + 1 - said.split("For a a")[1].count(",")
