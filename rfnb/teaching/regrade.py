@@ -259,7 +259,7 @@ def _context() -> Any:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
-        context.set_forkserver_preload(["torch", "rfnb", "rfnb.models", __name__])
+        context.set_forkserver_preload(["torch", "rfnb", "rfnb.models", "IPython.display", __name__])
     return context
 
 
