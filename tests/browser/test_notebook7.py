@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from browser.holding import SETUP, hold, press, tools
 from browser.jupyter import Lab, Server
+from browser.what_if import Page, in_notebook_7
 from playwright.sync_api import expect
 from waiting import LONG
 
@@ -59,4 +62,19 @@ def test_a_run_is_held_by_clicks_in_notebook_7(notebook):
     hold(view)
     press(view, "stop")
     expect(view).to_have_attribute("data-state", "stopped")
+    assert [error for error in notebook.errors if "outside" in error or "rfnb" in error] == []
+
+
+def test_what_if_is_answered_in_notebook_7_by_a_rest_a_click_and_a_drag(notebook):
+    page = Page(notebook, in_notebook_7)
+    at = page.find(page.tree, "1,cut0", "cursor")
+    expect(page.told).to_have_text("With EY at 1: P EY R AH SH UW T, −6.72, 4.95 nats worse.")
+    page.page.mouse.click(*at)
+    expect(page.rail).to_contain_text("EY at 1")
+    at = page.find(page.map, "1 5", "row", "col")
+    page.page.mouse.down()
+    page.drag(at, 0, -120)
+    expect(page.map).to_have_attribute("data-dragged", re.compile("With EY: 1 on h: P HH EH R AH CH UW T, .*"))
+    page.page.mouse.up()
+    expect(page.rail).to_contain_text("EY: 1 on h")  # of the hypothesis that the click has chosen
     assert [error for error in notebook.errors if "outside" in error or "rfnb" in error] == []

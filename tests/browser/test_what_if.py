@@ -6,7 +6,7 @@ import re
 
 import pytest
 from browser.jupyter import Lab
-from browser.what_if import Page
+from browser.what_if import RUN, Page, without_subshells
 from playwright.sync_api import expect
 
 EY = "With EY at 1: P EY R AH SH UW T, −6.72, 4.95 nats worse."
@@ -203,3 +203,24 @@ def test_a_finger_drags_what_it_has_tapped_and_scrolls_elsewhere(touched):
     assert touched.map.evaluate(scrolled) == before  # the page has stayed
     expect(touched.rail).to_contain_text("P HH EH R AH CH UW T")
     assert [one[0] for one in touched.made()["branches"]] == ["EH: 1 on h"]
+
+
+def test_without_subshells_ghosts_come_too_and_while_a_cell_runs_the_page_says_what_it_waits_for(lab):
+    busy = 'import pathlib, time\nwhile not pathlib.Path("go_on").exists():\n    time.sleep(0.05)\nrun.state'
+    page = Page(lab, without_subshells, (RUN, busy))
+    at = page.find(page.tree, "1,cut0", "cursor")
+    expect(page.told).to_have_text(EY)
+    page.page.mouse.move(5, 5)
+    expect(page.tree).to_have_attribute("data-ghosts", "0")
+    page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    lab.start("notebook:run-cell")
+    page.page.wait_for_function("() => document.querySelector('.jp-Notebook').textContent.includes('[*]')")
+    page.page.mouse.move(*at)
+    late = page.page.get_by_text("The kernel has not answered yet: a cell holds it up.")
+    expect(late).to_be_visible()
+    expect(page.told).not_to_have_text(EY)
+    (lab.server.root / "go_on").touch()
+    expect(page.told).to_have_text(EY)  # what was asked for is done when it hears of it
+    expect(late).to_be_hidden()
+    page.page.mouse.click(*at)
+    expect(page.rail).to_contain_text("EY at 1")
