@@ -1,4 +1,7 @@
-"""The tour where a person takes part: a word is typed, a search is held by its buttons; compared with the model in plain torch."""
+"""The tour where a person takes part: a word is typed, a search is held by its buttons; compared with the model in plain torch.
+
+The moving picture is made by `RFNB_MOVING=notebooks/data/tour.gif pytest tests/browser/test_tour_hold.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pytest
 from browser.conftest import SHOTS
 from browser.jupyter import Lab
 from browser.tour import VIEWS, Tour, hovered, number, source
+from browser.what_if import find
 from control.plain_search import Decision, plain_search
 from PIL import Image
 from plain_g2p import PlainG2P
@@ -39,7 +43,7 @@ class Moving:
     def save(self) -> None:
         """Write it."""
         if self.path and self.frames:
-            shots = [shot.quantize(48, dither=Image.Dither.NONE) for shot, _ in self.frames]
+            shots = [shot.quantize(128, dither=Image.Dither.NONE) for shot, _ in self.frames]
             durations = [milliseconds for _, milliseconds in self.frames]
             shots[0].save(
                 Path(self.path), save_all=True, append_images=shots[1:], duration=durations, loop=0, optimize=True
@@ -78,17 +82,8 @@ def typed(tour, word):
     """Types another word over the one that is there, key by key."""
     field = tour.scroll("explore").get_by_label("word")
     field.click()
-    if tour.moving.path:
-        to_top(tour, "explore", ".rfnb-explore")
-    tour.moving.frame(1200)
     tour.page.keyboard.press("ControlOrMeta+a")
-    for end, key in enumerate(word, 1):
-        tour.page.keyboard.press(key)
-        if tour.moving.path:  # in between the page need not come that far
-            expect(to_top(tour, "explore", ".rfnb-explore").locator(".rfnb-explore-said")).to_contain_text(
-                f'word = "{word[:end]}"'
-            )
-            tour.moving.frame(350)
+    tour.page.keyboard.type(word)
     return field
 
 
@@ -115,36 +110,66 @@ def to_top(tour, mark, selector):
     return found
 
 
+def test_a_candidate_is_rested_on_and_a_weight_is_dragged_and_both_are_read(tour):
+    cell, mouse = tour.scroll("hold"), tour.page.mouse
+    beams, weights, rail = (
+        cell.locator(name).first for name in ("[data-kind=beams]", "[data-kind=attention]", ".rfnb-rail")
+    )
+    expect(beams).to_have_attribute("data-step", "2")
+    expect(beams.locator(".rfnb-beams-told")).to_contain_text("Rest on")
+    to_top(tour, "hold", "[data-kind=control]")
+    tour.moving.frame(1200)
+    find(beams, "1,cut0", "cursor")
+    expect(beams.locator(".rfnb-beams-told")).to_contain_text("With EY at 1: P EY R AH SH UW T, −6.72")
+    tour.moving.frame(2500)
+    at = find(weights, "1 5", "row", "col")  # of EH, on h
+    tour.moving.frame(900)
+    mouse.down()
+    for part in range(1, 13):
+        mouse.move(at[0], at[1] - 10 * part)
+        if tour.moving.path:
+            expect(weights).to_have_attribute("data-dragged", re.compile(f"With EH: {share(10 * part)} on h: .*"))
+        tour.moving.frame(180)
+    expect(weights).to_have_attribute("data-dragged", re.compile("With EH: 1 on h: P HH EH R AH CH UW T, .*"))
+    tour.moving.frame(2000)
+    mouse.up()
+    expect(rail).to_contain_text("P HH EH R AH CH UW T")
+    to_top(tour, "hold", "[data-kind=control]")
+    tour.moving.frame(2500)
+    assert tour.lab.errors == []
+
+
+def share(pixels: int) -> str:
+    """The weight that a drag by so many pixels comes to, from nothing."""
+    part = min(1.0, pixels / 110)
+    return "1" if part == 1 else f"[.]{100 * part:02.0f}"
+
+
 def test_the_search_is_held_by_its_buttons(tour, plain):
+    word, beam = "parachute", 4
     cell = tour.scroll("hold")
     step, resume = (cell.get_by_role("button", name=name, exact=True) for name in ("Step", "Resume"))
     beams = cell.locator("[data-kind=beams]")
     expect(beams).to_have_attribute("data-step", "2")
-    to_top(tour, "hold", "[data-kind=control]")
-    tour.moving.frame(1500)
     for made in range(3, 6):
         step.click()
         expect(beams).to_have_attribute("data-step", str(made))
-        tour.moving.frame(800)
     tour.lab.screenshot(SHOTS / "tour-hold-paused.png")
     step, words = cut(beams)
-    tour.moving.frame(1200)
     tour.page.mouse.down()
     tour.page.mouse.up()
     label = words[-1]
     branch = cell.locator(".rfnb-rail-row", has_text=f"{label} at {step}")
     expect(branch).to_contain_text("(")  # it is over, and has a cost
-    to_top(tour, "hold", "[data-kind=control]")
-    tour.moving.frame(1500)
     branch.click()
     expect(cell).to_contain_text("Done after")
-    before = plain_search("phonetics", 3, most=step, plain=plain)
+    before = plain_search(word, beam, most=step, plain=plain)
     (forced,) = [at for at, hyp in enumerate(before) if [plain.labels[one] for one in hyp.labels] == words[:-1]]
     decision = Decision("force", plain.labels.index(label), forced, only=True)
-    found = plain_search("phonetics", 3, most=28, decisions={step: [decision]}, plain=plain)
+    found = plain_search(word, beam, most=28, decisions={step: [decision]}, plain=plain)
     best = max(found, key=lambda hyp: hyp.score)
-    expect(beams).to_contain_text(" ".join(plain.labels[one] for one in best.labels[:-1]))
-    tour.moving.frame(2500)
+    said = [plain.labels[one] for one in best.labels]
+    expect(beams).to_contain_text(" ".join(label for label in said if label != "<end>"))
     assert tour.lab.errors == []
 
 
@@ -176,7 +201,5 @@ def test_the_branch_is_the_best_that_plain_torch_finds_with_the_label_that_is_fo
         " ".join(phonemes),
     ]
     expect(tour.scroll("compare").locator("[data-kind=beams]").first).to_contain_text(" ".join(phonemes))
-    to_top(tour, "compare", "[data-kind=branches]")
-    tour.moving.frame(3000)
     tour.lab.screenshot(SHOTS / "tour-compare.png")
     assert tour.lab.errors == []

@@ -100,6 +100,9 @@ class Tour:
 
     def write(self, name: str, notebook: nbformat.NotebookNode) -> str:
         nbformat.write(notebook, self.lab.server.root / name)
+        picture = self.lab.server.root / "data/tour.gif"
+        picture.parent.mkdir(exist_ok=True)
+        picture.write_bytes((TOUR.parent / "data/tour.gif").read_bytes())
         return name
 
     def run(self) -> None:

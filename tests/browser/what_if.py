@@ -72,6 +72,15 @@ def in_notebook_7(lab, name: str) -> None:
     page.keyboard.press("Shift+Enter")
 
 
+def find(view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
+    """Where a pointer is on the place that a view says it is on; it stays there, or has never been there."""
+    at = view.evaluate(_FIND, [list(names), pattern])
+    assert at is not None, f"{pattern} is nowhere"
+    if stay:
+        view.page.mouse.move(*at)
+    return tuple(at)
+
+
 class Page:
     """The page of a held run; `clicks` are those of a person. `start` opens a notebook and runs its first cell."""
 
@@ -87,12 +96,8 @@ class Page:
         expect(self.told).to_contain_text("Rest on a candidate", timeout=ms(60))  # the kernel answers
 
     def find(self, view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
-        """Where a pointer is on the place that a view says it is on; it stays there, or has never been there."""
-        at = view.evaluate(_FIND, [list(names), pattern])
-        assert at is not None, f"{pattern} is nowhere"
-        if stay:
-            self.page.mouse.move(*at)
-        return tuple(at)
+        """As the function `find`."""
+        return find(view, pattern, *names, stay=stay)
 
     def drag(self, at: tuple[float, float], right: int, down: int) -> None:
         """Moves the pressed pointer from a place, a few pixels at a time."""

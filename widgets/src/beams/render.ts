@@ -42,7 +42,7 @@ const CUTS = [
 const MOST_HEIGHT = 560,
   BESIDE_HEIGHT = 320;
 const HINT =
-  "Rest on a candidate that was cut (✕), or tap it, to see what would come of it; a click, or a second tap, keeps that. w: all of a step.";
+  "Rest on a candidate (✕) to see its future, click to keep it; by touch tap, and tap again. w: all of a step.";
 let count = 0;
 
 class BeamsView implements Rendered<BeamsHead> {
@@ -194,6 +194,7 @@ class BeamsView implements Rendered<BeamsHead> {
         if (origin !== this && this.tree) this.follow(selection);
       }),
       steady(this.card),
+      steady(this.told),
     );
     ctx.onTheme(() => this.tree && this.redraw());
   }
