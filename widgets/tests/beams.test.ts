@@ -458,7 +458,7 @@ describe("the view in the page", () => {
     );
   });
 
-  it("shows the whole sum of a score, with bars on one scale for all hypotheses", () => {
+  it("shows how probable each token is, with bars of which the worst is full, and the sum so far under the pointer", () => {
     open(head);
     const terms = () =>
       [...root.querySelectorAll<HTMLElement>(".rfnb-beams-token")].map((term) => ({
@@ -467,17 +467,26 @@ describe("the view in the page", () => {
       }));
     const best = terms();
     expect(best.map(({ words }) => words)).toEqual([
-      ["HH", "−0.10", "−0.10"],
-      ["AH0", "−0.30", "−0.40"],
-      ["L", "−0.10", "−0.50"],
-      ["OW1", "−0.20", "−0.70"],
-      ["</s>", "−0.10", "−0.80"],
+      ["HH", "90 %"],
+      ["AH0", "74 %"],
+      ["L", "90 %"],
+      ["OW1", "82 %"],
+      ["</s>", "90 %"],
     ]);
+    expect(best[1]!.bar).toBe(28);
+    expect(best[0]!.bar).toBeCloseTo((28 * (1 - Math.exp(-0.1))) / (1 - Math.exp(-0.3)), 5);
+    const sum = root.querySelector(".rfnb-beams-sum")!,
+      said = "score −0.800; bars go from 100 % down to 74 %, the least probable token";
+    expect(sum.textContent).toBe(said);
+    const [, second] = root.querySelectorAll(".rfnb-beams-token b");
+    second!.dispatchEvent(new MouseEvent("pointerover", { bubbles: true }));
+    expect(sum.textContent).toBe("AH0: 74 %, log probability −0.300; score so far −0.400");
+    root.querySelector(".rfnb-beams-tokens")!.dispatchEvent(new MouseEvent("pointerleave"));
+    expect(sum.textContent).toBe(said);
     for (const key of ["ArrowDown", "Home"]) press(key);
     press("ArrowDown");
     const [other] = terms(); // K, the second of the first step
-    expect(other!.words).toEqual(["K", "−2.40", "−2.40"]);
-    expect(other!.bar / best[0]!.bar).toBeCloseTo(((2.4 / 3.1) * 28) / Math.max(1, (0.1 / 3.1) * 28), 5);
+    expect(other).toEqual({ words: ["K", "9.1 %"], bar: 28 });
   });
 
   it("names what is folded of a very long sum, with its sum", () => {
@@ -491,7 +500,6 @@ describe("the view in the page", () => {
     const first = root.querySelector(".rfnb-beams-token")!;
     expect([...first.querySelectorAll("b, small")].map(({ textContent }) => textContent)).toEqual([
       "the first 40",
-      "−40.00",
       "−40.00",
     ]);
   });

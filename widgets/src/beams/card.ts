@@ -1,6 +1,6 @@
 // The card of one hypothesis: its text, its fate, where its score comes from, what it went on with.
 
-import { h, onResize, quiet, set } from "../dom";
+import { h, on, onResize, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { chance, fixed } from "../number";
 import type { Place } from "./cursor";
@@ -13,7 +13,7 @@ const MOST_TOKENS = 60,
   MOST_COLUMNS = 24,
   MOST_NEXT = 5,
   LONGEST = 40, // letters of a token
-  BAR = 28; // pixels of the least probable token of the search
+  BAR = 28; // pixels of the least probable token of a hypothesis
 
 const SUMS =
   "This search adds up alignments: a score is that of all alignments of these labels that were in the beam, not of one way through the " +
@@ -43,7 +43,7 @@ export function showCard(
   card.replaceChildren(
     h("div.rfnb-beams-prefix", { dir: "auto" }, text || untold(item)),
     h("div.rfnb-beams-verdict", `Step ${item.step}. ${capital(verdictOf(tree, place))}.`),
-    ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(tree, path, item.score)]),
+    ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(path, item.score, sums)]),
     ...(sums ? [h("div.rfnb-quiet", SUMS)] : []),
     ...(among ? [h("div", quiet("best of the vocabulary in this step "), ...among)] : []),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
@@ -63,10 +63,14 @@ export function showCard(
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** A bar as deep as a token is improbable, on one scale for all hypotheses of a search. */
-function barOf({ gain }: Piece, { deepest }: Tree): HTMLElement {
-  const bar = h("span.rfnb-beams-bar");
-  bar.style.height = `${Math.max(1, Math.min(1, gain / deepest) * BAR)}px`;
+/** How far a token is from 100 %; what several models say is no probability, there it is the score. */
+const lack = ({ gain }: Piece, sums: boolean): number => Math.min(1e6, Math.max(0, sums ? -gain : 1 - Math.exp(gain)));
+
+/** A bar from 100 % down to the probability of a token: that of the least probable one of the hypothesis is full. */
+function barOf(piece: Piece, path: Piece[], sums = false): HTMLElement {
+  const most = Math.max(...path.map((each) => lack(each, sums))),
+    bar = h("span.rfnb-beams-bar");
+  bar.style.height = `${Math.max(1, most ? (lack(piece, sums) / most) * BAR : 0)}px`;
   return h("span.rfnb-beams-depth", { "aria-hidden": "true" }, bar);
 }
 
@@ -89,7 +93,7 @@ function partsTable(tree: Tree, path: Piece[]): HTMLElement {
       cell(total(path)),
     );
   };
-  const bars = shown.map((piece) => h("td", barOf(piece, tree)));
+  const bars = shown.map((piece) => h("td", barOf(piece, path, true)));
   const heads = [
     ...(before.length ? [begin(before.length)] : []),
     ...shown.map((piece) => shorten(piece.token, LONGEST)),
@@ -119,36 +123,34 @@ function partsTable(tree: Tree, path: Piece[]): HTMLElement {
   );
 }
 
-/** The whole sum: each token with its log probability, and below it the score so far. Of very long ones the begin is one term. */
-function tokens(tree: Tree, path: Piece[], score: number): HTMLElement {
-  const before = path.slice(0, -MOST_TOKENS);
+/** Each token with its probability; under the pointer, and for who cannot see it, the sum so far. Of very long ones the begin is one term. */
+function tokens(path: Piece[], score: number, sums: boolean): HTMLElement {
+  const before = path.slice(0, -MOST_TOKENS),
+    shown = path.slice(-MOST_TOKENS);
   let running = sumOf(before);
-  const term = (name: string, bar: HTMLElement | string, gain: number, sum: number, title: string) =>
-    h(
-      "span.rfnb-beams-token",
-      { role: "listitem", title },
-      h("b", name),
-      bar,
-      h("small", fixed(gain, 2)),
-      h("small.rfnb-beams-so-far", fixed(sum, 2)),
-    );
-  const terms = path.slice(-MOST_TOKENS).map((piece) => {
+  const term = (name: string, number: string, title: string, ...bar: HTMLElement[]) =>
+    h("span.rfnb-beams-token", { role: "listitem", title }, h("b", name), ...bar, h("small", number));
+  const text = (piece: Piece) => (sums ? fixed(piece.gain, 2) : chance(piece.gain));
+  const terms = shown.map((piece) => {
     running += piece.gain;
     const token = shorten(piece.token, LONGEST),
-      share = `${(100 * Math.exp(piece.gain)).toPrecision(3)} %`;
-    const title = `${token}: log-probability ${piece.gain.toFixed(3)}, ${share}; score so far ${running.toFixed(3)}`;
-    return term(token, barOf(piece, tree), piece.gain, running, title);
+      title = `${token}: ${chance(piece.gain)}, log probability ${fixed(piece.gain, 3)}; score so far ${fixed(running, 3)}`;
+    return term(token, text(piece), title, barOf(piece, shown, sums));
   });
   if (before.length) {
-    const sum = sumOf(before);
-    terms.unshift(term(begin(before.length), "", sum, sum, `the sum of the first ${before.length} tokens`));
+    const sum = fixed(sumOf(before), 2);
+    terms.unshift(term(begin(before.length), sum, `the sum of the first ${before.length} tokens: ${sum}`));
   }
-  const scale = `score ${fixed(score, 3)}: log probability of each token, below it the sum so far; a full bar is ${fixed(tree.deepest, 2)}, in all cards`;
-  return h(
-    "div",
-    h("div.rfnb-beams-sum", scale),
-    h("div.rfnb-beams-tokens.rfnb-beams-wide", { role: "list", "aria-label": "terms of the score" }, ...terms),
-  );
+  const worst = shown.reduce<Piece | null>((least, piece) => (least && least.gain <= piece.gain ? least : piece), null),
+    scale = worst && !sums ? `; bars go from 100 % down to ${chance(worst.gain)}, the least probable token` : "",
+    said = `score ${fixed(score, 3)}${scale}`,
+    line = h("div.rfnb-beams-sum", said),
+    list = h("div.rfnb-beams-tokens.rfnb-beams-wide", { role: "list", "aria-label": "terms of the score" }, ...terms);
+  on(list, "pointerover", ({ target }) => {
+    line.textContent = (target as Element).closest(".rfnb-beams-token")?.getAttribute("title") ?? said;
+  });
+  on(list, "pointerleave", () => (line.textContent = said));
+  return h("div", line, list);
 }
 
 /** What the hypothesis went on with: the best labels of the vocabulary where they are known, else what was kept and the best that was cut. */

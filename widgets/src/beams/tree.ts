@@ -130,7 +130,6 @@ export interface Tree {
   nbest: Node[];
   parts: string[];
   width: number;
-  deepest: number; // the least log probability of a token, below 0: the scale of all bars
 }
 
 export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
@@ -150,7 +149,6 @@ export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
     nbest: nbest(nodes, lengthExponent, seq.arms),
     parts: seq.parts ?? [],
     width: Math.max(0, ...nodes.map((row) => row.filter((node) => !node?.left).length)),
-    deepest: nodes.reduce((least, row) => row.reduce((low, node) => Math.min(low, node?.gain ?? 0), least), -0.5),
   };
 }
 
