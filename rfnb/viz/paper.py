@@ -73,14 +73,14 @@ def _drawn(kind: str, drawing: Drawing, paper: Any, points: float, dpi: float) -
 
 def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
     """The drawing of a spec, exactly so many inches wide, with its notes below it, and the points in a unit of it."""
-    room = width * 72 / _POINTS
-    drawing = drawing_of(spec, room - 2 * _RIM)
-    for note in [*drawing.notes, *pooled_note(drawing)]:
-        drawing.add(labels.within(0, drawing.height + 8, note, max(drawing.width, 200), 10, "muted"))
-        drawing.height += 15
-    drawing = padded(drawing, _RIM)
+    room = width * 72 / _POINTS - 2 * _RIM
+    drawing = drawing_of(spec, room)
     if drawing.width * _LARGER < room:  # in the middle of the paper
         paper = Drawing(room, drawing.height, drawing.alt, notes=list(drawing.notes))
         paper.put(drawing, (room - drawing.width) / 2, 0)
         drawing = paper
+    for note in [*drawing.notes, *pooled_note(drawing)]:
+        drawing.add(labels.within(0, drawing.height + 8, note, max(drawing.width, 200), 10, "muted"))
+        drawing.height += 15
+    drawing = padded(drawing, _RIM)
     return drawing, width * 72 / drawing.width  # what is wider (a plan) is made smaller

@@ -94,3 +94,10 @@ def test_the_picture_says_what_a_smaller_beam_would_have_found():
     spec = beams_spec(small(), labels=LABELS)
     assert drawing(spec, 900).notes == ["A beam of 1 keeps the best hypothesis."]
     assert all(np.isfinite([made.width, made.height]).all() for made in (drawing(alignments(9), w) for w in (80, 900)))
+
+
+def test_a_narrow_search_names_what_leaves_the_way_of_another():
+    """At one column of a paper dots stand for tokens: the reason for the figure are those where ways part."""
+    narrow = drawing(beams_spec(small(), labels=LABELS), 150)
+    named = {shape.text for shape in shapes(narrow, Text) if shape.halo}
+    assert named == {"EH0", "</s>"}  # beside AH0, and beside L; the others of the winner stand above, and K has died out

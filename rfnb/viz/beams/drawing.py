@@ -7,6 +7,7 @@ for its edges each place of the beam is a cell: what is drawn is bounded by the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ from rfnb.viz.visible import line
 MOST_SEQS = 4
 _AXIS, _MARGIN = 20.0, 34.0
 _PILL, _LANE, _STUB, _GAP, _GAP_MOST = 11.0, 44.0, 14.0, 16.0, 44.0
+_NAMED, _SMALL = 17.0, 9.0  # the least height of a lane in which dots have names, and the size of these
 _LONGEST, _MOST_LANES, _STUBS, _WORDS = 14, 12, 2, 400
 _MOST_FAINT = 400  # lines to what died out: more would hide the others
 _OVERVIEW, _DOTS, _PITCH = (
@@ -310,7 +312,26 @@ def _dots(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside
     if hollow and half > 1.5:
         made.add(Marks("paper", hollow, half - 1.2, "dot"))
     beside.draw_reference(made, before, at, half + 6, 6)
+    if lane >= _NAMED:
+        _turns(made, nodes, best, at, half)
     return made
+
+
+def _turns(
+    made: Drawing, nodes: list[TreeNode], best: set[tuple[int, int]], at: Callable[[TreeNode], Point], half: float
+) -> None:
+    """The tokens below the dots where what lives leaves another way that does, as far as they have room."""
+    live = [node for node in nodes if node.state in ("alive", "ended") or (node.step, node.slot) in best]
+    ways = Counter(id(node.parent) for node in live)
+    taken: list[tuple[float, float]] = []
+    for node in live:
+        if (node.step, node.slot) in best or ways[id(node.parent)] < 2 or not node.written:
+            continue
+        (x, y), text = at(node), labels.short(node.token, _LONGEST)
+        wide = fonts.width(text, _SMALL) / 2
+        if all(other != y or x - wide > end for other, end in taken) and x + wide <= made.width:
+            made.add(Text(x, y + half + 6, text, _SMALL, "ink", "middle", halo=True))
+            taken.append((y, x + wide + 3))
 
 
 def _cells(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
