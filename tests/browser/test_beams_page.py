@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from browser.drawing import COUNT_DRAWING, drawn
+from playwright.sync_api import expect
 
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.tensor import Tensor
@@ -97,3 +98,15 @@ def test_the_dims_of_tensors_are_chips_and_the_same_dim_is_marked_everywhere(pag
     chips.nth(0).hover()
     assert root.locator(".rfnb-dims-same").count() == 3
     assert root.locator(".rfnb-dims-readout").inner_text() == "model=2: in 2 of 2 rows"
+
+
+def test_the_legend_and_the_buttons_are_those_of_the_picture_also_after_a_resize(page):
+    root = page(search(10, 4))
+    for width, other, words in (
+        (1280, "Overview", "double frame"),
+        (420, "Labels", "square"),
+        (1280, "Overview", "double frame"),
+    ):
+        root.page.set_viewport_size({"width": width, "height": 800})
+        expect(root.locator("button", has_text=other)).to_be_visible()
+        expect(root.locator(".rfnb-beams-legend")).to_contain_text(words)

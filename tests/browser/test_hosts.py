@@ -7,6 +7,8 @@ from pathlib import Path
 
 import bleach
 import pytest
+from jupyter_core.paths import jupyter_path
+from viz.odd_views import all_kinds
 
 import rfnb as rf
 
@@ -144,3 +146,37 @@ def test_a_sanitized_output_is_its_picture_and_words_alone(browser, tmp_path, ki
     assert len(page.inner_text("body")) < 1500, "no data is read as text, at most the few lines of the loader"
     assert errors == []
     page.context.close()
+
+
+# What a host may change of the tables of a view.
+STYLE = [
+    "textAlign", "verticalAlign", "backgroundColor", "fontSize", "fontWeight", "lineHeight", "whiteSpace", "tableLayout", "color",
+    "paddingTop", "paddingLeft", "marginLeft", "marginBottom", "borderTopWidth", "borderBottomWidth", "borderCollapse", "borderSpacing",
+]  # fmt: skip
+READ = """(root, names) => [...root.querySelectorAll("table, thead, tr, th, td")].map((part) => [part.tagName, part.className,
+    part.textContent.slice(0, 20), ...names.map((name) => name + ": " + getComputedStyle(part)[name])].join("; "))"""
+
+
+@pytest.mark.parametrize(
+    "spec", [spec for spec in all_kinds(["a", "b", "c"]) if spec.kind != "control"], ids=lambda spec: spec.kind
+)
+def test_tables_are_the_same_under_the_style_sheet_of_converted_notebooks(browser, tmp_path, spec):
+    [sheet] = [
+        sheet for path in jupyter_path("nbconvert", "templates") for sheet in Path(path).glob("lab/static/index.css")
+    ]  # fmt: skip
+    output = rf.viz.View(spec)._repr_mimebundle_()["text/html"]
+    found = {}
+    for host in ("", sheet.read_text(encoding="utf-8")):
+        style = f"<style>{host}</style><style>:root {{ --jp-layout-color0: #eee; --jp-ui-font-size1: 20px; }}</style>"
+        cell = "<div class='jp-RenderedHTMLCommon jp-OutputArea-output'><div style='width:820px'>"
+        page = f"<!doctype html><meta charset='utf-8'>{style}<body class='jp-Notebook'>{cell}{output}</div></div>"
+        tab, errors = opened(browser, tmp_path / "page.html", page)
+        root = tab.locator(".rfnb-root").first
+        root.wait_for()
+        for table in tab.locator('[data-do="table"]').all():
+            table.click()
+        tab.mouse.move(0, 0)
+        found[bool(host)] = root.evaluate(READ, STYLE)
+        assert errors == []
+        tab.context.close()
+    assert set(found[True]) ^ set(found[False]) == set()

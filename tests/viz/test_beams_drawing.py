@@ -100,4 +100,7 @@ def test_a_narrow_search_names_what_leaves_the_way_of_another():
     """At one column of a paper dots stand for tokens: the reason for the figure are those where ways part."""
     narrow = drawing(beams_spec(small(), labels=LABELS), 150)
     named = {shape.text for shape in shapes(narrow, Text) if shape.halo}
-    assert named == {"EH0", "</s>"}  # beside AH0, and beside L; the others of the winner stand above, and K has died out
+    assert named == {
+        "EH0",
+        "</s>",
+    }  # beside AH0, and beside L; the others of the winner stand above, and K has died out

@@ -96,7 +96,11 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
       x < this.made.left || y < this.made.top ? null : this.hit(x + left, y + top);
     this.pane = new Pane(
       {
-        layout: (width) => (this.made = this.layout(width)),
+        layout: (width) => {
+          this.made = this.layout(width);
+          if (this.drawable) this.drawLegend(); // also of a page that is resized
+          return this.made;
+        },
         paint: (g, scene) => this.paint(g, scene),
         hover: (spot) => this.cursor.hover(spot && at(spot)),
         click: (spot) => {
@@ -241,7 +245,6 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     set(this.zoomOut, "aria-disabled", this.zoom <= ZOOM_LEAST);
     set(this.zoomIn, "aria-disabled", this.zoom >= ZOOM_MOST);
     this.pane.relayout();
-    this.drawLegend();
     this.point();
   }
 

@@ -298,15 +298,19 @@ class BeamsView implements Rendered<BeamsHead> {
     this.pane.limit(beside ? BESIDE_HEIGHT : MOST_HEIGHT);
     this.below.hidden = beside;
     this.pane.relayout();
+    this.alphaLabel.hidden = !this.tree.nodes.length || !!this.tree.spec.arms; // one for both would rank what are two lists
+    this.fillTable();
+    this.rerank();
+  }
+
+  /** What is said of the picture, and the buttons for another one: a page that is resized may have the other. */
+  private dress(): void {
     const { nodes, cuts } = this.tree;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;
     this.legend.textContent = legend(this.tree, this.made, this.scrub === null ? undefined : this.smaller[this.scrub]);
     this.cutButton.hidden = !cuts.some((row) => row.length) || this.made.cells;
     this.zoomButton.textContent = this.made.labels ? "Overview" : "Labels";
     this.zoomButton.hidden = this.legend.hidden = !nodes.length;
-    this.alphaLabel.hidden = !nodes.length || !!this.tree.spec.arms; // one for both would rank what are two lists
-    this.fillTable();
-    this.rerank();
   }
 
   private fillTable(): void {
@@ -320,6 +324,7 @@ class BeamsView implements Rendered<BeamsHead> {
       { placed, made: more } = withLanes(made, this.ways, room, measure);
     this.made = more;
     this.lanes = placed;
+    this.dress();
     return this.made;
   }
 
