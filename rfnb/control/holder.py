@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rfnb.control.attention_edits import AttentionEdits
 from rfnb.control.breakpoints import Breakpoints
-from rfnb.control.changes import by, name_of
+from rfnb.control.changes import by, name_of, value_words
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import Decide, HeldEnd, HeldState, HeldStep, HeldValues, Length
 from rfnb.control.made import Heard, Made
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.control.run_steps import StepLog, StepPlaces, numbers
 from rfnb.control.state_history import StateHistory
-from rfnb.core.errors import index_error
+from rfnb.core.errors import index_error, value_error
 from rfnb.core.whole_number import whole
 from rfnb.rec import running
 from rfnb.rec.hold import Hold
+from rfnb.trace.editing import ValueEdit, editing, edits_for
 from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import listen, listening
 from rfnb.trace.run_tree import Changed
@@ -92,6 +94,7 @@ class Holder(Hold):
         halt: Of a branch, the tick at which it pauses, and why.
         places: The steps of events.
         heard: What the steps make, for breakpoints.
+        model: What the run records, by whose paths values are edited.
         passed: In words, the loops that began where nothing is held, or had no step.
     """
 
@@ -122,6 +125,8 @@ class Holder(Hold):
         )  # what was changed before, the run that it branches from has noted
         self._repeated: Change | None = None
         self.places = StepPlaces(self.steps)
+        self.model: Any = None
+        self._edited: list[ValueEdit] = []
         self.passed: dict[str, str] = {}
 
     def around(self, loop: Loop, step: Step) -> Step:
@@ -186,6 +191,35 @@ class Holder(Hold):
         if not listening():  # paths are known where somebody listens
             self._listens.enter_context(listen(lambda *_: None, wants=lambda kind: False))
         return words
+
+    def edit_model(self, at: Position, edits: Mapping[str, Any], steps: int | None) -> str:
+        """Other values in the model that is recorded, in the next steps of a loop; says which. For the thread of the run.
+
+        Raises:
+            ValueError: If no model is recorded.
+            Exception: What `rf.edit` raises.
+        """
+        if self.model is None:
+            raise value_error(
+                "edit: this run records no model.",
+                [("places", ", ".join(edits))],
+                "Places are paths of the model that is recorded:",
+                'rf.run(lambda: model.generate(ids), record={"model": model}, paused=True)',
+            )
+        made = edits_for(self.model, edits)
+        for each in made:
+            each.when = partial(self._is_in, at.path, at.tick, steps)
+        editing.set((*editing.get(), *made))
+        self._edited += made
+        lasting = "" if steps == 1 else " from here on" if steps is None else f" for {steps} steps"
+        words = (f"{text}: {name_of(v) if callable(v) else value_words(v)}" for text, v in edits.items())
+        return f"edited {', '.join(words)}{lasting}"
+
+    def _is_in(self, path: str, tick: int, steps: int | None) -> bool:
+        """Whether the step that runs is one of so many of a loop from a tick on."""
+        if steps is None:
+            return True
+        return sum(loop == path for loop, _ in self.steps[tick:]) <= steps
 
     def changes_attention(self) -> bool:
         return bool(self.attention) and self._gate.is_worker
@@ -252,6 +286,7 @@ class Holder(Hold):
         made = self.heard.take()
         at = Position(loop, path, index, tick, held, values, self._done)
         at.do = lambda edit: self._do(at, edit)
+        at.edit_model = partial(self.edit_model, at)
         why = ""
         if trunk is not None and found is not None:
             self.drifted = f"{found}; {trunk.around}" if trunk.around else found
@@ -325,6 +360,7 @@ class Holder(Hold):
     def ended(self) -> None:
         """The function has a result: no step comes any more."""
         self.attention.over(self)  # of a loop of the user's own, which does not say when it is over
+        self._refused += [f'edit "{each.text}": nothing came to it in its steps.' for each in self._edited if not each.done]
         if self._trunk is not None:
             (path, step), around = self._trunk.step(self._trunk.end), self._trunk.around
             found = f'it was over after {len(self.steps)} steps, before step {step} of "{path}"'

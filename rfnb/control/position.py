@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from rfnb.control.attention_edits import Known
 from rfnb.control.attention_rows import PositionAttention, RowEdit
+from rfnb.control.changes import as_given
 from rfnb.control.of_run import OfPosition, OfRun
 from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import NearNames, missing_key_error, nearest, runtime_error, value_error
@@ -63,6 +64,7 @@ class Position(OfRun, NearNames):
         states: By name: values before the step, which may be changed.
         attention: By path: rows of the weights that the next steps make, which may be changed.
         values: What `rf.gate` was given.
+        edit_model: Puts other values in the model that is recorded, for so many steps, in the thread of the run.
         do: Makes one change, in the thread of the run. All that changes anything goes by it: so it is repeated by branches, and
             said in words.
         is_left: Whether the run has gone on from here.
@@ -85,6 +87,7 @@ class Position(OfRun, NearNames):
         self.states = PositionStates(self)
         self.attention = PositionAttention(self)
         self.do: Callable[[Edit], None] = self.make
+        self.edit_model: Callable[[Mapping[str, Any], int | None], str] | None = None
         self.is_left = self.is_end = False
 
     def __repr__(self) -> str:
@@ -147,6 +150,28 @@ class Position(OfRun, NearNames):
         def edit(at: Position) -> str:
             text = at._held.decide([Decided("ban", each, hypothesis, seq) for each in labels])
             return f"banned {text} for {'all hypotheses' if hypothesis is None else f'hypothesis {hypothesis}'} of sequence {seq}"
+
+        self.do(edit)
+
+    def edit(self, edits: Mapping[str, Any], *, steps: int | None = 1) -> None:
+        """Put other values in the places of those of the model that is recorded, in the step that comes.
+
+            run.at.edit({"h.1.attn.weights[head=0]": 0})        # of generate: while it makes the next token
+
+        Args:
+            edits: By place what is put there, as of `rf.edit`.
+            steps: For so many steps of this loop; None: from here on.
+
+        Raises:
+            ValueError: If the run records no model (`record={"model": model}`).
+            Exception: What `rf.edit` raises where it begins. What a call cannot give ends the run with its error.
+        """
+        given = {text: value if callable(value) else as_given(value) for text, value in edits.items()}
+
+        def edit(at: Position) -> str:
+            if at.edit_model is None:
+                raise gone_on(at)
+            return at.edit_model(given, steps)
 
         self.do(edit)
 

@@ -95,6 +95,7 @@ class Run(OfRun, NearNames):
         self._changes: dict[int, list[Change]] = {}
         seen = lambda: seen_paths(record, self.trace)  # noqa: E731
         self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk, kept, seen)
+        self._holder.model = record.get("model") if isinstance(record, Mapping) else None
         self.told = 0
         self.counted = Counted(self._holder.steps)
         self._before: tuple[Changed, ...] = ()

@@ -57,11 +57,7 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
     direction (Turner et al. 2023).
     """
     names, others = models_of(model, "edit")
-    if others:
-        from rfnb.interop.seen.editable import check_editable
-
-        check_editable(others)
-    made = tuple(_made(text, value, {path: module for module, path in names.values()}) for text, value in _items(edits))
+    made = edits_for(model, edits)
     options = AttachOptions(lambda kind: True, dims or {})
     with listen(_deaf, names), all_of([Among(editing, each) for each in made]):
         if others:
@@ -78,6 +74,17 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
                 "A module that is not called in the block (or not in that step) computes nothing that could be another value.",
             )
         )
+
+
+def edits_for(model: Any, edits: Mapping[str, Any]) -> list[ValueEdit]:
+    """The edits of a model; arguments and errors as of `edit`."""
+    names, others = models_of(model, "edit")
+    if others:
+        from rfnb.interop.seen.editable import check_editable
+
+        check_editable(others)
+    modules = {path: module for module, path in names.values()}
+    return [_made(text, value, modules) for text, value in _items(edits)]
 
 
 def _deaf(kind: str, place: Any, values: Any) -> None:

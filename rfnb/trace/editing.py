@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from rfnb.core.errors import value_error
@@ -89,6 +90,7 @@ class ValueEdit:
         part: What of its call: "" for what it returns, "input", one of `OF_ATTENTION`, or the name of one of several results.
         entries, step: As of `EditPlace`.
         value: What is put there: a number, an array, a Tensor, or a function of what is there.
+        when: Says whether it is for the steps that run; None: always.
         put: Of a Module of rfnb, gives a Tensor with the value in it if it is now; of attention weights with the dim that is attended over.
         done: How often it was put.
         calls: How many calls of the module have begun.
@@ -101,6 +103,7 @@ class ValueEdit:
     entries: Mapping[str, Any]
     step: int | None
     value: Any
+    when: Callable[[], bool] | None = None
     put: Callable[[Any, Any], Any] | None = None
     done: int = 0
     calls: int = 0
@@ -108,6 +111,8 @@ class ValueEdit:
     @property
     def is_now(self) -> bool:
         """Whether it is for the step or call that runs."""
+        if self.when is not None and not self.when():
+            return False
         if self.step is None:
             return True
         step = trace_context.place.step
@@ -116,6 +121,29 @@ class ValueEdit:
 
 editing: ContextVar[tuple[ValueEdit, ...]] = ContextVar("rfnb_editing", default=())
 """The edits of all blocks that are open in this context, those of the outermost first."""
+
+
+_maker: list[str] = []
+
+
+def edits_by(place: str) -> None:
+    """Let edits be made by a function of a layer above.
+
+    Args:
+        place: "module:function": of a model (or a dict of models) and the edits as `rf.edit` takes them.
+    """
+    _maker[:] = [place]
+
+
+def edits_for(model: Any, edits: Mapping[str, Any]) -> Sequence[ValueEdit]:
+    """The edits of a model, as `rf.edit` takes them.
+
+    Raises:
+        TypeError, ValueError, KeyError: What `rf.edit` raises.
+    """
+    module, _, function = _maker[0].partition(":")
+    made: Sequence[ValueEdit] = getattr(import_module(module), function)(model, edits)
+    return made
 
 
 def edits_of(module: Any) -> Sequence[ValueEdit]:

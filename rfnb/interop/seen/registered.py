@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rfnb.nn.module.module import adopt_by
 from rfnb.trace.attach import attach_by
+from rfnb.trace.editing import edits_by
 from rfnb.viz.kinds import show_by
 
+edits_by("rfnb.interop.edit:edits_for")
 attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")
 for _kind in ("Generate", "GenerateBeam"):
     for _model in ("DecoderOnly", "EncoderDecoder"):
