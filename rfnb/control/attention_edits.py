@@ -1,6 +1,6 @@
 """Attention edits of a run: what is put in the place of weights where they are made, and which paths make some.
 
-The attention of models of other libraries is recorded and not changed: it is refused where it is asked for.
+The attention of models of other libraries is changed where they make it: `model_edits.py`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class AttentionEdits:
 
         Raises:
             KeyError: If nothing at this path has attended, while something else has.
-            ValueError: If it is of a model of another library, or nothing attends.
+            ValueError: If nothing attends.
             Exception: What `edited` raises, as far as that is known.
         """
         check_value(edit)
@@ -250,13 +250,10 @@ def refused(path: str, seen: Iterable[str], known: Mapping[str, Any], *, attends
     found = next((each for each in seen if is_end_of(path, each) and each not in known), None)
     if found is None and attends:
         return None
-    why = (
-        f"it is of another library, which is recorded and not changed ({found})" if found else "rf attends nowhere here"
-    )
     return value_error(
-        f'attention "{path}": {why}.',
+        f'attention "{path}": {f"no model is recorded that makes it ({found})" if found else "rf attends nowhere here"}.',
         [("changed", ", ".join(known) or "none so far")],
-        "A run changes weights that rf makes: its layers, rf.dot_attention, or your own by rf.generic_attention. A model of transformers "
-        "takes a function of yours in the place of its attention, which can change it:",
-        'transformers.AttentionInterface.register("mine", attend); model.set_attn_implementation("mine")',
+        "A run changes weights that rf makes (its layers, rf.dot_attention, your own by rf.generic_attention), and those of a model of "
+        "torch that it records:",
+        'rf.run(fn, record={"model": model}, paused=True)',
     )

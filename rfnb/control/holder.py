@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rfnb.control.attention_edits import AttentionEdits
 from rfnb.control.breakpoints import Breakpoints
-from rfnb.control.changes import by, name_of, value_words
+from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import Decide, HeldEnd, HeldState, HeldStep, HeldValues, Length
 from rfnb.control.made import Heard, Made
+from rfnb.control.model_edits import ModelEdits
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.control.run_steps import StepLog, StepPlaces, numbers
 from rfnb.control.state_history import StateHistory
-from rfnb.core.errors import index_error, value_error
+from rfnb.core.errors import index_error
 from rfnb.core.whole_number import whole
 from rfnb.rec import running
 from rfnb.rec.hold import Hold
-from rfnb.trace.editing import ValueEdit, editing, edits_for
 from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import listen, listening
 from rfnb.trace.run_tree import Changed
+from rfnb.trace.trace import Trace
 
 if TYPE_CHECKING:
     from rfnb.control.attention_rows import RowEdit
@@ -83,18 +83,20 @@ class Holder(Hold):
         changes: Tick -> what is changed there before the step.
         trunk: Of a branch.
         seen: Gives the paths of attention that is recorded.
+        model: What the run records.
+        trace: Gives what it has recorded so far.
 
     Attributes:
         steps: (path, step) of each tick so far.
         lengths: By path of a loop, how many steps it makes.
         kept: The states before them.
-        attention: What is done with attention weights.
+        attention: What is done with attention weights that rf makes.
+        model_edits: What is edited in the model that is recorded.
         changed: What was changed, in words; of a branch, what was from its own beginning on.
         drifted: What was not the same in the trunk, in words.
         halt: Of a branch, the tick at which it pauses, and why.
         places: The steps of events.
         heard: What the steps make, for breakpoints.
-        model: What the run records, by whose paths values are edited.
         passed: In words, the loops that began where nothing is held, or had no step.
     """
 
@@ -106,6 +108,8 @@ class Holder(Hold):
         trunk: Trunk | None = None,
         kept: StateHistory | None = None,
         seen: Callable[[], Iterable[str]] = tuple,
+        model: Any = None,
+        trace: Callable[[], Trace | None] = lambda: None,
     ):
         self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
         self.steps = StepLog()
@@ -115,6 +119,7 @@ class Holder(Hold):
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
         self.attention = AttentionEdits(self.refused, lambda: self.steps[-1][0] if self.steps else "", seen)
+        self.model_edits, self._seen = ModelEdits(model, self.steps, self.refused, trace), seen
         self._own_loops: set[str] = set()  # of the user, or another library
         self.heard = Heard()
         self._refused: list[str] = []
@@ -125,8 +130,6 @@ class Holder(Hold):
         )  # what was changed before, the run that it branches from has noted
         self._repeated: Change | None = None
         self.places = StepPlaces(self.steps)
-        self.model: Any = None
-        self._edited: list[ValueEdit] = []
         self.passed: dict[str, str] = {}
 
     def around(self, loop: Loop, step: Step) -> Step:
@@ -187,39 +190,13 @@ class Holder(Hold):
 
     def attend(self, edit: RowEdit, owner: object, steps: int | None, *, is_first: bool) -> str:
         """Other attention weights in the next steps of `owner`; see `AttentionEdits.add`."""
+        elsewhere = self.model_edits.add_rows(edit, steps, self._seen(), self.attention.known)
+        if elsewhere is not None:
+            return elsewhere
         words = self.attention.add(edit, owner, steps, is_first, attends=is_first or self.attended_calls > 0)
         if not listening():  # paths are known where somebody listens
             self._listens.enter_context(listen(lambda *_: None, wants=lambda kind: False))
         return words
-
-    def edit_model(self, at: Position, edits: Mapping[str, Any], steps: int | None) -> str:
-        """Other values in the model that is recorded, in the next steps of a loop; says which. For the thread of the run.
-
-        Raises:
-            ValueError: If no model is recorded.
-            Exception: What `rf.edit` raises.
-        """
-        if self.model is None:
-            raise value_error(
-                "edit: this run records no model.",
-                [("places", ", ".join(edits))],
-                "Places are paths of the model that is recorded:",
-                'rf.run(lambda: model.generate(ids), record={"model": model}, paused=True)',
-            )
-        made = edits_for(self.model, edits)
-        for each in made:
-            each.when = partial(self._is_in, at.path, at.tick, steps)
-        editing.set((*editing.get(), *made))
-        self._edited += made
-        lasting = "" if steps == 1 else " from here on" if steps is None else f" for {steps} steps"
-        words = (f"{text}: {name_of(v) if callable(v) else value_words(v)}" for text, v in edits.items())
-        return f"edited {', '.join(words)}{lasting}"
-
-    def _is_in(self, path: str, tick: int, steps: int | None) -> bool:
-        """Whether the step that runs is one of so many of a loop from a tick on."""
-        if steps is None:
-            return True
-        return sum(loop == path for loop, _ in self.steps[tick:]) <= steps
 
     def changes_attention(self) -> bool:
         return bool(self.attention) and self._gate.is_worker
@@ -286,7 +263,7 @@ class Holder(Hold):
         made = self.heard.take()
         at = Position(loop, path, index, tick, held, values, self._done)
         at.do = lambda edit: self._do(at, edit)
-        at.edit_model = partial(self.edit_model, at)
+        at.edit_model = self.model_edits.add
         why = ""
         if trunk is not None and found is not None:
             self.drifted = f"{found}; {trunk.around}" if trunk.around else found
@@ -360,7 +337,7 @@ class Holder(Hold):
     def ended(self) -> None:
         """The function has a result: no step comes any more."""
         self.attention.over(self)  # of a loop of the user's own, which does not say when it is over
-        self._refused += [f'edit "{each.text}": nothing came to it in its steps.' for each in self._edited if not each.done]
+        self._refused += self.model_edits.never_came()
         if self._trunk is not None:
             (path, step), around = self._trunk.step(self._trunk.end), self._trunk.around
             found = f'it was over after {len(self.steps)} steps, before step {step} of "{path}"'

@@ -94,8 +94,10 @@ class Run(OfRun, NearNames):
         self._breakpoints = Breakpoints(self._gate.tell)
         self._changes: dict[int, list[Change]] = {}
         seen = lambda: seen_paths(record, self.trace)  # noqa: E731
-        self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk, kept, seen)
-        self._holder.model = record.get("model") if isinstance(record, Mapping) else None
+        model = record.get("model") if isinstance(record, Mapping) else None
+        self._holder = Holder(
+            self._gate, self._breakpoints, self._changes, trunk, kept, seen, model, lambda: self.trace
+        )
         self.told = 0
         self.counted = Counted(self._holder.steps)
         self._before: tuple[Changed, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -212,22 +213,27 @@ def _heads(
     for path in found:
         attention = {path: model.get_submodule(path)}
         count = next(dim.extent for dim in trace.attention[path].dims if "head" in dim.name)
-        kept: dict[int, Any] = {}
-        with edit(attention, {f"{path}.heads[head={head}]": _noting(kept, head) for head in range(count)}):
+        heads = _HeadPatch()
+        with edit(attention, {f"{path}.heads[head={head}]": partial(heads.put, head) for head in range(count)}):
             run(clean)
-        numbers = []
-        for head in range(count):
-            with edit(attention, {f"{path}.heads[head={head}]": kept[head]}):
+            numbers = []
+            for heads.now in range(count):
                 numbers.append(run(corrupted))
         yield whole, base, numbers
 
 
-def _noting(kept: dict[int, Any], head: int) -> Callable[[Any], Any]:
-    def note(raw: Any) -> Any:
-        kept[head] = raw.clone()
-        return raw
+class _HeadPatch:
+    """The heads of one attention: noted in one run, then one of them put into each run. It is attached to once for all runs."""
 
-    return note
+    def __init__(self) -> None:
+        self.kept: dict[int, torch.Tensor] = {}
+        self.now: int | None = None
+
+    def put(self, head: int, raw: torch.Tensor) -> torch.Tensor:
+        """The values of a head in this run."""
+        if self.now is None:
+            self.kept[head] = raw.clone()
+        return self.kept[head] if head == self.now else raw
 
 
 def _not_called(path: str, what: str = "") -> Exception:

@@ -221,9 +221,9 @@ def test_nothing_is_no_label():
 # -- attention of models of torch ------------------------------------------------------------------------------------------
 
 OF_TORCH = (
-    "A run changes weights that rf makes: its layers, rf.dot_attention, or your own by rf.generic_attention. A model of transformers "
-    "takes a function of yours in the place of its attention, which can change it:\n"
-    '    transformers.AttentionInterface.register("mine", attend); model.set_attn_implementation("mine")'
+    "A run changes weights that rf makes (its layers, rf.dot_attention, your own by rf.generic_attention), and those of a model of torch "
+    "that it records:\n"
+    '    rf.run(fn, record={"model": model}, paused=True)'
 )
 
 
@@ -238,7 +238,7 @@ class Attends(torch.nn.Module):
 
 @pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.parametrize("face", ["gate", "for", "scan"])
-def test_attention_of_a_model_of_torch_is_refused_at_once(face, is_named):
+def test_attention_of_a_model_of_torch_is_changed_for_the_next_step(face, is_named):
     model, two = Attends().eval(), Dim(3, name="steps")
 
     def go():
@@ -259,13 +259,14 @@ def test_attention_of_a_model_of_torch_is_refused_at_once(face, is_named):
     run = rf.run(go, record={"model": {"net": model} if is_named else model}, paused=True)
     stands(run)
     for _ in range(3):
-        with raises_message(
-            ValueError,
-            f'attention "att": it is of another library, which is recorded and not changed ({path}).\n  changed  none so far\n{OF_TORCH}',
-        ):
-            run.at.attention["att"].uniform()
+        run.at.attention["att"][{"head": 1}] = [0, 0, 0, 1, 0]
         run.step()
-    assert run.state == "done" and run.changes == () and list(run.trace.attention) == [path]
+    assert run.state == "done" and len(run.changes) == 3 and list(run.trace.attention) == [path]
+    made = [event.values["weights"].raw_tensor for event in run.trace.select("attention")]
+    assert (
+        all(raw[0, 1].tolist() == [[0, 0, 0, 1, 0]] * 5 and not (raw[0, 0] == 1).any() for raw in made)
+        and len(made) == 3
+    )
 
 
 def test_where_nothing_of_rf_attends_a_change_of_attention_is_refused_from_the_second_step_on():
