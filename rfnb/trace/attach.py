@@ -27,6 +27,7 @@ class AttachOptions(NamedTuple):
         values: Whether the values of what modules return are kept.
         ops: Whether it is recorded which tensors calls read and make.
         why: Whether the rule that named each axis is printed.
+        attention: Of the paths of modules whose softmaxes are attention, whatever is done with them.
     """
 
     wants: Callable[[str], bool]
@@ -35,6 +36,7 @@ class AttachOptions(NamedTuple):
     values: bool = False
     ops: bool = False
     why: bool = False
+    attention: Callable[[str], bool] = lambda path: False
 
 
 Attach = Callable[[Mapping[str, Any], AttachOptions], AbstractContextManager[Any]]

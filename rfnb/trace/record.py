@@ -46,6 +46,7 @@ def record(
     dims: Mapping[str, Any] | None = None,
     labels: Any = None,
     why: bool = False,
+    attention: str | Iterable[str] | None = None,
 ) -> Iterator[Trace]:
     """Keep the events of a with-block in a Trace.
 
@@ -71,6 +72,8 @@ def record(
         labels: Of a model of torch, the texts of tokens, by which views label what was read and written: a list, a dict {text: index}, a
             tokenizer, or a dict of these by the paths of embeddings (and of what else is over a vocabulary).
         why: Print, when the block ends, the rule by which each axis of a model of torch got its name, and which names were guessed.
+        attention: Of a model of torch, the paths of modules whose softmaxes are attention, though they are used in another way: a
+            pattern, or the end of a path; one or several. What was left out is told by `trace.left_out`.
 
     Yields:
         The Trace, which fills while the block runs.
@@ -92,7 +95,8 @@ def record(
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = OpNumbers() if ops else None
-    options = AttachOptions(wants_kind, dims or {}, labels, values, ops, why)
+    taken = path_filter(() if attention is None else attention)
+    options = AttachOptions(wants_kind, dims or {}, labels, values, ops, why, lambda path: taken(path, path))
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (kinds is None or wants_kind(kind) or kind in ("op", "unseen")):

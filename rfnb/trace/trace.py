@@ -183,7 +183,30 @@ class Trace(NearNames):
         kinds = ", ".join(f"{kind} {count}" for kind, count in self.counts().items()) or "none"
         state = "closed" if self.closed else "recording"
         cut = ", truncated" if self.truncated is not None else ""
-        return f"<Trace: {len(self.events)} events ({kinds}), {self.num_bytes} bytes, {state}{cut}>"
+        left = (
+            f", {count} not taken for attention"
+            if (count := self.left_out.partition(" were ")[0].partition(" was ")[0])
+            else ""
+        )
+        return f"<Trace: {len(self.events)} events ({kinds}), {self.num_bytes} bytes, {state}{cut}{left}>"
+
+    @property
+    def left_out(self) -> str:
+        """The softmaxes of models of torch that were not taken for attention, with the reasons and the line that takes them; "" if none."""
+        left = [event for events in self.by_path("unseen").values() for event in events if "softmaxes" in event.values]
+        if not left:
+            return ""
+        count = sum(event.values["softmaxes"] for event in left)
+        reasons: dict[str, list[str]] = {}
+        for event in left:
+            reasons.setdefault(event.values["reason"], []).append(event.path or "the model")
+        said = "; ".join(
+            f"{', '.join(paths[:3])}{f' and {len(paths) - 3} more' if len(paths) > 3 else ''}: {reason}"
+            for reason, paths in reasons.items()
+        )
+        few = repr([event.path for event in left][:3])
+        were = "softmax was" if count == 1 else "softmaxes were"
+        return f"{count} {were} not taken for attention: {said}. To take them: rf.record(model=model, attention={few})"
 
     def summary(self) -> str:
         """A table of what was recorded: kind, path, number of events, steps, bytes."""
@@ -201,7 +224,7 @@ class Trace(NearNames):
             )
             for row in rows
         ]
-        return "\n".join([repr(self), *lines])
+        return "\n".join([repr(self), *filter(None, [self.left_out]), *lines])
 
     # -- for record and load -------------------------------------------------------------------------------------------
 

@@ -124,8 +124,10 @@ def spec(
         f"{event.values.get('module')}: {event.values.get('reason')}."
         for each, events in (trace.by_path("unseen") if _about_attention(kinds) else {}).items()
         for event in events
-        if there(each)
+        if there(each) and "softmaxes" not in event.values
     ]
+    if trace.left_out and path is None and _about_attention(kinds):
+        parts.append(_said("Left out", trace.left_out, running))
     if said:
         parts.append(_said("Not seen", " ".join(said), running))
     batches = [str(part.head["batch"]) for part in parts if "batch" in part.head]

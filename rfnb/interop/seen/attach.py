@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,10 +30,11 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     tokens,
     written_attention,
 )
+from rfnb.interop.seen import found_attention as found
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.distributions import output_modules
 from rfnb.interop.seen.edited import edited_call, refuse_transformed
-from rfnb.interop.seen.function_calls import functions_seen, looking, others_seen
+from rfnb.interop.seen.function_calls import functions_seen, looking, others_seen, pause, resume
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
@@ -66,6 +68,8 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
     names = Names(said, around, labels, paths, values=options.values, ops=options.ops)
     names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())
+    found.prepare(names, modules)
+    names.taken = options.attention
     for model in models.values():
         warn_of_lost_modules(model)
     names.why = Why() if options.why else around.why if around is not None else None
@@ -97,6 +101,13 @@ class _Seeing(InPlace):
         return self._see(self, *args, **kwargs)
 
     def _look(self, *args: Any, **kwargs: Any) -> Any:
+        names = _names.get()
+        if names and names[-1].searched and _current.get() is None:
+            with found.Looking():
+                return self._told(args, kwargs)
+        return self._told(args, kwargs)
+
+    def _told(self, args: Any, kwargs: dict[str, Any]) -> Any:
         forward, names = self._function, _names.get()
         if not names or not listening():
             return forward(*args, **kwargs)
@@ -114,12 +125,14 @@ class _Seeing(InPlace):
             if edits and (own := edits_of(self._owner)):
                 refuse_transformed(path or "", own)
             return forward(*args, **kwargs)
+        mode = pause()
         call = Call(self._owner, path, _current.get(), names[-1], args, kwargs)
         token, before = _current.set(call), trace_context.enter_module(lambda: path)
         try:
             _quietly(_before, call)
             try:
-                result = edited_call(call, forward, args, kwargs) if edits else forward(*args, **kwargs)
+                ran = partial(found.forward_of, call, forward)
+                result = edited_call(call, ran, args, kwargs) if edits else ran(*args, **kwargs)
             except Exception as error:
                 _quietly(tell_call, call, [], type(error).__name__)
                 raise
@@ -128,8 +141,10 @@ class _Seeing(InPlace):
             _quietly(_after, call, result)
             return result
         finally:
+            found.close(call)
             trace_context.leave_module(before)
             _current.reset(token)
+            resume(mode)
 
 
 def _before(call: Call) -> None:
@@ -137,10 +152,12 @@ def _before(call: Call) -> None:
     announce(call)
     enter(call)
     begin(call)
+    found.begin(call)
 
 
 def _after(call: Call, result: Any) -> None:
     tell_call(call, leave(call, result))
+    found.end(call, result)
     end(call)
 
 

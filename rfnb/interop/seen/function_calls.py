@@ -19,6 +19,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._C import _get_function_stack_at, _len_torch_function_stack
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from rfnb.core.block import Setting, Undone, all_of, block
 from rfnb.interop.seen.calls import Call, current
@@ -113,6 +115,27 @@ def looking() -> Setting:
     return Setting(_in_model, partial(_in_model.set, False))
 
 
+class Looks(TorchFunctionMode):
+    """A mode that looks at calls of torch for a recording. Our own code runs without it: there each look at a shape is such a call."""
+
+
+def pause() -> Any:
+    """Take the mode that looks off; gives it for `resume`, None if there is none."""
+    depth = _len_torch_function_stack()
+    return _pop_mode() if depth and isinstance(_get_function_stack_at(depth - 1), Looks) else None
+
+
+def resume(mode: Any) -> None:
+    """Put it back."""
+    if mode is not None:
+        _push_mode(mode)
+
+
+def is_unheard() -> bool:
+    """Whether no function is seen here."""
+    return _unheard.get() or not _in_model.get()
+
+
 def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change: Change | None) -> Any:
     @functools.wraps(function)
     def seen(*args: Any, **kwargs: Any) -> Any:
@@ -144,8 +167,11 @@ def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change
 
 
 def _told(call: Call, handler: Any, *args: Any) -> None:
+    mode = pause()
     try:
         with looking():  # a handler that computes weights calls such functions itself
             handler(call, *args)
     except Exception as error:
         unseen(call, error)
+    finally:
+        resume(mode)

@@ -14,7 +14,7 @@ knows is guessed by the rank of the tensor. The name of a dim that was guessed i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -49,6 +49,9 @@ class Names:
         ops: Whether somebody asks which tensors are the same.
         why: Notes which rule has named each axis, for who asks.
         values: Whether somebody keeps what modules return.
+        searched: Whether there are modules whose code is looked into for softmaxes.
+        buffers: The ids of the buffers of the models.
+        taken: Of the paths of modules whose softmaxes are attention in any case.
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class Names:
         self.ops: bool = ops or (around is not None and around.ops)
         self.values: bool = values or (around is not None and around.values)
         self.said: set[str] = set()
+        self.searched, self.buffers = False, set[int]()
+        self.taken: Callable[[str], bool] = lambda path: False
         self.outputs: set[int] = set()
         self.offered: set[Dim] = set()
         self.masks: dict[Dim, Any] = {}

@@ -21,32 +21,29 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.sides import around, heads_in, inputs_of, says_attention, sides, weights_dims
 from rfnb.interop.seen.snapshot import ValueSnapshot
+from rfnb.interop.seen.softmaxes import Candidate
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 
 @sees(torch, "softmax")
 @sees(torch.Tensor, "softmax")
 def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Offer the result as weights, if it is attention."""
+    """Offer the result as weights, if it is of `F.multi_head_attention_forward` or of an attention of transformers."""
     if not listening("attention") or not isinstance(result, torch.Tensor) or result.is_nested or not result.ndim:
         return
     if softmax_inside(call, result):
         return
-    place = call.outer if isinstance(call.module, torch.nn.Softmax) and call.outer is not None else call
     axis, home = kwargs.get("dim", args[1] if len(args) > 1 else None), hf_softmax.attention_around(call)
-    if home is not None and "multi_head" not in call.seen and isinstance(axis, int):
+    if home is not None and isinstance(axis, int):
         with trace_context.module(home.path):
-            return hf_softmax.offer(home, result, axis)
-    # The models of transformers name their attentions so, and have gates and mixtures beside these.
-    if (
-        hf_softmax.is_of_transformers(place.module)
-        or not isinstance(axis, int)
-        or not is_attention(place, result.shape[axis])
-    ):
-        return
-    raw = result.detach().movedim(axis, -1)
-    with trace_context.module(place.path):
-        _offer(place, raw)
+            hf_softmax.offer(home, result, axis)
+
+
+def is_by_name(call: Call, candidate: Candidate) -> bool:
+    """Whether a softmax that is summed with no values, or with a table, is attention by the name of its module."""
+    if candidate.reason:
+        return candidate.is_table and says_attention(type(call.module).__name__)
+    return is_attention(call, candidate.shape[candidate.axis])
 
 
 def is_attention(call: Call, sources: int) -> bool:
@@ -59,8 +56,9 @@ def is_attention(call: Call, sources: int) -> bool:
     return own and not linear
 
 
-def _offer(call: Call, raw: torch.Tensor) -> None:
-    raw = _in_order(call, raw)
+def offer(call: Call, candidate: Candidate) -> None:
+    """Offer weights whose axes nothing but their sizes tells."""
+    raw = _in_order(call, candidate.kept.raw.movedim(candidate.axis, -1))
     *front, sources = raw.shape
     if len(front) == 1 and (front[0] in _batches(call) or _is_of_tokens(call, {int(front[0]), int(sources)})):
         return _offer_row(call, raw, int(front[0]))

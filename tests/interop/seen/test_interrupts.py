@@ -72,6 +72,7 @@ def state():
         "place": probe.trace_context.place,
         "names": attach._names.get(), "run": rf.get_run_ctx(), "flags": run_ctx._flags.get(), "dtype": rf.get_default_float_dtype(),
         "device": rf.get_default_device(), "backward": torch.autograd.backward, "gradients": torch.is_grad_enabled(),
+        "function modes": torch._C._len_torch_function_stack(),
     }  # fmt: skip
 
 

@@ -109,15 +109,30 @@ def test_the_softmax_says_which_axis_the_source_is():
 
 
 class Banned(nn.Module):
-    """Attention that changes its weights in place."""
+    """Attention that changes its weights in place after it has multiplied with them."""
 
     def forward(self, x):
         weights = (x @ x.transpose(1, 2)).softmax(-1)
+        self.weights, out = weights.clone(), weights @ x
+        weights.masked_fill_(torch.eye(x.shape[1]) > 0, 0)
+        return out
+
+
+class BannedBefore(nn.Module):
+    def forward(self, x):
+        weights = (x @ x.transpose(1, 2)).softmax(-1).masked_fill_(torch.eye(x.shape[1]) > 0, 0)
         self.weights = weights.clone()
-        return weights.masked_fill_(torch.eye(x.shape[1]) > 0, 0) @ x
+        return weights @ x
 
 
-def test_weights_that_the_model_changes_in_place_are_refused():
+def test_weights_that_are_changed_before_they_are_used_are_those_that_were_used():
+    model = BannedBefore()
+    with rf.record(model=model) as trace, torch.no_grad():
+        model(torch.randn(BATCH, SOURCES, WIDTH))
+    assert torch.equal(trace.attention[""].raw_tensor, model.weights)
+
+
+def test_weights_that_the_model_changes_in_place_later_are_refused():
     model = nn.ModuleDict({"attention": Banned()})
     with rf.record(model=model) as trace, torch.no_grad():
         model["attention"](torch.randn(BATCH, SOURCES, WIDTH))

@@ -1,0 +1,511 @@
+"""Where the axes of tensors come from: the calls of torch that a forward pass has made, each with the axes of its inputs.
+
+    origin(node, axis)      # ("input", the node of an input, 1): the positions of what the model got
+
+A node is one result. It holds no tensor but those that the model got, and ends with the outermost call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from torch import nn
+
+Sources = list[list[tuple["Node", int]]]  # for each axis those of the inputs that it is made of; none: it is new
+
+
+class Node:
+    """One tensor of a forward pass.
+
+    Attributes:
+        op: What has made it: the name of a function of torch, "module", or "input", "param", "buffer", "other".
+        args, kwargs: Of the call, with nodes in place of tensors.
+        inputs: The nodes among them.
+        weights: What it is of weights that are followed, if it is something.
+        origins: The known origins of its axes.
+        ref: To the tensor.
+    """
+
+    __slots__ = ("op", "args", "kwargs", "inputs", "shape", "weights", "origins", "ref", "_axes")
+
+    def __init__(
+        self,
+        op: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        inputs: Sequence[Node],
+        shape: Sequence[int],
+        ref: Callable[[], Any],
+    ):
+        self.op, self.args, self.kwargs, self.inputs, self.shape, self.ref = op, args, kwargs, inputs, shape, ref
+        self.weights: Any = None
+        self.origins: dict[int, Origin] = _NONE
+        self._axes: Sources | None = None
+
+    def given(self, place: int, name: str, default: Any = None) -> Any:
+        """An argument of the call, by its place or name."""
+        return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
+
+    def axes(self) -> Sources:
+        """The sources of its axes."""
+        if self._axes is None:
+            rule = _RULES.get(self.op)
+            try:
+                found = rule(self) if rule is not None else None
+            except Exception:  # arguments in a form that is not known here
+                found = None
+            self._axes = found if found is not None and len(found) == len(self.shape) else _by_place(self)
+        return self._axes
+
+
+class Origin(NamedTuple):
+    """Where an axis begins.
+
+    Attributes:
+        kind: "input": of what the model got; "other": of a tensor that came in another way; "stack": where several were put together;
+            "param": of a parameter or buffer; "feature": as many as a product with a parameter gives; "one": of size 1; "made":
+            of a constant.
+    """
+
+    kind: str
+    node: Node
+    axis: int
+
+
+_NONE: Any = {}  # few nodes are asked for theirs
+_RANKS = {kind: rank for rank, kind in enumerate(("input", "other", "stack", "param", "feature", "one", "made"))}
+
+
+def origin(node: Node, axis: int) -> Origin:
+    """Where an axis begins. Where it is made of several axes, that of positions is told first, of what the model got."""
+    known = node.origins.get(axis) or _straight(node, axis)
+    return known if known is not None else _searched(node, axis)
+
+
+def _straight(node: Node, axis: int) -> Origin | None:
+    """The same, where the first source of each step leads to what the model got."""
+    at, place, passed = node, axis, [(node, axis)]
+    for hop in range(1, 10_000):
+        if at.op == "input":
+            break
+        if at.origins is not _NONE and place in at.origins:
+            known = at.origins[place]
+            if known.kind != "input":
+                return None
+            at, place = known.node, known.axis
+            break
+        if not at.inputs:
+            return None
+        first = at.inputs[0]
+        same = (
+            first.shape == at.shape if at.op not in _RULES else at.op == "module" and first.shape[:-1] == at.shape[:-1]
+        )
+        if same and len(first.shape) == len(at.shape) and (at.op != "module" or place < len(at.shape) - 1):
+            at = first
+        else:
+            sources = at.axes()[place]
+            if not sources:
+                return None
+            at, place = sources[0]
+        if hop % 8 == 0:
+            passed.append((at, place))
+    found = Origin("input", at, place)
+    for each, own in passed:  # what comes later goes this way too
+        _note(each, own, found)
+    return found
+
+
+def _note(node: Node, axis: int, found: Origin) -> Origin:
+    if node.origins is _NONE:
+        node.origins = {}
+    node.origins[axis] = found
+    return found
+
+
+def _searched(node: Node, axis: int) -> Origin:
+    stack = [(node, axis)]
+    while stack:
+        at, place = stack[-1]
+        if place in at.origins:
+            stack.pop()
+            continue
+        known, pending = [], None
+        for source in at.axes()[place]:
+            found = source[0].origins.get(source[1])
+            if found is None:
+                pending = pending or source
+                continue
+            known.append(found)
+            if found.kind == "input":
+                pending = None
+                break
+        if pending is not None:
+            stack.append(pending)
+            continue
+        _note(at, place, _best(at, place, known))
+        stack.pop()
+    return node.origins[axis]
+
+
+def _best(node: Node, axis: int, known: list[Origin]) -> Origin:
+    if not known:
+        return Origin(_born(node, axis), node, axis)
+    best = known[-1] if known[-1].kind == "input" else min(known, key=lambda each: _RANKS[each.kind])
+    if best.kind == "one" and node.op == "cat" and node.shape[axis] > 1:
+        return Origin("stack", node, axis)
+    if best.kind == "param" and node.op in _PRODUCTS and any(bare(each).op == "param" for each in node.inputs):
+        return Origin("feature", best.node, best.axis)
+    return best
+
+
+def _born(node: Node, axis: int) -> str:
+    if node.op in ("input", "param", "other"):
+        return node.op
+    if node.op == "buffer":
+        return "param"
+    if node.op == "stack":
+        return "stack"
+    if node.shape[axis] == 1 or node.op in ("expand", "expand_as", "broadcast_to", "unsqueeze", "repeat"):
+        return "one"
+    if node.op == "module":
+        return "feature" if isinstance(node.kwargs["module"], _WEIGHTED) else "other"
+    return "other" if node.inputs else "made"
+
+
+_WEIGHTED = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
+_LOOKS = {
+    "transpose", "permute", "movedim", "mT", "T", "mH", "H", "t", "unsqueeze", "squeeze", "view", "reshape", "flatten",
+    "unflatten", "expand", "expand_as", "broadcast_to", "contiguous", "clone", "to", "float", "half", "bfloat16", "double",
+    "type_as", "detach", "type", "getitem", "select", "narrow", "repeat", "view_as", "reshape_as", "data", "requires_grad",
+}  # fmt: skip
+
+
+def bare(node: Node) -> Node:
+    """What it looks at: the same values in another shape or type."""
+    while node.op in _LOOKS and node.inputs:
+        node = node.inputs[0]
+    return node
+
+
+def reaches(node: Node, earlier: Node, most: int = 4000) -> bool:
+    """Whether a tensor is made of another one."""
+    todo, seen = [node], {id(node)}
+    while todo and len(seen) < most:
+        at = todo.pop()
+        if at is earlier:
+            return True
+        for each in at.inputs:
+            if id(each) not in seen:
+                seen.add(id(each))
+                todo.append(each)
+    return False
+
+
+# -- products ---------------------------------------------------------------------------------------------------------------------
+Labels = tuple[list[tuple[Node, list[Any]]], list[Any]]
+_PRODUCTS = {
+    "matmul",
+    "rmatmul",
+    "bmm",
+    "mm",
+    "mv",
+    "dot",
+    "inner",
+    "baddbmm",
+    "addmm",
+    "addbmm",
+    "einsum",
+    "tensordot",
+    "linear",
+}
+
+
+def product(node: Node) -> Labels | None:
+    """The operands of a product with a label for each axis, and the labels of its result; None if it is no product."""
+    if node.op not in _PRODUCTS:
+        return None
+    try:
+        return _einsum(node) if node.op == "einsum" else _tensordot(node) if node.op == "tensordot" else _matmul(node)
+    except Exception:
+        return None
+
+
+def _matmul(node: Node) -> Labels:
+    if node.op in ("baddbmm", "addmm", "addbmm"):
+        left, right = node.inputs[1], node.inputs[2]
+    else:
+        left, right = node.inputs[0], node.inputs[1]
+        if node.op == "rmatmul":
+            left, right = right, left
+    if node.op == "linear":
+        front = [f"b{axis}" for axis in range(len(left.shape) - 1)]
+        return [(left, [*front, "k"]), (right, ["j", "k"][2 - len(right.shape) :])], [*front, "j"][: len(node.shape)]
+    many = max(len(left.shape), len(right.shape)) - 2
+    batch = [f"b{axis}" for axis in range(max(many, 0))]
+
+    def own(each: Node, last: list[str], vector: list[str]) -> list[str]:
+        count = len(each.shape)
+        return vector if count == 1 else [*batch[len(batch) - (count - 2) :], *last]
+
+    rows, columns = own(left, ["i", "k"], ["k"]), own(right, ["k", "j"], ["k"])
+    out = [*batch, *(["i"] if len(left.shape) > 1 else []), *(["j"] if len(right.shape) > 1 else [])]
+    return [(left, rows), (right, columns)], out
+
+
+def _tensordot(node: Node) -> Labels:
+    left, right, dims = node.inputs[0], node.inputs[1], node.given(2, "dims", 2)
+    if isinstance(dims, int):
+        dims = list(range(len(left.shape) - dims, len(left.shape))), list(range(dims))
+    rows: list[Any] = [f"i{axis}" for axis in range(len(left.shape))]
+    columns: list[Any] = [f"j{axis}" for axis in range(len(right.shape))]
+    for number, (one, other) in enumerate(zip(*dims)):
+        rows[one] = columns[other] = f"k{number}"
+    return [(left, rows), (right, columns)], [label for label in rows + columns if label[0] != "k"]
+
+
+def _einsum(node: Node) -> Labels:
+    equation = node.args[0].replace(" ", "")
+    inputs, arrow, out = equation.partition("->")
+    terms = inputs.split(",")
+    longest = max(
+        len(each.shape) - len(term.replace("...", "")) if "..." in term else 0 for term, each in zip(terms, node.inputs)
+    )
+
+    def labels(term: str, count: int) -> list[str]:
+        before, dots, behind = term.partition("...")
+        own = count - len(before) - len(behind)
+        return [*before, *([f"dot{axis}" for axis in range(longest - own, longest)] if dots else []), *behind]
+
+    if not arrow:
+        letters = inputs.replace(",", "").replace("...", "")
+        out = ("..." if "..." in inputs else "") + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    operands = [(each, labels(term, len(each.shape))) for term, each in zip(terms, node.inputs)]
+    return operands, labels(out, len(node.shape))
+
+
+def _of_product(node: Node) -> Sources | None:
+    found = product(node)
+    if found is None:
+        return None
+    operands, out = found
+    return [
+        [
+            (each, axis)
+            for each, labels in operands
+            for axis, own in enumerate(labels)
+            if own == label and (each.shape[axis] != 1 or size == 1)
+        ]
+        for label, size in zip(out, node.shape)
+    ]
+
+
+# -- looks ------------------------------------------------------------------------------------------------------------------------
+def _picked(node: Node, order: Sequence[int | None]) -> Sources:
+    (first, *_), count = node.inputs, len(node.inputs[0].shape)
+    return [[] if axis is None else [(first, axis % count)] for axis in order]
+
+
+def _transpose(node: Node) -> Sources:
+    order = list(range(len(node.inputs[0].shape)))
+    one, other = node.given(1, "dim0", node.kwargs.get("axis0")), node.given(2, "dim1", node.kwargs.get("axis1"))
+    order[one], order[other] = order[other], order[one]
+    return _picked(node, order)
+
+
+def _flipped(node: Node) -> Sources:
+    order = list(range(len(node.inputs[0].shape)))
+    if node.op in ("T", "t", "H"):
+        return _picked(node, order[::-1])
+    return _picked(node, [*order[:-2], order[-1], order[-2]])
+
+
+def _numbers(node: Node, name: str) -> list[int]:
+    given = node.args[1:] or [node.kwargs.get(name, ())]
+    return list(given[0]) if isinstance(given[0], (list, tuple)) else [each for each in given if isinstance(each, int)]
+
+
+def _movedim(node: Node) -> Sources:
+    count = len(node.shape)
+    source, to = (
+        [axis % count for axis in ([each] if isinstance(each, int) else each)]
+        for each in (node.given(1, "source"), node.given(2, "destination"))
+    )
+    order = [axis for axis in range(count) if axis not in source]
+    for at, axis in sorted(zip(to, source)):
+        order.insert(at, axis)
+    return _picked(node, order)
+
+
+def _unsqueeze(node: Node) -> Sources:
+    order: list[int | None] = list(range(len(node.inputs[0].shape)))
+    order.insert(node.given(1, "dim") % len(node.shape), None)
+    return _picked(node, order)
+
+
+def _squeeze(node: Node) -> Sources:
+    shape, dims = node.inputs[0].shape, node.given(1, "dim")
+    dims = range(len(shape)) if dims is None else [dims] if isinstance(dims, int) else dims
+    gone = {axis % len(shape) for axis in dims if shape[axis] == 1}
+    return _picked(node, [axis for axis in range(len(shape)) if axis not in gone])
+
+
+def _expand(node: Node) -> Sources:
+    shape, more = node.inputs[0].shape, len(node.shape) - len(node.inputs[0].shape)
+    return _picked(
+        node,
+        [
+            None if axis < more or shape[axis - more] == 1 != size else axis - more
+            for axis, size in enumerate(node.shape)
+        ],
+    )
+
+
+def _regrouped(node: Node) -> Sources:
+    """Axes that were split or put together: which ones is told by their sizes."""
+    (first, *_), out = node.inputs, node.shape
+    sources: Sources = [[] for _ in out]
+    one, other, old, new = 0, 0, len(first.shape), len(out)
+    while one < old and other < new:
+        left, right, own, to = first.shape[one], out[other], [one], [other]
+        if left != 1 == right:
+            other += 1
+            continue
+        if left == 1 != right:
+            one += 1
+            continue
+        one, other = one + 1, other + 1
+        while left != right:
+            if left < right:
+                left, own, one = left * first.shape[one], [*own, one], one + 1
+            else:
+                right, to, other = right * out[other], [*to, other], other + 1
+        for axis in to:
+            if out[axis] != 1 or len(to) == 1:
+                sources[axis] = [(first, each) for each in own if first.shape[each] != 1 or len(own) == 1]
+    return sources
+
+
+def _getitem(node: Node) -> Sources:
+    index = node.args[1]
+    index = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(each, (Node, tuple)) for each in index):  # positions that are looked up
+        if len(index) == 1 and isinstance(index[0], Node):
+            (first, at), rows = node.inputs, len(index[0].shape)
+            return [[(at, axis)] for axis in range(rows)] + [[(first, axis)] for axis in range(1, len(first.shape))]
+        return _by_place(node)
+    count = len(node.inputs[0].shape)
+    used = sum(each is not None and each is not Ellipsis for each in index)
+    order: list[int | None] = []
+    axis = 0
+    for each in index if Ellipsis in index else [*index, Ellipsis]:
+        if each is None:
+            order.append(None)
+        elif each is Ellipsis:
+            order += range(axis, axis + count - used)
+            axis += count - used
+        else:
+            order += [axis] if isinstance(each, slice) else []
+            axis += 1
+    return _picked(node, order)
+
+
+def _without(node: Node) -> Sources:
+    count = len(node.inputs[0].shape)
+    dim = node.given(1, "dim", 0) % count
+    return _picked(node, [axis for axis in range(count) if axis != dim])
+
+
+def reduced(node: Node) -> set[int]:
+    """The axes of its input that a sum or another reduction goes over."""
+    count, dims = len(node.inputs[0].shape), node.given(1, "dim", node.kwargs.get("axis"))
+    if dims is None:
+        return set(range(count))
+    return {axis % count for axis in ([dims] if isinstance(dims, int) else dims)}
+
+
+def _reduction(node: Node) -> Sources | None:
+    gone, count = reduced(node), len(node.inputs[0].shape)
+    if len(node.shape) == count:
+        return _picked(node, [None if axis in gone else axis for axis in range(count)])
+    return _picked(node, [axis for axis in range(count) if axis not in gone])
+
+
+def _cat(node: Node) -> Sources:
+    return [[(each, axis) for each in node.inputs] for axis in range(len(node.shape))]
+
+
+def _stack(node: Node) -> Sources:
+    new = node.given(1, "dim", 0) % len(node.shape)
+    rest = [axis for axis in range(len(node.shape)) if axis != new]
+    return [
+        [] if axis == new else [(each, rest.index(axis)) for each in node.inputs] for axis in range(len(node.shape))
+    ]
+
+
+def _looked_up(node: Node) -> Sources:
+    ids, table = node.inputs[:2]
+    return [[(ids, axis)] for axis in range(len(ids.shape))] + [[(table, len(table.shape) - 1)]]
+
+
+def _module(node: Node) -> Sources | None:
+    module, (first, *_) = node.kwargs["module"], node.inputs
+    same: Sources = [[(first, axis)] for axis in range(len(first.shape))]
+    if isinstance(module, nn.Embedding):
+        return [*same, []]
+    if isinstance(module, (nn.Linear, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)):
+        return [*same[:-1], []]
+    if isinstance(module, nn.modules.conv._ConvNd):
+        space = len(module.kernel_size)
+        return [*same[: -space - 1], [], *same[-space:]]
+    if isinstance(module, (nn.Flatten, nn.Unflatten)):
+        return _regrouped(node)
+    return None
+
+
+def _by_place(node: Node) -> Sources:
+    """Axes of an elementwise function, or else those in front that are as long as those of an input."""
+    sources: Sources = [[] for _ in node.shape]
+    count = len(node.shape)
+    for each in node.inputs:
+        own = len(each.shape)
+        if own <= count and all(size in (1, full) for size, full in zip(each.shape[::-1], node.shape[::-1])):
+            pairs: Iterator[tuple[int, int]] | list[tuple[int, int]] = zip(range(count - own, count), range(own))
+        else:
+            equal = [size == full for size, full in zip(each.shape, node.shape)]
+            same = own == count
+            front = next((axis for axis, fits in enumerate(equal) if not fits), len(equal))
+            pairs = [(axis, axis) for axis, fits in enumerate(equal) if fits and (same or axis < front)]
+        for axis, place in pairs:
+            if node.shape[axis] == each.shape[place] and (node.shape[axis] != 1 or len(node.inputs) == 1):
+                sources[axis].append((each, place))
+    return sources
+
+
+_REDUCTIONS = (
+    "sum",
+    "mean",
+    "amax",
+    "amin",
+    "max",
+    "min",
+    "prod",
+    "std",
+    "var",
+    "logsumexp",
+    "all",
+    "any",
+    "argmax",
+    "nansum",
+)
+_RULES: dict[str, Callable[[Node], Sources | None]] = {
+    **dict.fromkeys(_PRODUCTS, _of_product), **dict.fromkeys(("T", "t", "H", "mT", "mH", "adjoint"), _flipped),
+    **dict.fromkeys(_REDUCTIONS, _reduction), **dict.fromkeys(("select", "unbind"), _without),
+    **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"), _regrouped),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand), "cat": _cat, "stack": _stack, "embedding": _looked_up,
+    "transpose": _transpose, "permute": lambda node: _picked(node, _numbers(node, "dims")), "movedim": _movedim,
+    "setitem": lambda node: [[] for _ in node.shape], "unsqueeze": _unsqueeze, "squeeze": _squeeze, "getitem": _getitem, "module": _module,
+    **dict.fromkeys(("chunk", "split", "narrow", "tensor_split", "flip", "roll"),
+                    lambda node: _picked(node, range(len(node.shape)))),
+}  # fmt: skip
+REDUCTIONS = frozenset(_REDUCTIONS)

@@ -1,0 +1,359 @@
+"""Attention that is found by what it does: a softmax whose result is multiplied with values and summed over its axis.
+
+    weights = softmax(scores, axis);  output = sum over axis of weights * values         however it is written (`softmaxes.py`)
+
+Not every weighted sum is attention. The values must be of this model's data and have an axis of features of their own, and they must have
+positions on the axis of the softmax: those of what the model got, of states that were put together, or of what the scores were made of
+too. So a router of experts is none (the values are what different modules have made), nor is softmax @ embedding (the values are a
+parameter), a mixture (as many components as a Linear gives), or what is drawn (gumbel).
+What is no attention by these rules is named, with the reason and the line that takes it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from rfnb.core.block import Undone
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.interop.seen import written_attention
+from rfnb.interop.seen.attention import described, unchanged
+from rfnb.interop.seen.axis_flow import Node, Origin, bare, origin, product, reaches
+from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.function_calls import pause, resume
+from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
+from rfnb.interop.seen.softmaxes import Candidate, Search, variables_of
+from rfnb.trace.probe import Later, listening, offers_here, probe, probe_later, trace_context
+
+_SEARCH, _ALONE, _HEADS = "search", "softmaxes", "heads of modules"
+_POSITIONS = ("input", "other")
+_HEAD: Any = Origin("feature", None, 0)  # type: ignore[arg-type]
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------------------
+def is_looked_into(module: nn.Module) -> bool:
+    """Whether the code of a module may have attention that nothing else sees: a class of somebody's own."""
+    kind: Any = type(module)
+    return _is_of_others(kind)
+
+
+@functools.cache
+def _is_of_others(kind: type) -> bool:
+    return not kind.__module__.startswith(("torch.", "transformers")) and not hasattr(kind, "bridged")
+
+
+def prepare(names: Any, modules: Sequence[nn.Module]) -> None:
+    """Note what a search needs to know of the models of a recording."""
+    names.searched = any(map(is_looked_into, modules))
+    names.buffers = {id(each) for module in modules for each in module._buffers.values()}
+
+
+def begin(call: Call) -> None:
+    """An outermost call begins."""
+    if call.outer is None and call.names.searched and listening("attention"):
+        call.seen[_SEARCH] = Search(call, call.names.buffers, why_not, _accepted)
+
+
+def close(call: Call) -> None:
+    """A call is over, whether it has ended or raised: name the softmaxes that were left out in an outermost one."""
+    search = call.seen.pop(_SEARCH, None)
+    if search is None:
+        return
+    left: dict[tuple[str, str], int] = {}
+    for each in search.candidates:
+        if each.reason is not None:
+            key = each.home.path, each.reason or "it is not multiplied with values and summed over its axis"
+            left[key] = left.get(key, 0) + 1
+    for (path, reason), count in left.items():
+        if f"softmax: {path}: {reason}" not in call.names.said:
+            call.names.said.add(f"softmax: {path}: {reason}")
+            with trace_context.module(path):
+                probe("unseen", module=path or "the model", reason=reason, softmaxes=count)
+    search.close()
+
+
+def forward_of(call: Call, forward: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the forward of a module, which is looked at if it is somebody's own. What is of torch.nn keeps its fast paths."""
+    search: Search | None = call.root.seen.get(_SEARCH)
+    if search is None or not is_looked_into(call.module):
+        return forward(*args, **kwargs)
+    resume(search)
+    try:
+        return forward(*args, **kwargs)
+    finally:
+        pause()
+
+
+class Looking(Undone):
+    """The with-block of an outermost call: behind it nothing is looked at any more, wherever an interrupt came."""
+
+    def begin(self) -> None:
+        pass
+
+    def undo(self) -> None:
+        while pause() is not None:
+            pass
+
+
+def end(call: Call, result: Any) -> None:
+    """A call ends: offer what was found in it."""
+    search: Search | None = call.root.seen.get(_SEARCH)
+    if search is None:
+        return
+    if not is_looked_into(call.module):
+        outer = call.outer
+        if outer is None or is_looked_into(outer.module) or isinstance(outer.module, _CONTAINERS):
+            search.module_call(call, result)
+    alone, siblings = call.seen.pop(_ALONE, ()), call.seen.pop(_HEADS, None)
+    for group in (siblings or {}).values():
+        _offer_siblings(group)
+    found = [each for each in alone if each.reason is None]
+    for each in alone:
+        each.told = True  # from here on it is offered where it is used
+        if each.reason is not None and (written_attention.is_by_name(call, each) or call.names.taken(call.path)):
+            each.reason = None
+            with trace_context.module(call.path):
+                written_attention.offer(call, each)
+    if len(found) == 1 and call.outer is not None and call.path.rpartition(".")[2].isdigit():
+        call.outer.seen.setdefault(_HEADS, {}).setdefault(call.path.rpartition(".")[0], []).append(found[0])
+        offers_here.count += 1
+    elif found:
+        _offer_all(call, found)
+
+
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+def _accepted(candidate: Candidate) -> None:
+    if candidate.told:  # its call has ended: the module gave its weights away
+        _offer(candidate.home, candidate)
+
+
+# -- the rules --------------------------------------------------------------------------------------------------------------------
+def why_not(candidate: Candidate, values: Node, axis: int, own: bool) -> str | None:
+    """Why weights that are summed with values are no attention; None if they are."""
+    if candidate.home.names.taken(candidate.home.path):
+        return None
+    if candidate.drawn:
+        return "it is a draw of F.gumbel_softmax"
+    if not own:
+        return "what it is multiplied with has no features of its own: a mean of numbers"
+    table = bare(values)
+    candidate.is_table = table.op in ("param", "buffer")
+    if candidate.is_table:
+        return f"what it is multiplied with is a {'parameter' if table.op == 'param' else 'buffer'}, no values of positions"
+    there = origin(values, axis)
+    if there.kind == "made":
+        return "what it is multiplied with is a constant"
+    if there.kind in _POSITIONS or there.kind == "one":
+        return None
+    same = there[1:] == origin(candidate.scores, candidate.axis)[1:]
+    if there.kind == "stack":
+        parts = there.node.inputs
+        if same or not _are_of_different_modules(parts):
+            return None
+        return f"it chooses among what {len(parts)} modules have made of the same input"
+    if same and (there.kind == "param" or _is_of_pairs(candidate.scores)):
+        return None
+    return "the entries on its axis are features, no positions"
+
+
+def _are_of_different_modules(parts: Sequence[Node]) -> bool:
+    made = [_maker(each) for each in parts]
+    return len(parts) > 1 and None not in made and len(set(made)) == len(made)
+
+
+def _maker(node: Node) -> int | None:
+    """The id of the parameter or module that a tensor was made with last."""
+    for _ in range(60):
+        if node.op == "module" and next(node.kwargs["module"].parameters(), None) is not None:
+            return id(node.kwargs["module"])
+        parameter = next((each for each in node.inputs if bare(each).op == "param"), None)
+        if parameter is not None:
+            return id(bare(parameter))
+        if not node.inputs:
+            return None
+        node = node.inputs[0]
+    return None
+
+
+def _is_of_pairs(scores: Node) -> bool:
+    """Whether scores are products of two things that are computed, a query and a key."""
+    todo = [scores]
+    for _ in range(40):
+        if not todo:
+            return False
+        node = todo.pop()
+        if product(node) is not None:
+            return not any(bare(each).op == "param" for each in node.inputs)
+        if node.op != "module":
+            todo += node.inputs[::-1]
+    return False
+
+
+# -- offers -----------------------------------------------------------------------------------------------------------------------
+def _offer_all(call: Call, found: list[Candidate]) -> None:
+    """Offer what was found in the code of one module: by lines, of which one may have run several times."""
+    lines: dict[Any, list[Candidate]] = {}
+    for each in found:
+        lines.setdefault(each.line, []).append(each)
+    names = variables_of(list(lines)) if len(lines) > 1 else [""]
+    for name, group in zip(names, lines.values()):
+        if len(group) > 1 and _are_heads(group):
+            _offer_grid(call, group, call.path, name)
+            continue
+        for step, each in enumerate(group):
+            _offer(call, each, name, step=step if len(group) > 1 else None)
+
+
+def _are_heads(group: Sequence[Candidate]) -> bool:
+    """Whether maps stand beside each other: equal shapes, and none is made of another one's output."""
+    first, second = group[:2]
+    if any((each.shape, each.axis, each.shared) != (first.shape, first.axis, first.shared) for each in group):
+        return False
+    return first.used is not None and not reaches(second.scores, first.used)
+
+
+def _offer_siblings(group: list[Candidate]) -> None:
+    """Offer maps of the modules of one list: those of heads as one."""
+    paths = {each.home.path for each in group}
+    if 1 < len(group) == len(paths) and _are_heads(group):
+        outer = group[0].home.outer
+        assert outer is not None
+        _offer_grid(outer, group, group[0].home.path.rpartition(".")[0], "")
+        return
+    for each in group:
+        _offer(each.home, each)
+
+
+def _offer_grid(call: Call, group: Sequence[Candidate], path: str, name: str) -> None:
+    """Offer maps that stand beside each other as those of heads."""
+    first = group[0]
+    order, targets = _order(first)
+    dims, sizes = _dims(first.home, first, order, targets)
+    at = 1 if dims[0].kind == "batch" else 0
+    dims.insert(at, heads_of(call.module, len(group)))
+    kept = [each.kept for each in group]
+
+    def made() -> torch.Tensor:
+        return torch.stack([unchanged(each).permute(order).reshape(sizes) for each in kept], at)
+
+    with trace_context.module(path):
+        _probe(made, dims, targets, sum(each.num_bytes for each in kept), name)
+
+
+def _offer(call: Call, candidate: Candidate, name: str = "", *, step: int | None = None) -> None:
+    """Offer the weights of one softmax, at the path of its module."""
+    order, targets = _order(candidate)
+    dims, sizes = _dims(call, candidate, order, targets)
+    kept = candidate.kept
+    if targets and dims[-2].extent == 1 and len(dims) <= 3:
+        dims, sizes, targets = [*dims[:-2], dims[-1]], [*sizes[:-2], sizes[-1]], 0
+    if step is None and not targets and call.outer is not None:  # a row in each call of the module: its steps
+        steps = call.outer.seen.setdefault("attention_steps", {})
+        step = steps[call.path] = steps.get(call.path, -1) + 1
+    with trace_context.module(call.path):
+        _probe(lambda: unchanged(kept).permute(order).reshape(sizes), dims, targets, kept.num_bytes, name, step)
+
+
+def _probe(made: Any, dims: list[Dim], targets: int, num_bytes: int, name: str = "", step: int | None = None) -> None:
+    def values() -> dict[str, Any]:
+        if targets:
+            return described(made(), dims, None)
+        return {"weights": Tensor("weights", dims, raw_tensor=made()), "axis": dims[-1]}
+
+    later = Later(values, num_bytes)
+    if step is None and not name:
+        probe_later("attention", later)
+        return
+    with trace_context.scope(name):
+        if step is not None:
+            trace_context.at_step(step)
+        probe_later("attention", later)
+
+
+def _order(candidate: Candidate) -> tuple[list[int], int]:
+    """The axes of the weights with those of the values in front, then the targets, then the source; and how many targets there are."""
+    rest = [axis for axis in range(len(candidate.shape)) if axis != candidate.axis]
+    targets = [axis for axis in rest if axis not in candidate.shared]
+    if len(targets) > 1:  # what is of size 1 tells nothing
+        targets = [axis for axis in targets if candidate.shape[axis] > 1] or targets[-1:]
+        if len(targets) > 1:  # heads that are mixed before they meet the values
+            targets = [axis for axis in targets if origin(candidate.scores, axis).kind != "feature"] or targets
+    front = [axis for axis in rest if axis not in targets]
+    if len(front) > 1 and origin(candidate.scores, front[0]).kind != "input":  # the batch is in front of the heads
+        front.sort(key=lambda axis: origin(candidate.scores, axis).kind != "input")
+    return [*front, *targets, candidate.axis], len(targets)
+
+
+def _dims(call: Call, candidate: Candidate, order: Sequence[int], targets: int) -> tuple[list[Dim], list[int]]:
+    """The dims of the weights in this order, and the shape that their array then has: told by where the axes begin, else by sizes."""
+    shape = [candidate.shape[axis] for axis in order]
+    count = len(shape) - 1 - targets
+    known = count == 2 and heads_in(call.module) == shape[1]  # where its heads come from has not to be asked
+    ends = [_HEAD if known and place == 1 else origin(candidate.scores, axis) for place, axis in enumerate(order)]
+    told = [_dim_of(call, each, size) for each, size in zip(ends, shape)]
+    for place in range(-1 - targets, 0):  # a guess that sizes tell better: of nodes, of time in front
+        if (guess := told[place]) is not None and guess.kind == "batch":
+            told[place] = None
+    is_self = (
+        targets == 1
+        and ends[-1][1:] == ends[-2][1:]
+        and shape[-1] == shape[-2]
+        and ends[-1].kind not in ("one", "made")
+    )
+    front = told[: -1 - targets]
+    heads = [axis for axis, dim in enumerate(front) if dim is None and ends[axis].kind == "feature"]
+    if targets < 2 and len(heads) < 2 and all(dim is not None or axis in heads for axis, dim in enumerate(told)):
+        dims = [dim if dim is not None else heads_of(call.module, size) for dim, size in zip(told, shape)]
+        if is_self:
+            dims[-1] = _twin(call, dims[-2])
+        if len(set(map(id, dims))) == len(dims) and (not front or front[0] is None or front[0].kind == "batch"):
+            return dims, shape
+    dims, sizes = _dims_by_sizes(call, shape, targets)
+    if sizes == shape and front and front[0] is not None and front[0].kind == "batch":
+        dims[0] = front[0]
+    source = told[-1]
+    if is_self:
+        target = told[-2] or dims[-2]
+        dims[-2:] = [target, _twin(call, target)]
+        return dims, sizes
+    if targets and told[-2] is not None and told[-2].kind != "batch":
+        dims[-2] = told[-2]
+    if source is not None and source not in dims[:-1]:
+        dims[-1] = source
+    elif targets and dims[-1].twin_of is not None and ends[-1].kind == ends[-2].kind == "input":
+        dims[-1] = Dim(shape[-1], name="source")
+    return dims, sizes
+
+
+def _dims_by_sizes(call: Call, shape: list[int], targets: int) -> tuple[list[Dim], list[int]]:
+    if targets:
+        return weights_dims(call, shape)
+    if len(shape) > 2:
+        dims, sizes = weights_dims(call, [*shape[:-1], 1, shape[-1]])
+        return [*dims[:-2], dims[-1]], [*sizes[:-2], sizes[-1]]
+    batch, _, source = sides(call, shape[0] if len(shape) == 2 else None, 1, shape[-1])
+    return [each for each in (batch, source) if each is not None], shape
+
+
+def _twin(call: Call, target: Dim) -> Dim:
+    """The dim of the sources of a self-attention, the same one in all of a call."""
+    twins = call.root.seen.setdefault("twins", {})
+    if target not in twins:
+        twins[target] = target.copy(match_priority=target.match_priority - 1)
+    twin: Dim = twins[target]
+    return twin
+
+
+def _dim_of(call: Call, end: Origin, size: int) -> Dim | None:
+    """The dim of the axis of what the model got that an axis is."""
+    if end.kind != "input":
+        return None
+    dim = (call.names.of(end.node.args[0]) or [None] * len(end.node.shape))[end.axis]
+    return dim if dim is not None and dim.extent == size and dim.kind != "feature" else None

@@ -1,0 +1,412 @@
+"""Softmaxes of the modules that people write, whichever way they write them, and what becomes of their results.
+
+    F.softmax(s, -1), s.softmax(-1), nn.Softmax(-1)(s), s.exp() / s.exp().sum(-1, keepdim=True), s.log_softmax(-1).exp(), ...
+
+A mode of functions looks at each call of torch in the code of these modules, and at nothing else: inside of modules of torch.nn and of
+transformers it is off, so these keep their fast paths. It changes no call. What a softmax has made is followed through dropout, masks,
+casts and views until it is multiplied with values and summed over its axis: `found_attention.py` says whether that is attention.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from rfnb.interop.seen.axis_flow import REDUCTIONS, Node, product, reduced
+from rfnb.interop.seen.calls import Call, current, tensors_of
+from rfnb.interop.seen.function_calls import Looks, is_unheard
+from rfnb.interop.seen.snapshot import ValueSnapshot
+
+_ALIASES = {
+    "truediv": "div", "true_divide": "div", "divide": "div", "itruediv": "div", "idiv": "div", "multiply": "mul", "rmul": "mul",
+    "imul": "mul", "radd": "add", "iadd": "add", "isub": "sub", "subtract": "sub", "concat": "cat", "concatenate": "cat",
+    "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "special_softmax": "softmax",
+    "special_log_softmax": "log_softmax", "clip": "clamp", "special_logsumexp": "logsumexp",
+}  # fmt: skip
+_NO_TENSORS = {
+    "shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "numel", "nelement", "item", "tolist", "stride", "len", "bool",
+    "int", "float_", "repr", "is_floating_point", "is_contiguous", "is_cuda", "requires_grad", "layout", "data_ptr", "backward",
+    "hash", "is_nested", "is_sparse", "grad", "grad_fn", "storage_offset", "untyped_storage", "element_size", "is_leaf", "_version",
+}  # fmt: skip
+_ENDS = {
+    "log", "topk", "sort", "argsort", "argmax", "argmin", "multinomial", "gather", "one_hot", "gt", "ge", "lt", "le", "eq", "ne",
+    "nonzero", "bool", "long", "int", "kthvalue", "bernoulli",
+}  # fmt: skip
+_ARITHMETIC = {"mul", "div", "add", "sub", "masked_fill", "where", "nan_to_num", "clamp"}
+_SOFTMAX_MODULES = {nn.Softmax: "softmax", nn.Softmin: "softmax", nn.LogSoftmax: "log_softmax"}
+_NOTHING: dict[str, Any] = {}
+_names: dict[Any, tuple[str, bool] | None] = {}
+
+
+def _operation(func: Any) -> tuple[str, bool] | None:
+    """The name of a function of torch, the same one for all its forms, and whether it writes into its input; None: of no interest."""
+    try:
+        return _names[func]
+    except KeyError:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(func.__self__, "__name__", "")
+        word = name.strip("_")
+        in_place = (name.endswith("_") and not name.startswith("__")) or name in ("__setitem__", "__iadd__", "__imul__",
+                                                                                    "__itruediv__", "__idiv__", "__isub__")  # fmt: skip
+        known = None if word in _NO_TENSORS or not word else (_ALIASES.get(word, word), in_place)
+        _names[func] = known
+        return known
+
+
+class Candidate:
+    """One softmax.
+
+    Attributes:
+        home: The call that it was made in: of a module of torch.nn the one around that.
+        scores: The node of what the softmax was made of.
+        axis: Of the softmax.
+        kept: What it has made, or what the model has made of that by masks and by dividing; not by dropout.
+        line: The place in the code of the user.
+        reason: Why it is no attention; None if it is, "" if nothing was summed with it yet.
+        shared: The axes that it has in common with the values; others are targets.
+        used: The node of the sum.
+        told: Whether its call has ended, with which it is offered.
+        drawn: Whether it is a draw.
+        is_table: Whether it was summed with a parameter.
+    """
+
+    __slots__ = ("home", "scores", "axis", "kept", "line", "reason", "shared", "used", "told", "drawn", "is_table")
+
+    def __init__(self, home: Call, scores: Node, axis: int, raw: torch.Tensor, *, drawn: bool = False):
+        self.home, self.scores, self.axis = home, scores, axis
+        self.kept, self.line, self.drawn = ValueSnapshot(raw), _lines(), drawn
+        self.reason: str | None = ""
+        self.shared: frozenset[int] = frozenset()
+        self.used: Node | None = None
+        self.told = self.is_table = False
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of the weights."""
+        return self.kept.raw.shape
+
+
+class Use(NamedTuple):
+    """A product of weights and values, elementwise, that may be summed.
+
+    Attributes:
+        values: The node of the values.
+        axis: Of the values, that of the softmax.
+        shared: The axes of the weights that the values have too.
+    """
+
+    values: Node
+    axis: int
+    shared: frozenset[int]
+
+
+class Weights(NamedTuple):
+    """What a tensor is of the result of a softmax.
+
+    Attributes:
+        candidate: The softmax.
+        axis: Where its axis is.
+        lanes: For each axis those of the softmax that are in it.
+        use: Set of what was multiplied with values.
+    """
+
+    candidate: Candidate
+    axis: int
+    lanes: tuple[frozenset[int], ...]
+    use: Use | None = None
+
+
+Judge = Callable[[Candidate, Node, int, bool], "str | None"]
+
+
+class Search(Looks):
+    """Looks at the calls of torch in one outermost call of a model.
+
+    Args:
+        judge: Says why weights that are summed with values are no attention, None if they are; gets the softmax, the values, their axis,
+            and whether they have an axis of their own.
+        accept: Called with each softmax that is attention.
+
+    Attributes:
+        candidates: The softmaxes.
+        error: What has gone wrong last in looking.
+    """
+
+    def __init__(self, root: Call, buffers: set[int], judge: Judge, accept: Callable[[Candidate], None]):
+        super().__init__()
+        self._judge, self._accept, self._buffers = judge, accept, buffers
+        self._nodes: dict[int, Node] = {}
+        self.candidates: list[Candidate] = []
+        self.error: Exception | None = None
+        for _, raw in root.tensors():
+            self._nodes[id(raw)] = Node("input", (raw,), _NOTHING, (), raw.shape, weakref.ref(raw))
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        operation = _operation(func)
+        if operation is not None and not is_unheard():
+            try:
+                self._note(*operation, args, kwargs or {}, result)
+            except Exception as error:  # never the run's
+                self.error = error
+        return result
+
+    def module_call(self, call: Call, result: Any) -> None:
+        """A module was called that is not looked into."""
+        op = _SOFTMAX_MODULES.get(type(call.module), "module")
+        inputs = tuple([self._node(raw) for _, raw in call.tensors()])
+        args, kwargs = (inputs, {"module": call.module}) if op == "module" else (inputs[:1], {"dim": call.module.dim})
+        for _, raw in [("", result)] if isinstance(result, torch.Tensor) else tensors_of(result):
+            if not inputs or inputs[0].ref() is not raw:
+                self._made(op, args, kwargs, inputs, raw)
+
+    def close(self) -> None:
+        """The call has ended: let go what nothing but the garbage collector would."""
+        self._nodes.clear()
+        for each in self.candidates:
+            each.used = None
+
+    # -- the graph -------------------------------------------------------------------------------------------------------------
+    def _node(self, raw: torch.Tensor) -> Node:
+        node = self._nodes.get(id(raw))
+        if node is None or node.ref() is not raw:
+            op = "param" if isinstance(raw, nn.Parameter) else "buffer" if id(raw) in self._buffers else "other"
+            node = self._nodes[id(raw)] = Node(op, (), _NOTHING, (), raw.shape, weakref.ref(raw))
+        return node
+
+    def _inside(self, value: Any, inputs: list[Node]) -> Any:
+        if isinstance(value, torch.Tensor):
+            node = self._node(value)
+            inputs.append(node)
+            return node
+        if type(value) in (list, tuple):
+            return tuple([self._inside(each, inputs) for each in value])
+        return value
+
+    def _note(self, op: str, in_place: bool, args: Any, kwargs: dict[str, Any], result: Any) -> None:
+        if isinstance(result, torch.Tensor):
+            made: Sequence[Any] = (result,)
+        elif op == "setitem":
+            made = args[:1]
+        elif isinstance(result, (tuple, list)):
+            made = [each for each in result if isinstance(each, torch.Tensor)]
+        else:
+            return
+        inputs: list[Node] = []
+        inner = tuple([self._inside(each, inputs) for each in args])
+        named = {name: self._inside(each, inputs) for name, each in kwargs.items()} if kwargs else _NOTHING
+        nodes = tuple(inputs)
+        if inner == nodes:
+            inner = nodes
+        for raw in made:
+            if in_place or not args or raw is not args[0]:
+                self._made(op, inner, named, nodes, raw)
+
+    def _made(self, op: str, args: Any, kwargs: Any, inputs: tuple[Node, ...], raw: torch.Tensor) -> None:
+        node = self._nodes[id(raw)] = Node(op, args, kwargs, inputs, raw.shape, weakref.ref(raw))
+        for each in inputs:
+            if each.weights is not None:
+                return self._follow(node, each, raw)
+        begins = _SOFTMAX.get(op)
+        scores = begins(node) if begins is not None and inputs and raw.ndim else None
+        if scores is not None and raw.shape == scores[0].shape:
+            self._begin(node, raw, *scores, drawn=op == "gumbel_softmax")
+
+    # -- softmaxes -------------------------------------------------------------------------------------------------------------
+    def _begin(self, node: Node, raw: torch.Tensor, scores: Node, axis: int, *, drawn: bool) -> None:
+        call = current()
+        if call is None or call.seen.get("multi_head"):
+            return
+        home = call.outer if type(call.module) in _SOFTMAX_MODULES and call.outer is not None else call
+        candidate = Candidate(home, scores, axis % raw.ndim, raw, drawn=drawn)
+        self.candidates.append(candidate)
+        home.seen.setdefault("softmaxes", []).append(candidate)
+        node.weights = Weights(candidate, axis % raw.ndim, tuple(frozenset([each]) for each in range(raw.ndim)))
+
+    def _follow(self, node: Node, parent: Node, raw: torch.Tensor) -> None:
+        of: Weights = parent.weights
+        if node.op in _ENDS:
+            return
+        if node.op == "setitem" and node.inputs[0] is parent:  # entries that the model changes
+            node.weights = of
+            of.candidate.kept = ValueSnapshot(raw) if of.candidate.reason is not None else of.candidate.kept
+            return
+        found = product(node)
+        if found is not None:
+            labels = next(labels for each, labels in found[0] if each is parent)
+            if labels[of.axis] not in found[1]:
+                return self._summed_product(node, parent, labels, *found)
+        elif node.op in REDUCTIONS:
+            if of.axis in reduced(node):
+                if of.use is not None and node.op in ("sum", "mean", "nansum"):
+                    self._used(node, of, of.use.values, of.use.axis, of.use.shared, own=True)
+                return
+        use, others = of.use, [each for each in node.inputs if each is not parent]
+        if node.op == "mul" and others and use is None:
+            use = _multiplied(node, parent, others[0])
+        lanes: list[frozenset[int]] = []
+        for sources in node.axes():
+            lanes.append(frozenset().union(*(of.lanes[axis] for each, axis in sources if each is parent)))
+        own = frozenset([of.candidate.axis])
+        here = [axis for axis, lane in enumerate(lanes) if lane == own and node.shape[axis] == parent.shape[of.axis]]
+        if not here:
+            return
+        node.weights = Weights(of.candidate, here[0], tuple(lanes), use)
+        if (
+            use is None
+            and node.op in _ARITHMETIC
+            and node.shape == of.candidate.shape
+            and of.candidate.reason is not None
+        ):
+            of.candidate.kept = ValueSnapshot(raw)
+
+    def _summed_product(self, node: Node, parent: Node, labels: Any, operands: Any, out: Any) -> None:
+        of: Weights = parent.weights
+        label = labels[of.axis]
+        values = next(((each, other) for each, other in operands if each is not parent and label in other), None)
+        if values is None:
+            return
+        theirs = dict(zip(values[1], values[0].shape))
+        both = [of.lanes[axis] for axis, own in enumerate(labels) if own in out and theirs.get(own, 1) > 1]
+        own = any(each not in labels and each in out for each in values[1])
+        self._used(node, of, values[0], values[1].index(label), frozenset().union(*both), own=own)
+
+    def _used(self, node: Node, of: Weights, values: Node, axis: int, shared: frozenset[int], *, own: bool) -> None:
+        candidate = of.candidate
+        if candidate.reason is None:
+            return
+        candidate.shared, candidate.used = shared, node
+        candidate.reason = self._judge(candidate, values, axis, own)
+        if candidate.reason is None:
+            self._accept(candidate)
+
+
+def _multiplied(node: Node, parent: Node, values: Node) -> Use | None:
+    """The product with values, if they have an axis that the weights have not."""
+    of: Weights = parent.weights
+    count = len(node.shape)
+
+    def size(each: Node, axis: int) -> int:
+        place = axis - (count - len(each.shape))
+        return each.shape[place] if place >= 0 else 1
+
+    own = [axis for axis in range(count) if size(parent, axis) == 1 < size(values, axis)]
+    axis = of.axis + len(values.shape) - len(parent.shape)
+    if not own or axis < 0 or values.shape[axis] != parent.shape[of.axis]:
+        return None
+    more = count - len(parent.shape)
+    shared = (lane for place, lane in enumerate(of.lanes) if size(values, place + more) > 1)
+    return Use(values, axis, frozenset().union(*shared) - {of.candidate.axis})
+
+
+# -- the ways to write a softmax ----------------------------------------------------------------------------------------------------
+def _dim(node: Node) -> int:
+    dim = node.given(1, "dim", node.kwargs.get("axis"))
+    return dim if isinstance(dim, int) else 0 if len(node.shape) in (0, 1, 3) else 1
+
+
+def _of_softmax(node: Node) -> tuple[Node, int]:
+    return node.inputs[0], _dim(node)
+
+
+def _of_exp(node: Node) -> tuple[Node, int] | None:
+    """exp(log_softmax(s)), exp(s - logsumexp(s))."""
+    inner = node.inputs[0]
+    if inner.op == "log_softmax":
+        return inner.inputs[0], _dim(inner)
+    if inner.op == "sub" and len(inner.inputs) == 2:
+        scores, norm = inner.inputs[0], _norm(inner.inputs[1], "logsumexp")
+        if norm is not None and norm.inputs[0] is scores and len(reduced(norm)) == 1:
+            return scores, next(iter(reduced(norm)))
+    return None
+
+
+def _of_quotient(node: Node) -> tuple[Node, int] | None:
+    """e / e.sum(), where e is made by exp."""
+    if len(node.inputs) != 2:
+        return None
+    top, norm = node.inputs[0], _norm(node.inputs[1], "sum")
+    scores = _exponent(top)
+    if norm is None or scores is None or norm.inputs[0] is not top or len(reduced(norm)) != 1:
+        return None
+    return scores, next(iter(reduced(norm)))
+
+
+def _of_normalize(node: Node) -> tuple[Node, int] | None:
+    """F.normalize(e, p=1), where e is made by exp."""
+    scores = _exponent(node.inputs[0])
+    return (scores, int(node.given(2, "dim", 1))) if scores is not None and node.given(1, "p", 2.0) == 1 else None
+
+
+def _norm(node: Node, op: str) -> Node | None:
+    """The sum that a divisor is, with a little added, or with an axis more."""
+    for _ in range(4):
+        if node.op == op:
+            return node
+        if node.op not in (
+            "add",
+            "clamp",
+            "clamp_min",
+            "maximum",
+            "unsqueeze",
+            "expand",
+            "expand_as",
+            "view",
+            "reshape",
+            "getitem",
+        ):
+            return None
+        node = node.inputs[0]
+    return None
+
+
+def _exponent(node: Node, depth: int = 4) -> Node | None:
+    if node.op == "exp":
+        return node.inputs[0] if node.inputs[0].shape == node.shape else node
+    if depth and node.op in ("mul", "masked_fill", "where", "dropout", "nan_to_num", "clamp", "to", "float"):
+        return next((found for each in node.inputs if (found := _exponent(each, depth - 1)) is not None), None)
+    return None
+
+
+_SOFTMAX: dict[str, Callable[[Node], tuple[Node, int] | None]] = {
+    "softmax": _of_softmax, "softmin": _of_softmax, "gumbel_softmax": lambda node: (node.inputs[0], node.given(4, "dim", -1)),
+    "exp": _of_exp, "div": _of_quotient, "normalize": _of_normalize,
+}  # fmt: skip
+
+
+# -- where in the code --------------------------------------------------------------------------------------------------------------
+_OURS = __file__.rpartition("interop")[0]
+_OWN = (torch.__path__[0], _OURS)
+
+
+def _lines() -> tuple[tuple[str, int, int], ...]:
+    """The calls in the user's code that lead to what runs, innermost first, up to the forward of the module: file, line, instruction."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    found: list[tuple[str, int, int]] = []
+    while frame is not None and not frame.f_code.co_filename.startswith(_OURS) and len(found) < 20:
+        if not frame.f_code.co_filename.startswith(_OWN):
+            found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def variables_of(lines: Sequence[tuple[tuple[str, int, int], ...]]) -> list[str]:
+    """A name for each of several places: the variable that gets the result there, or in what has called it; else its number."""
+    for depth in range(min(map(len, lines))):
+        found = [
+            re.match(r"\s*(?:self\.)?([A-Za-z_]\w*)\s*=[^=]", linecache.getline(*line[depth][:2])) for line in lines
+        ]
+        names = [each[1] for each in found if each]
+        if len(set(names)) == len(lines):
+            return names
+    return [f"softmax_{number + 1}" for number in range(len(lines))]

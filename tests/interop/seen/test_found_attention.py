@@ -1,0 +1,163 @@
+"""Attention is found by what it does, in models as people write them; what is none is named, and nothing that a model computes changes."""
+
+import pytest
+import torch
+from interop.seen.written_models import BATCH, LENGTH, NEGATIVE, POSITIVE, SOURCES, WIDTH, Head, Heads, Luong, ids
+from torch import nn
+from torch.nn import functional as F
+
+import rfnb as rf
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(4)
+
+
+@pytest.mark.parametrize(("kind", "inputs"), POSITIVE, ids=[kind.__name__ for kind, _ in POSITIVE])
+def test_what_is_attention_is_recorded_once_as_the_model_has_computed_it(kind, inputs):
+    model, given = kind(), inputs()
+    with rf.record(model=model) as trace:
+        model(*given)
+    assert sorted(trace.attention) == sorted(model.maps)
+    for path, (expected,) in model.maps.items():
+        weights = trace.attention[path]
+        assert torch.equal(weights.raw_tensor.reshape(expected.shape), expected), path
+        assert trace.attention.axis(path) is weights.dims[-1]
+    assert rf.show(trace).text()
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_what_is_no_attention_is_named_with_the_line_that_takes_it(name):
+    model, x = NEGATIVE[name](), torch.randn(BATCH, LENGTH, WIDTH)
+    with rf.record(model=model) as trace:
+        model(x)
+    assert not trace.attention
+    assert trace.left_out.startswith("1 softmax was not taken for attention: the model: ")
+    assert trace.left_out.endswith("To take them: rf.record(model=model, attention=[''])")
+    assert trace.left_out in trace.summary() and "1 softmax not taken for attention" in repr(trace)
+    assert "Left out: 1 softmax" in rf.show(trace).text()
+    with rf.record(model=model, attention=[""]) as trace:
+        model(x)
+    assert list(trace.attention) == [""] and not trace.left_out
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(("kind", "inputs"), POSITIVE, ids=[kind.__name__ for kind, _ in POSITIVE])
+def test_outputs_gradients_generators_and_state_are_the_same_bits(kind, inputs, training):
+    model, given = kind().train(training), inputs()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def run():
+        torch.manual_seed(7)
+        model.zero_grad()
+        result = model(*given)
+        result.float().square().sum().backward()
+        gradients = [each.grad.clone() for each in model.parameters() if each.grad is not None]
+        return [result.detach(), *gradients, torch.get_rng_state()]
+
+    plain = run()
+    with rf.record(model=model, values=True, ops=True):
+        again = run()
+    assert len(plain) == len(again) and all(torch.equal(*pair) for pair in zip(plain, again))
+    assert state.keys() == model.state_dict().keys() and all(
+        torch.equal(state[name], model.state_dict()[name]) for name in state
+    )
+    assert not torch._C._len_torch_function_stack() and not any("forward" in vars(each) for each in model.modules())
+
+
+def test_dims_are_told_by_where_the_axes_begin():
+    model = Luong()
+    dims = {"": {"decoder_states": ["batch", "out", "unit"], "encoder_states": ["batch", "in", "unit"]}}
+    with rf.record(model=model, dims=dims) as trace:
+        model(torch.randn(BATCH, LENGTH, WIDTH), torch.randn(BATCH, LENGTH, WIDTH))
+    assert [dim.name for dim in trace.attention[""].dims] == ["batch", "out", "in"]
+
+
+def test_self_attention_has_a_twin_and_heads_of_a_list_are_one_map():
+    model = Heads()
+    with rf.record(model=model) as trace:
+        model(ids(BATCH))
+    batch, head, target, source = trace.attention["heads"].dims
+    assert (batch.kind, head.name, head.extent) == ("batch", "head", 2) and source.twin_of is target
+
+
+class Layers(nn.Module):
+    """Modules of a list that go on from each other are layers, no heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Head() for _ in range(2))
+        self.wide = nn.Linear(WIDTH // 2, WIDTH)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = self.wide(layer(x))
+        return x
+
+
+def test_layers_of_a_list_stay_apart():
+    model = Layers()
+    with rf.record(model=model) as trace:
+        model(torch.randn(BATCH, LENGTH, WIDTH))
+    assert list(trace.attention) == ["layers.0", "layers.1"]
+
+
+class AroundTorch(nn.Module):
+    """Own code around an encoder of torch, which has a fast path, and around its attention."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True)
+        self.encoder, self.score = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(WIDTH, 1)
+
+    def forward(self, x):
+        x = self.encoder(x)
+        return (self.score(x).softmax(1) * x).sum(1)
+
+
+def test_modules_of_torch_keep_their_fast_paths_and_are_recorded_once(monkeypatch):
+    model, x = AroundTorch().eval(), torch.randn(BATCH, SOURCES, WIDTH)
+    calls = []
+    fast = torch._transformer_encoder_layer_fwd
+    monkeypatch.setattr(torch, "_transformer_encoder_layer_fwd", lambda *args: calls.append(1) or fast(*args))
+    with torch.no_grad():
+        plain = model(x)
+        with rf.record(model=model) as trace:
+            again = model(x)
+    assert torch.equal(plain, again) and len(calls) == 4
+    assert sorted(trace.attention) == ["", "encoder.layers.0.self_attn", "encoder.layers.1.self_attn"]
+
+
+class Raises(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = Head()
+
+    def forward(self, x):
+        self.head(x)
+        raise ValueError("of the model")
+
+
+def test_an_error_of_the_model_leaves_no_mode_behind():
+    model = Raises()
+    with rf.record(model=model), pytest.raises(ValueError, match="of the model"):
+        model(torch.randn(BATCH, LENGTH, WIDTH))
+    assert not torch._C._len_torch_function_stack()
+
+
+class Renormalised(nn.Module):
+    """Weights that are masked and divided again behind the softmax, and dropped at last."""
+
+    def forward(self, x, mask):
+        weights = torch.softmax(x @ x.transpose(1, 2), -1) * mask
+        weights = weights / (weights.sum(-1, keepdim=True) + 1e-13)
+        self.weights = weights.detach()
+        return F.dropout(weights, 0.5) @ x
+
+
+def test_weights_are_those_that_the_model_multiplies_with_but_before_dropout():
+    model = Renormalised()
+    with rf.record(model=model) as trace:
+        model(torch.randn(BATCH, LENGTH, WIDTH), (torch.rand(BATCH, 1, LENGTH) > 0.3).float())
+    assert torch.equal(trace.attention[""].raw_tensor, model.weights)
