@@ -33,6 +33,33 @@ def gpt2(width):
     return model, lambda: model(ids)
 
 
+class Block(nn.Module):
+    """A layer of a small GPT with its attention written out, as people write it: found by what it does."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.qkv, self.proj, self.mlp = (
+            nn.Linear(width, 3 * width),
+            nn.Linear(width, width),
+            nn.Linear(width, 4 * width),
+        )
+        self.back, self.one, self.two = nn.Linear(4 * width, width), nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        batch, time, width = x.shape
+        q, k, v = (y.view(batch, time, 8, -1).transpose(1, 2) for y in self.qkv(self.one(x)).split(width, 2))
+        scores = (q @ k.transpose(-2, -1)) * (width // 8) ** -0.5
+        weights = F.softmax(scores.masked_fill(torch.ones(time, time).tril() == 0, float("-inf")), dim=-1)
+        x = x + self.proj((weights @ v).transpose(1, 2).reshape(batch, time, width))
+        return x + self.back(F.gelu(self.mlp(self.two(x))))
+
+
+def written_out(width):
+    model = nn.Sequential(*(Block(width) for _ in range(12)))
+    x = torch.randn(4, 128, width)
+    return model, lambda: model(x)
+
+
 def seconds(fn):
     start = time.process_time()
     fn()
@@ -43,7 +70,7 @@ PASSES = {256: 4, 768: 1}
 
 
 @pytest.mark.parametrize("width", [256, 768])
-@pytest.mark.parametrize("make", [encoder, gpt2])
+@pytest.mark.parametrize("make", [encoder, gpt2, written_out])
 def test_recording_a_model_of_twelve_layers(make, width):
     torch.manual_seed(1)
     model, run = make(width)

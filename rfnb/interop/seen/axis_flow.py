@@ -1,4 +1,4 @@
-"""Where the axes of tensors come from: the calls of torch that a forward pass has made, each with the axes of its inputs.
+"""The origins of axes: the calls of torch that a forward pass has made, each with the axes of its inputs.
 
     origin(node, axis)      # ("input", the node of an input, 1): the positions of what the model got
 
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-Sources = list[list[tuple["Node", int]]]  # for each axis those of the inputs that it is made of; none: it is new
+Sources = list[list[tuple["AxisNode", int]]]  # for each axis those of the inputs that it is made of; none: it is new
 
 
-class Node:
+class AxisNode:
     """One tensor of a forward pass.
 
     Attributes:
@@ -34,7 +34,7 @@ class Node:
         op: str,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        inputs: Sequence[Node],
+        inputs: Sequence[AxisNode],
         shape: Sequence[int],
         ref: Callable[[], Any],
     ):
@@ -60,7 +60,7 @@ class Node:
 
 
 class Origin(NamedTuple):
-    """Where an axis begins.
+    """The place where an axis begins.
 
     Attributes:
         kind: "input": of what the model got; "other": of a tensor that came in another way; "stack": where several were put together;
@@ -69,7 +69,7 @@ class Origin(NamedTuple):
     """
 
     kind: str
-    node: Node
+    node: AxisNode
     axis: int
 
 
@@ -77,13 +77,13 @@ _NONE: Any = {}  # few nodes are asked for theirs
 _RANKS = {kind: rank for rank, kind in enumerate(("input", "other", "stack", "param", "feature", "one", "made"))}
 
 
-def origin(node: Node, axis: int) -> Origin:
-    """Where an axis begins. Where it is made of several axes, that of positions is told first, of what the model got."""
+def origin(node: AxisNode, axis: int) -> Origin:
+    """The place where an axis begins. Where it is made of several axes, that of positions is told first, of what the model got."""
     known = node.origins.get(axis) or _straight(node, axis)
     return known if known is not None else _searched(node, axis)
 
 
-def _straight(node: Node, axis: int) -> Origin | None:
+def _straight(node: AxisNode, axis: int) -> Origin | None:
     """The same, where the first source of each step leads to what the model got."""
     at, place, passed = node, axis, [(node, axis)]
     for hop in range(1, 10_000):
@@ -116,14 +116,14 @@ def _straight(node: Node, axis: int) -> Origin | None:
     return found
 
 
-def _note(node: Node, axis: int, found: Origin) -> Origin:
+def _note(node: AxisNode, axis: int, found: Origin) -> Origin:
     if node.origins is _NONE:
         node.origins = {}
     node.origins[axis] = found
     return found
 
 
-def _searched(node: Node, axis: int) -> Origin:
+def _searched(node: AxisNode, axis: int) -> Origin:
     stack = [(node, axis)]
     while stack:
         at, place = stack[-1]
@@ -148,7 +148,7 @@ def _searched(node: Node, axis: int) -> Origin:
     return node.origins[axis]
 
 
-def _best(node: Node, axis: int, known: list[Origin]) -> Origin:
+def _best(node: AxisNode, axis: int, known: list[Origin]) -> Origin:
     if not known:
         return Origin(_born(node, axis), node, axis)
     best = known[-1] if known[-1].kind == "input" else min(known, key=lambda each: _RANKS[each.kind])
@@ -159,7 +159,7 @@ def _best(node: Node, axis: int, known: list[Origin]) -> Origin:
     return best
 
 
-def _born(node: Node, axis: int) -> str:
+def _born(node: AxisNode, axis: int) -> str:
     if node.op in ("input", "param", "other"):
         return node.op
     if node.op == "buffer":
@@ -181,14 +181,14 @@ _LOOKS = {
 }  # fmt: skip
 
 
-def bare(node: Node) -> Node:
-    """What it looks at: the same values in another shape or type."""
+def bare(node: AxisNode) -> AxisNode:
+    """The node that this one looks at: the same values in another shape or type."""
     while node.op in _LOOKS and node.inputs:
         node = node.inputs[0]
     return node
 
 
-def reaches(node: Node, earlier: Node, most: int = 4000) -> bool:
+def reaches(node: AxisNode, earlier: AxisNode, most: int = 4000) -> bool:
     """Whether a tensor is made of another one."""
     todo, seen = [node], {id(node)}
     while todo and len(seen) < most:
@@ -203,7 +203,7 @@ def reaches(node: Node, earlier: Node, most: int = 4000) -> bool:
 
 
 # -- products ---------------------------------------------------------------------------------------------------------------------
-Labels = tuple[list[tuple[Node, list[Any]]], list[Any]]
+Labels = tuple[list[tuple[AxisNode, list[Any]]], list[Any]]
 _PRODUCTS = {
     "matmul",
     "rmatmul",
@@ -221,7 +221,7 @@ _PRODUCTS = {
 }
 
 
-def product(node: Node) -> Labels | None:
+def product(node: AxisNode) -> Labels | None:
     """The operands of a product with a label for each axis, and the labels of its result; None if it is no product."""
     if node.op not in _PRODUCTS:
         return None
@@ -231,7 +231,7 @@ def product(node: Node) -> Labels | None:
         return None
 
 
-def _matmul(node: Node) -> Labels:
+def _matmul(node: AxisNode) -> Labels:
     if node.op in ("baddbmm", "addmm", "addbmm"):
         left, right = node.inputs[1], node.inputs[2]
     else:
@@ -244,7 +244,7 @@ def _matmul(node: Node) -> Labels:
     many = max(len(left.shape), len(right.shape)) - 2
     batch = [f"b{axis}" for axis in range(max(many, 0))]
 
-    def own(each: Node, last: list[str], vector: list[str]) -> list[str]:
+    def own(each: AxisNode, last: list[str], vector: list[str]) -> list[str]:
         count = len(each.shape)
         return vector if count == 1 else [*batch[len(batch) - (count - 2) :], *last]
 
@@ -253,7 +253,7 @@ def _matmul(node: Node) -> Labels:
     return [(left, rows), (right, columns)], out
 
 
-def _tensordot(node: Node) -> Labels:
+def _tensordot(node: AxisNode) -> Labels:
     left, right, dims = node.inputs[0], node.inputs[1], node.given(2, "dims", 2)
     if isinstance(dims, int):
         dims = list(range(len(left.shape) - dims, len(left.shape))), list(range(dims))
@@ -264,7 +264,7 @@ def _tensordot(node: Node) -> Labels:
     return [(left, rows), (right, columns)], [label for label in rows + columns if label[0] != "k"]
 
 
-def _einsum(node: Node) -> Labels:
+def _einsum(node: AxisNode) -> Labels:
     equation = node.args[0].replace(" ", "")
     inputs, arrow, out = equation.partition("->")
     terms = inputs.split(",")
@@ -284,7 +284,7 @@ def _einsum(node: Node) -> Labels:
     return operands, labels(out, len(node.shape))
 
 
-def _of_product(node: Node) -> Sources | None:
+def _of_product(node: AxisNode) -> Sources | None:
     found = product(node)
     if found is None:
         return None
@@ -301,31 +301,31 @@ def _of_product(node: Node) -> Sources | None:
 
 
 # -- looks ------------------------------------------------------------------------------------------------------------------------
-def _picked(node: Node, order: Sequence[int | None]) -> Sources:
+def _picked(node: AxisNode, order: Sequence[int | None]) -> Sources:
     (first, *_), count = node.inputs, len(node.inputs[0].shape)
     return [[] if axis is None else [(first, axis % count)] for axis in order]
 
 
-def _transpose(node: Node) -> Sources:
+def _transpose(node: AxisNode) -> Sources:
     order = list(range(len(node.inputs[0].shape)))
     one, other = node.given(1, "dim0", node.kwargs.get("axis0")), node.given(2, "dim1", node.kwargs.get("axis1"))
     order[one], order[other] = order[other], order[one]
     return _picked(node, order)
 
 
-def _flipped(node: Node) -> Sources:
+def _flipped(node: AxisNode) -> Sources:
     order = list(range(len(node.inputs[0].shape)))
     if node.op in ("T", "t", "H"):
         return _picked(node, order[::-1])
     return _picked(node, [*order[:-2], order[-1], order[-2]])
 
 
-def _numbers(node: Node, name: str) -> list[int]:
+def _numbers(node: AxisNode, name: str) -> list[int]:
     given = node.args[1:] or [node.kwargs.get(name, ())]
     return list(given[0]) if isinstance(given[0], (list, tuple)) else [each for each in given if isinstance(each, int)]
 
 
-def _movedim(node: Node) -> Sources:
+def _movedim(node: AxisNode) -> Sources:
     count = len(node.shape)
     source, to = (
         [axis % count for axis in ([each] if isinstance(each, int) else each)]
@@ -337,20 +337,20 @@ def _movedim(node: Node) -> Sources:
     return _picked(node, order)
 
 
-def _unsqueeze(node: Node) -> Sources:
+def _unsqueeze(node: AxisNode) -> Sources:
     order: list[int | None] = list(range(len(node.inputs[0].shape)))
     order.insert(node.given(1, "dim") % len(node.shape), None)
     return _picked(node, order)
 
 
-def _squeeze(node: Node) -> Sources:
+def _squeeze(node: AxisNode) -> Sources:
     shape, dims = node.inputs[0].shape, node.given(1, "dim")
     dims = range(len(shape)) if dims is None else [dims] if isinstance(dims, int) else dims
     gone = {axis % len(shape) for axis in dims if shape[axis] == 1}
     return _picked(node, [axis for axis in range(len(shape)) if axis not in gone])
 
 
-def _expand(node: Node) -> Sources:
+def _expand(node: AxisNode) -> Sources:
     shape, more = node.inputs[0].shape, len(node.shape) - len(node.inputs[0].shape)
     return _picked(
         node,
@@ -361,7 +361,7 @@ def _expand(node: Node) -> Sources:
     )
 
 
-def _regrouped(node: Node) -> Sources:
+def _regrouped(node: AxisNode) -> Sources:
     """Axes that were split or put together: which ones is told by their sizes."""
     (first, *_), out = node.inputs, node.shape
     sources: Sources = [[] for _ in out]
@@ -386,11 +386,11 @@ def _regrouped(node: Node) -> Sources:
     return sources
 
 
-def _getitem(node: Node) -> Sources:
+def _getitem(node: AxisNode) -> Sources:
     index = node.args[1]
     index = list(index) if isinstance(index, tuple) else [index]
-    if any(isinstance(each, (Node, tuple)) for each in index):  # positions that are looked up
-        if len(index) == 1 and isinstance(index[0], Node):
+    if any(isinstance(each, (AxisNode, tuple)) for each in index):  # positions that are looked up
+        if len(index) == 1 and isinstance(index[0], AxisNode):
             (first, at), rows = node.inputs, len(index[0].shape)
             return [[(at, axis)] for axis in range(rows)] + [[(first, axis)] for axis in range(1, len(first.shape))]
         return _by_place(node)
@@ -410,13 +410,13 @@ def _getitem(node: Node) -> Sources:
     return _picked(node, order)
 
 
-def _without(node: Node) -> Sources:
+def _without(node: AxisNode) -> Sources:
     count = len(node.inputs[0].shape)
     dim = node.given(1, "dim", 0) % count
     return _picked(node, [axis for axis in range(count) if axis != dim])
 
 
-def reduced(node: Node) -> set[int]:
+def reduced(node: AxisNode) -> set[int]:
     """The axes of its input that a sum or another reduction goes over."""
     count, dims = len(node.inputs[0].shape), node.given(1, "dim", node.kwargs.get("axis"))
     if dims is None:
@@ -424,18 +424,18 @@ def reduced(node: Node) -> set[int]:
     return {axis % count for axis in ([dims] if isinstance(dims, int) else dims)}
 
 
-def _reduction(node: Node) -> Sources | None:
+def _reduction(node: AxisNode) -> Sources | None:
     gone, count = reduced(node), len(node.inputs[0].shape)
     if len(node.shape) == count:
         return _picked(node, [None if axis in gone else axis for axis in range(count)])
     return _picked(node, [axis for axis in range(count) if axis not in gone])
 
 
-def _cat(node: Node) -> Sources:
+def _cat(node: AxisNode) -> Sources:
     return [[(each, axis) for each in node.inputs] for axis in range(len(node.shape))]
 
 
-def _stack(node: Node) -> Sources:
+def _stack(node: AxisNode) -> Sources:
     new = node.given(1, "dim", 0) % len(node.shape)
     rest = [axis for axis in range(len(node.shape)) if axis != new]
     return [
@@ -443,12 +443,12 @@ def _stack(node: Node) -> Sources:
     ]
 
 
-def _looked_up(node: Node) -> Sources:
+def _looked_up(node: AxisNode) -> Sources:
     ids, table = node.inputs[:2]
     return [[(ids, axis)] for axis in range(len(ids.shape))] + [[(table, len(table.shape) - 1)]]
 
 
-def _module(node: Node) -> Sources | None:
+def _module(node: AxisNode) -> Sources | None:
     module, (first, *_) = node.kwargs["module"], node.inputs
     same: Sources = [[(first, axis)] for axis in range(len(first.shape))]
     if isinstance(module, nn.Embedding):
@@ -463,7 +463,7 @@ def _module(node: Node) -> Sources | None:
     return None
 
 
-def _by_place(node: Node) -> Sources:
+def _by_place(node: AxisNode) -> Sources:
     """Axes of an elementwise function, or else those in front that are as long as those of an input."""
     sources: Sources = [[] for _ in node.shape]
     count = len(node.shape)
@@ -498,7 +498,7 @@ _REDUCTIONS = (
     "argmax",
     "nansum",
 )
-_RULES: dict[str, Callable[[Node], Sources | None]] = {
+_RULES: dict[str, Callable[[AxisNode], Sources | None]] = {
     **dict.fromkeys(_PRODUCTS, _of_product), **dict.fromkeys(("T", "t", "H", "mT", "mH", "adjoint"), _flipped),
     **dict.fromkeys(_REDUCTIONS, _reduction), **dict.fromkeys(("select", "unbind"), _without),
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"), _regrouped),

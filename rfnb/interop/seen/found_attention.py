@@ -23,11 +23,11 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import written_attention
 from rfnb.interop.seen.attention import described, unchanged
-from rfnb.interop.seen.axis_flow import Node, Origin, bare, origin, product, reaches
+from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, origin, product, reaches
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import pause, resume
 from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
-from rfnb.interop.seen.softmaxes import Candidate, Search, variables_of
+from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables_of
 from rfnb.trace.probe import Later, listening, offers_here, probe, probe_later, trace_context
 
 _SEARCH, _ALONE, _HEADS = "search", "softmaxes", "heads of modules"
@@ -56,7 +56,7 @@ def prepare(names: Any, modules: Sequence[nn.Module]) -> None:
 def begin(call: Call) -> None:
     """An outermost call begins."""
     if call.outer is None and call.names.searched and listening("attention"):
-        call.seen[_SEARCH] = Search(call, call.names.buffers, why_not, _accepted)
+        call.seen[_SEARCH] = SoftmaxSearch(call, call.names.buffers, why_not, _accepted)
 
 
 def close(call: Call) -> None:
@@ -79,7 +79,7 @@ def close(call: Call) -> None:
 
 def forward_of(call: Call, forward: Any, *args: Any, **kwargs: Any) -> Any:
     """Call the forward of a module, which is looked at if it is somebody's own. What is of torch.nn keeps its fast paths."""
-    search: Search | None = call.root.seen.get(_SEARCH)
+    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
     if search is None or not is_looked_into(call.module):
         return forward(*args, **kwargs)
     resume(search)
@@ -102,7 +102,7 @@ class Looking(Undone):
 
 def end(call: Call, result: Any) -> None:
     """A call ends: offer what was found in it."""
-    search: Search | None = call.root.seen.get(_SEARCH)
+    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
     if search is None:
         return
     if not is_looked_into(call.module):
@@ -129,14 +129,14 @@ def end(call: Call, result: Any) -> None:
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
-def _accepted(candidate: Candidate) -> None:
+def _accepted(candidate: WrittenSoftmax) -> None:
     if candidate.told:  # its call has ended: the module gave its weights away
         _offer(candidate.home, candidate)
 
 
 # -- the rules --------------------------------------------------------------------------------------------------------------------
-def why_not(candidate: Candidate, values: Node, axis: int, own: bool) -> str | None:
-    """Why weights that are summed with values are no attention; None if they are."""
+def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -> str | None:
+    """The reason why weights that are summed with values are no attention; None if they are."""
     if candidate.home.names.taken(candidate.home.path):
         return None
     if candidate.drawn:
@@ -163,12 +163,12 @@ def why_not(candidate: Candidate, values: Node, axis: int, own: bool) -> str | N
     return "the entries on its axis are features, no positions"
 
 
-def _are_of_different_modules(parts: Sequence[Node]) -> bool:
+def _are_of_different_modules(parts: Sequence[AxisNode]) -> bool:
     made = [_maker(each) for each in parts]
     return len(parts) > 1 and None not in made and len(set(made)) == len(made)
 
 
-def _maker(node: Node) -> int | None:
+def _maker(node: AxisNode) -> int | None:
     """The id of the parameter or module that a tensor was made with last."""
     for _ in range(60):
         if node.op == "module" and next(node.kwargs["module"].parameters(), None) is not None:
@@ -182,7 +182,7 @@ def _maker(node: Node) -> int | None:
     return None
 
 
-def _is_of_pairs(scores: Node) -> bool:
+def _is_of_pairs(scores: AxisNode) -> bool:
     """Whether scores are products of two things that are computed, a query and a key."""
     todo = [scores]
     for _ in range(40):
@@ -197,9 +197,9 @@ def _is_of_pairs(scores: Node) -> bool:
 
 
 # -- offers -----------------------------------------------------------------------------------------------------------------------
-def _offer_all(call: Call, found: list[Candidate]) -> None:
+def _offer_all(call: Call, found: list[WrittenSoftmax]) -> None:
     """Offer what was found in the code of one module: by lines, of which one may have run several times."""
-    lines: dict[Any, list[Candidate]] = {}
+    lines: dict[Any, list[WrittenSoftmax]] = {}
     for each in found:
         lines.setdefault(each.line, []).append(each)
     names = variables_of(list(lines)) if len(lines) > 1 else [""]
@@ -211,7 +211,7 @@ def _offer_all(call: Call, found: list[Candidate]) -> None:
             _offer(call, each, name, step=step if len(group) > 1 else None)
 
 
-def _are_heads(group: Sequence[Candidate]) -> bool:
+def _are_heads(group: Sequence[WrittenSoftmax]) -> bool:
     """Whether maps stand beside each other: equal shapes, and none is made of another one's output."""
     first, second = group[:2]
     if any((each.shape, each.axis, each.shared) != (first.shape, first.axis, first.shared) for each in group):
@@ -219,7 +219,7 @@ def _are_heads(group: Sequence[Candidate]) -> bool:
     return first.used is not None and not reaches(second.scores, first.used)
 
 
-def _offer_siblings(group: list[Candidate]) -> None:
+def _offer_siblings(group: list[WrittenSoftmax]) -> None:
     """Offer maps of the modules of one list: those of heads as one."""
     paths = {each.home.path for each in group}
     if 1 < len(group) == len(paths) and _are_heads(group):
@@ -231,7 +231,7 @@ def _offer_siblings(group: list[Candidate]) -> None:
         _offer(each.home, each)
 
 
-def _offer_grid(call: Call, group: Sequence[Candidate], path: str, name: str) -> None:
+def _offer_grid(call: Call, group: Sequence[WrittenSoftmax], path: str, name: str) -> None:
     """Offer maps that stand beside each other as those of heads."""
     first = group[0]
     order, targets = _order(first)
@@ -247,7 +247,7 @@ def _offer_grid(call: Call, group: Sequence[Candidate], path: str, name: str) ->
         _probe(made, dims, targets, sum(each.num_bytes for each in kept), name)
 
 
-def _offer(call: Call, candidate: Candidate, name: str = "", *, step: int | None = None) -> None:
+def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int | None = None) -> None:
     """Offer the weights of one softmax, at the path of its module."""
     order, targets = _order(candidate)
     dims, sizes = _dims(call, candidate, order, targets)
@@ -277,7 +277,7 @@ def _probe(made: Any, dims: list[Dim], targets: int, num_bytes: int, name: str =
         probe_later("attention", later)
 
 
-def _order(candidate: Candidate) -> tuple[list[int], int]:
+def _order(candidate: WrittenSoftmax) -> tuple[list[int], int]:
     """The axes of the weights with those of the values in front, then the targets, then the source; and how many targets there are."""
     rest = [axis for axis in range(len(candidate.shape)) if axis != candidate.axis]
     targets = [axis for axis in rest if axis not in candidate.shared]
@@ -291,7 +291,7 @@ def _order(candidate: Candidate) -> tuple[list[int], int]:
     return [*front, *targets, candidate.axis], len(targets)
 
 
-def _dims(call: Call, candidate: Candidate, order: Sequence[int], targets: int) -> tuple[list[Dim], list[int]]:
+def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: int) -> tuple[list[Dim], list[int]]:
     """The dims of the weights in this order, and the shape that their array then has: told by where the axes begin, else by sizes."""
     shape = [candidate.shape[axis] for axis in order]
     count = len(shape) - 1 - targets

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from rfnb.interop.seen.axis_flow import REDUCTIONS, Node, product, reduced
+from rfnb.interop.seen.axis_flow import REDUCTIONS, AxisNode, product, reduced
 from rfnb.interop.seen.calls import Call, current, tensors_of
 from rfnb.interop.seen.function_calls import Looks, is_unheard
 from rfnb.interop.seen.snapshot import ValueSnapshot
@@ -61,7 +61,7 @@ def _operation(func: Any) -> tuple[str, bool] | None:
         return known
 
 
-class Candidate:
+class WrittenSoftmax:
     """One softmax.
 
     Attributes:
@@ -80,17 +80,17 @@ class Candidate:
 
     __slots__ = ("home", "scores", "axis", "kept", "line", "reason", "shared", "used", "told", "drawn", "is_table")
 
-    def __init__(self, home: Call, scores: Node, axis: int, raw: torch.Tensor, *, drawn: bool = False):
+    def __init__(self, home: Call, scores: AxisNode, axis: int, raw: torch.Tensor, *, drawn: bool = False):
         self.home, self.scores, self.axis = home, scores, axis
         self.kept, self.line, self.drawn = ValueSnapshot(raw), _lines(), drawn
         self.reason: str | None = ""
         self.shared: frozenset[int] = frozenset()
-        self.used: Node | None = None
+        self.used: AxisNode | None = None
         self.told = self.is_table = False
 
     @property
     def shape(self) -> torch.Size:
-        """Of the weights."""
+        """The shape of the weights."""
         return self.kept.raw.shape
 
 
@@ -103,13 +103,13 @@ class Use(NamedTuple):
         shared: The axes of the weights that the values have too.
     """
 
-    values: Node
+    values: AxisNode
     axis: int
     shared: frozenset[int]
 
 
 class Weights(NamedTuple):
-    """What a tensor is of the result of a softmax.
+    """A tensor that is made of the result of a softmax.
 
     Attributes:
         candidate: The softmax.
@@ -118,16 +118,16 @@ class Weights(NamedTuple):
         use: Set of what was multiplied with values.
     """
 
-    candidate: Candidate
+    candidate: WrittenSoftmax
     axis: int
     lanes: tuple[frozenset[int], ...]
     use: Use | None = None
 
 
-Judge = Callable[[Candidate, Node, int, bool], "str | None"]
+Judge = Callable[[WrittenSoftmax, AxisNode, int, bool], "str | None"]
 
 
-class Search(Looks):
+class SoftmaxSearch(Looks):
     """Looks at the calls of torch in one outermost call of a model.
 
     Args:
@@ -140,14 +140,14 @@ class Search(Looks):
         error: What has gone wrong last in looking.
     """
 
-    def __init__(self, root: Call, buffers: set[int], judge: Judge, accept: Callable[[Candidate], None]):
+    def __init__(self, root: Call, buffers: set[int], judge: Judge, accept: Callable[[WrittenSoftmax], None]):
         super().__init__()
         self._judge, self._accept, self._buffers = judge, accept, buffers
-        self._nodes: dict[int, Node] = {}
-        self.candidates: list[Candidate] = []
+        self._nodes: dict[int, AxisNode] = {}
+        self.candidates: list[WrittenSoftmax] = []
         self.error: Exception | None = None
         for _, raw in root.tensors():
-            self._nodes[id(raw)] = Node("input", (raw,), _NOTHING, (), raw.shape, weakref.ref(raw))
+            self._nodes[id(raw)] = AxisNode("input", (raw,), _NOTHING, (), raw.shape, weakref.ref(raw))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -175,14 +175,14 @@ class Search(Looks):
             each.used = None
 
     # -- the graph -------------------------------------------------------------------------------------------------------------
-    def _node(self, raw: torch.Tensor) -> Node:
+    def _node(self, raw: torch.Tensor) -> AxisNode:
         node = self._nodes.get(id(raw))
         if node is None or node.ref() is not raw:
             op = "param" if isinstance(raw, nn.Parameter) else "buffer" if id(raw) in self._buffers else "other"
-            node = self._nodes[id(raw)] = Node(op, (), _NOTHING, (), raw.shape, weakref.ref(raw))
+            node = self._nodes[id(raw)] = AxisNode(op, (), _NOTHING, (), raw.shape, weakref.ref(raw))
         return node
 
-    def _inside(self, value: Any, inputs: list[Node]) -> Any:
+    def _inside(self, value: Any, inputs: list[AxisNode]) -> Any:
         if isinstance(value, torch.Tensor):
             node = self._node(value)
             inputs.append(node)
@@ -200,7 +200,7 @@ class Search(Looks):
             made = [each for each in result if isinstance(each, torch.Tensor)]
         else:
             return
-        inputs: list[Node] = []
+        inputs: list[AxisNode] = []
         inner = tuple([self._inside(each, inputs) for each in args])
         named = {name: self._inside(each, inputs) for name, each in kwargs.items()} if kwargs else _NOTHING
         nodes = tuple(inputs)
@@ -210,8 +210,8 @@ class Search(Looks):
             if in_place or not args or raw is not args[0]:
                 self._made(op, inner, named, nodes, raw)
 
-    def _made(self, op: str, args: Any, kwargs: Any, inputs: tuple[Node, ...], raw: torch.Tensor) -> None:
-        node = self._nodes[id(raw)] = Node(op, args, kwargs, inputs, raw.shape, weakref.ref(raw))
+    def _made(self, op: str, args: Any, kwargs: Any, inputs: tuple[AxisNode, ...], raw: torch.Tensor) -> None:
+        node = self._nodes[id(raw)] = AxisNode(op, args, kwargs, inputs, raw.shape, weakref.ref(raw))
         for each in inputs:
             if each.weights is not None:
                 return self._follow(node, each, raw)
@@ -221,17 +221,17 @@ class Search(Looks):
             self._begin(node, raw, *scores, drawn=op == "gumbel_softmax")
 
     # -- softmaxes -------------------------------------------------------------------------------------------------------------
-    def _begin(self, node: Node, raw: torch.Tensor, scores: Node, axis: int, *, drawn: bool) -> None:
+    def _begin(self, node: AxisNode, raw: torch.Tensor, scores: AxisNode, axis: int, *, drawn: bool) -> None:
         call = current()
         if call is None or call.seen.get("multi_head"):
             return
         home = call.outer if type(call.module) in _SOFTMAX_MODULES and call.outer is not None else call
-        candidate = Candidate(home, scores, axis % raw.ndim, raw, drawn=drawn)
+        candidate = WrittenSoftmax(home, scores, axis % raw.ndim, raw, drawn=drawn)
         self.candidates.append(candidate)
         home.seen.setdefault("softmaxes", []).append(candidate)
         node.weights = Weights(candidate, axis % raw.ndim, tuple(frozenset([each]) for each in range(raw.ndim)))
 
-    def _follow(self, node: Node, parent: Node, raw: torch.Tensor) -> None:
+    def _follow(self, node: AxisNode, parent: AxisNode, raw: torch.Tensor) -> None:
         of: Weights = parent.weights
         if node.op in _ENDS:
             return
@@ -268,7 +268,7 @@ class Search(Looks):
         ):
             of.candidate.kept = ValueSnapshot(raw)
 
-    def _summed_product(self, node: Node, parent: Node, labels: Any, operands: Any, out: Any) -> None:
+    def _summed_product(self, node: AxisNode, parent: AxisNode, labels: Any, operands: Any, out: Any) -> None:
         of: Weights = parent.weights
         label = labels[of.axis]
         values = next(((each, other) for each, other in operands if each is not parent and label in other), None)
@@ -279,7 +279,9 @@ class Search(Looks):
         own = any(each not in labels and each in out for each in values[1])
         self._used(node, of, values[0], values[1].index(label), frozenset().union(*both), own=own)
 
-    def _used(self, node: Node, of: Weights, values: Node, axis: int, shared: frozenset[int], *, own: bool) -> None:
+    def _used(
+        self, node: AxisNode, of: Weights, values: AxisNode, axis: int, shared: frozenset[int], *, own: bool
+    ) -> None:
         candidate = of.candidate
         if candidate.reason is None:
             return
@@ -289,12 +291,12 @@ class Search(Looks):
             self._accept(candidate)
 
 
-def _multiplied(node: Node, parent: Node, values: Node) -> Use | None:
+def _multiplied(node: AxisNode, parent: AxisNode, values: AxisNode) -> Use | None:
     """The product with values, if they have an axis that the weights have not."""
     of: Weights = parent.weights
     count = len(node.shape)
 
-    def size(each: Node, axis: int) -> int:
+    def size(each: AxisNode, axis: int) -> int:
         place = axis - (count - len(each.shape))
         return each.shape[place] if place >= 0 else 1
 
@@ -308,16 +310,16 @@ def _multiplied(node: Node, parent: Node, values: Node) -> Use | None:
 
 
 # -- the ways to write a softmax ----------------------------------------------------------------------------------------------------
-def _dim(node: Node) -> int:
+def _dim(node: AxisNode) -> int:
     dim = node.given(1, "dim", node.kwargs.get("axis"))
     return dim if isinstance(dim, int) else 0 if len(node.shape) in (0, 1, 3) else 1
 
 
-def _of_softmax(node: Node) -> tuple[Node, int]:
+def _of_softmax(node: AxisNode) -> tuple[AxisNode, int]:
     return node.inputs[0], _dim(node)
 
 
-def _of_exp(node: Node) -> tuple[Node, int] | None:
+def _of_exp(node: AxisNode) -> tuple[AxisNode, int] | None:
     """exp(log_softmax(s)), exp(s - logsumexp(s))."""
     inner = node.inputs[0]
     if inner.op == "log_softmax":
@@ -329,7 +331,7 @@ def _of_exp(node: Node) -> tuple[Node, int] | None:
     return None
 
 
-def _of_quotient(node: Node) -> tuple[Node, int] | None:
+def _of_quotient(node: AxisNode) -> tuple[AxisNode, int] | None:
     """e / e.sum(), where e is made by exp."""
     if len(node.inputs) != 2:
         return None
@@ -340,13 +342,13 @@ def _of_quotient(node: Node) -> tuple[Node, int] | None:
     return scores, next(iter(reduced(norm)))
 
 
-def _of_normalize(node: Node) -> tuple[Node, int] | None:
+def _of_normalize(node: AxisNode) -> tuple[AxisNode, int] | None:
     """F.normalize(e, p=1), where e is made by exp."""
     scores = _exponent(node.inputs[0])
     return (scores, int(node.given(2, "dim", 1))) if scores is not None and node.given(1, "p", 2.0) == 1 else None
 
 
-def _norm(node: Node, op: str) -> Node | None:
+def _norm(node: AxisNode, op: str) -> AxisNode | None:
     """The sum that a divisor is, with a little added, or with an axis more."""
     for _ in range(4):
         if node.op == op:
@@ -368,7 +370,7 @@ def _norm(node: Node, op: str) -> Node | None:
     return None
 
 
-def _exponent(node: Node, depth: int = 4) -> Node | None:
+def _exponent(node: AxisNode, depth: int = 4) -> AxisNode | None:
     if node.op == "exp":
         return node.inputs[0] if node.inputs[0].shape == node.shape else node
     if depth and node.op in ("mul", "masked_fill", "where", "dropout", "nan_to_num", "clamp", "to", "float"):
@@ -376,7 +378,7 @@ def _exponent(node: Node, depth: int = 4) -> Node | None:
     return None
 
 
-_SOFTMAX: dict[str, Callable[[Node], tuple[Node, int] | None]] = {
+_SOFTMAX: dict[str, Callable[[AxisNode], tuple[AxisNode, int] | None]] = {
     "softmax": _of_softmax, "softmin": _of_softmax, "gumbel_softmax": lambda node: (node.inputs[0], node.given(4, "dim", -1)),
     "exp": _of_exp, "div": _of_quotient, "normalize": _of_normalize,
 }  # fmt: skip

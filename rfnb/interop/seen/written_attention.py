@@ -21,7 +21,7 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.sides import around, heads_in, inputs_of, says_attention, sides, weights_dims
 from rfnb.interop.seen.snapshot import ValueSnapshot
-from rfnb.interop.seen.softmaxes import Candidate
+from rfnb.interop.seen.softmaxes import WrittenSoftmax
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 
@@ -39,7 +39,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
             hf_softmax.offer(home, result, axis)
 
 
-def is_by_name(call: Call, candidate: Candidate) -> bool:
+def is_by_name(call: Call, candidate: WrittenSoftmax) -> bool:
     """Whether a softmax that is summed with no values, or with a table, is attention by the name of its module."""
     if candidate.reason:
         return candidate.is_table and says_attention(type(call.module).__name__)
@@ -56,7 +56,7 @@ def is_attention(call: Call, sources: int) -> bool:
     return own and not linear
 
 
-def offer(call: Call, candidate: Candidate) -> None:
+def offer(call: Call, candidate: WrittenSoftmax) -> None:
     """Offer weights whose axes nothing but their sizes tells."""
     raw = _in_order(call, candidate.kept.raw.movedim(candidate.axis, -1))
     *front, sources = raw.shape
