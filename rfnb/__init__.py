@@ -248,6 +248,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.control.own_steps import gate
     from rfnb.control.run import Run, RunStopped
     from rfnb.control.start import run
+    from rfnb.control.why_not import WhyNot, why_not
 
     # -- N-gram models -----------------------------------------------------------------------------------------------------
     from rfnb.lm.ngram import NGramLM
@@ -319,9 +320,9 @@ __all__ = [
     "Sequential", "ShapeError", "StandardLSTMCell", "State", "StepFunc", "Tensor", "TensorArray", "TensorDict",
     "TorchGRUCell", "Trace", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer", "TransposedConv1d", "TransposedConv2d", "TransposedConv3d", "TwoDLSTM",
-    "VanillaLSTMCell", "VarianceScaling", "VerifyOutShapeException", "WeightDropout", "WeightNoise", "ZoneoutLSTM",
-    "ZoneoutLSTMCell", "abs", "add", "additive_attention", "additive_attention_weights", "align", "amp_cast_compute",
-    "amp_cast_float32", "as_torch", "assert_", "attribute", "audio", "backtrack", "batch_dim",
+    "VanillaLSTMCell", "VarianceScaling", "VerifyOutShapeException", "WeightDropout", "WeightNoise", "WhyNot",
+    "ZoneoutLSTM", "ZoneoutLSTMCell", "abs", "add", "additive_attention", "additive_attention_weights", "align",
+    "amp_cast_compute", "amp_cast_float32", "as_torch", "assert_", "attribute", "audio", "backtrack", "batch_dim",
     "batch_norm_distributed_default", "beam_search", "beam_search_step", "beams_of", "build_dict", "build_from_dict",
     "calc_conv_out_length", "calc_transposed_conv_out_length", "cast", "ceil", "ceil_divide", "character_errors",
     "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc", "compare", "compare_bc",
@@ -377,7 +378,7 @@ __all__ = [
     "top_p_mask", "transducer_beam_search", "transducer_forced_align", "transducer_greedy_decode", "transducer_lattice",
     "transducer_output", "transposed_conv", "true_divide", "unmask", "unmask_initial_state", "unnamed", "unstack",
     "use_mask_default", "viz", "walk_tensor_consumers", "watch", "weight_dropout", "weight_noise", "where",
-    "where_nested", "while_loop", "window", "word_errors", "zeros", "zeros_like",
+    "where_nested", "while_loop", "why_not", "window", "word_errors", "zeros", "zeros_like",
 ]
 # fmt: on
 

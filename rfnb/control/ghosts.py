@@ -86,7 +86,7 @@ class Ghost:
         once_only(run)
         self._told: list[Callable[[], None]] = []
         self._base = plain_end(run) if then else None
-        self.run = _quiet(run, tick, self._change if then else None)
+        self.run = quiet(run, tick, self._change if then else None)
         self.run._gate.on_change(self._tell)
         if self._base is not None:
             self._base.on_change(self._tell)
@@ -140,7 +140,7 @@ class Ghost:
         return told
 
 
-def _quiet(run: Run, tick: int, change: Callable[[Position], None] | None) -> Run:
+def quiet(run: Run, tick: int, change: Callable[[Position], None] | None) -> Run:
     """A run once more, of which nobody hears, with what was changed up to a tick, and with another change there."""
     given = run._record
     record = {**given, "kinds": "beams"} if isinstance(given, Mapping) else {"kinds": "beams"}
@@ -179,7 +179,7 @@ class _Base:
 
     def __init__(self, run: Run):
         self.changes = len(run.changes)
-        self.run = run if run.state == "done" else _quiet(run, len(run.steps) - 1, None)
+        self.run = run if run.state == "done" else quiet(run, len(run.steps) - 1, None)
         self._place = last_place(run)
         self._told: set[Callable[[], None]] = set()
 

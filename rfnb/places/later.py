@@ -95,6 +95,7 @@ LATER = {
     "rfnb.control.own_steps": "gate",
     "rfnb.control.run": "Run RunStopped",
     "rfnb.control.start": "run",
+    "rfnb.control.why_not": "WhyNot why_not",
     "rfnb.lm.ngram": "NGramLM",
     "rfnb.nn.kenlm_state": "KenLmState",
     "rfnb.trace.beams": "BeamHistory",

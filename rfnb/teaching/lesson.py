@@ -332,7 +332,7 @@ class Lesson:
         return None
 
     def _first(self, name: str) -> str:
-        """What is to be done before the answer of a question or exercise may be told; "" if it may."""
+        """The sentence that says what is to be done before the answer of a question or exercise may be told; "" if it may."""
         asked = self._answers.get(name)
         if asked is not None:
             waits = not (asked.revealed or asked.passed)

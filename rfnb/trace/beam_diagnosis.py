@@ -79,7 +79,7 @@ def diagnose(
     exponent = history.length_exponent if length_exponent is None else length_exponent
     collected = best is not None
     if best is None:
-        best = _result(history, seq, length_exponent)
+        best = result_of(history, seq, length_exponent)
     if best is None or (not tokens and history.blank is None):
         raise value_error(
             "BeamHistory.diagnose: there is nothing to compare.",
@@ -105,7 +105,7 @@ def diagnose(
     return Diagnosis(kind, way.fell, way.margin, way.verdict, value, best_score, text)
 
 
-def _result(history: BeamHistory, seq: int, length_exponent: float | None) -> Hypothesis | None:
+def result_of(history: BeamHistory, seq: int, length_exponent: float | None = None) -> Hypothesis | None:
     """The result of the search: where complete hypotheses leave the beam the best of them."""
     found = history.nbest(seq, length_exponent=length_exponent)
     if any(history.left(seq, step) for step in range(history.num_steps)):

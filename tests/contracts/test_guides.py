@@ -60,6 +60,11 @@ def test_search_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     assert shown >= 15
 
 
+def test_why_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
+    _, shown = run("why.md", capsys)
+    assert shown == 6
+
+
 def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     names, shown = run("control.md", capsys)
     assert shown >= 5 and names["run"].branches == [names["branch"]]

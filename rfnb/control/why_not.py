@@ -1,0 +1,425 @@
+"""why_not: why a search did not say what was expected, and what would have to change, found by trying.
+
+    why = rf.why_not(run, "P AE R AH SH UW T")     # or of a recording, with what that knows
+    print(why)                       # search error or model error, where it fell, label by label, and the repairs
+    branch = why.branch(0)           # the first repair, as a branch of the run
+
+The function of the run is run again with what was expected forced, for its score; then with the fewest labels forced after which the
+search goes on to it by itself, and with all weight of an attention on one position where both part.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.control.ghosts import history_at, last_place, once_only, plain_end, quiet
+from rfnb.control.position import Position
+from rfnb.control.run import Run
+from rfnb.control.run_steps import StepPlace
+from rfnb.core.errors import index_error, type_error, value_error
+from rfnb.core.whole_number import whole as whole_number
+from rfnb.search.beam_search import SearchResult
+from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
+from rfnb.trace.beam_diagnosis import Diagnosis, result_of
+from rfnb.trace.beams import BeamHistory, Hypothesis
+from rfnb.trace.trace import Trace
+
+Change = Callable[[Position], None]
+
+
+@dataclass(frozen=True)
+class WhyNotStep:
+    """One label of both ways, and how far the expected one is behind after it.
+
+    Attributes:
+        expected, found: Their labels; None past the end of one.
+        expected_score, found_score: Their natural-log probabilities; None: not known.
+        behind: The score of what was expected minus that of what was found, up to here.
+    """
+
+    expected: str | None
+    found: str | None
+    expected_score: float | None
+    found_score: float | None
+    behind: float | None
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One thing that gives what was expected.
+
+    Attributes:
+        kind: "label", "attention", "length" or "beam".
+        words: What to do.
+        step: Before which step of the loop; None: it is an option of the search.
+        tried: Whether it was done, and gave what was expected; else it is worked out from the record of the search.
+    """
+
+    kind: str
+    words: str
+    step: int | None
+    tried: bool
+    _change: Change | None = None
+
+
+class WhyNot:
+    """The answer of `why_not`.
+
+    Attributes:
+        expected, found: Labels, with the end.
+        kind: "found" (it was said), "search error" (the model prefers what was expected, the search lost it), "model error" (the model
+            prefers what was found), "not allowed" (a limit of the search forbids it), "impossible" (the model gives it probability 0),
+            "unknown" (of a recording, where it fell before its end).
+        expected_score, found_score: Natural-log probabilities; None: the first has none.
+        fell: The step of the loop in which it fell out of the beam; None: it never did.
+        rank, margin: There, of how it went on: its place among all candidates from 1, and its score minus that of the worst that was kept.
+        steps: Label by label.
+        repairs: What gives what was expected, the smallest change first.
+    """
+
+    def __init__(
+        self,
+        run: Run | None,
+        place: StepPlace | None,
+        diagnosis: Diagnosis,
+        both: tuple[Sequence[str], Sequence[str]],
+        scores: Any,
+        verdict: Any,
+    ):
+        self._run, self._place = run, place
+        self.expected, self.found = map(tuple, both)
+        self.kind, self.fell, self.margin = diagnosis.kind, diagnosis.step, diagnosis.margin
+        self.expected_score, self.found_score = scores
+        self.rank = None if verdict is None else verdict.rank + 1
+        self.steps: list[WhyNotStep] = []
+        self.repairs: list[Repair] = []
+        self._why = None if verdict is None else verdict.verdict
+
+    def branch(self, number: int = 0) -> Run:
+        """One of `repairs` as a branch of the run, which runs on.
+
+        Raises:
+            IndexError: There is no such repair.
+            ValueError: It is an option of the search, which is set where the search is called.
+        """
+        if not 0 <= number < len(self.repairs):
+            raise IndexError(
+                f"why_not: no repair {number}.\n  repairs  {len(self.repairs)}\nThey are counted from 0.\n    why.repairs"
+            )
+        repair = self.repairs[number]
+        if repair._change is None:
+            raise value_error(
+                "why_not: this repair is an option of the search.",
+                [("repair", repair.words)],
+                "A branch is another way from a step; an option is given where the search is called.",
+            )
+        assert repair.step is not None and self._run is not None and self._place is not None
+        return self._run.from_step(
+            repair.step, repair._change, path=self._place.path, nth=self._place.nth, name=repair.words, paused=False
+        )
+
+    @property
+    def text(self) -> str:
+        """The answer in a sentence."""
+        said, wanted = " ".join(self.found), " ".join(self.expected)
+        if self.kind == "found":
+            return f"It was said: {wanted} ({self.found_score:.3f})."
+        far = ""
+        if self.expected_score is not None and self.found_score is not None:
+            better, worse = sorted((self.expected_score, self.found_score), reverse=True)
+            far = f" ({better:.3f} and {worse:.3f}: {better - worse:.2f} nats)"
+        means = {
+            "search error": f"The model prefers {wanted} to {said}{far}: the search lost it",
+            "model error": f"The model prefers {said} to {wanted}{far}",
+            "not allowed": f"{wanted} is not allowed: a limit of the search forbids it",
+            "impossible": f"The model gives {wanted} the probability 0",
+            "unknown": f"Whether the model prefers {said} to {wanted} is not known: what fell was not scored to its end",
+        }[self.kind]
+        if self.fell is None:
+            return f"{means}. It was in the beam until the end."
+        rank = "" if self.rank is None else f" on rank {self.rank}"
+        behind = (
+            "" if self.margin is None or self.margin >= 0 else f", {-self.margin:.2f} nats behind the last that went on"
+        )
+        fell = (
+            f"was forbidden at step {self.fell}"
+            if self.kind == "not allowed"
+            else f"fell at step {self.fell}{rank}{behind}"
+        )
+        return f"{means}. It {fell}."
+
+    def __repr__(self) -> str:
+        number = lambda value: "" if value is None else f"{value:.2f}"  # noqa: E731
+        rows = [("step", "expected", "", "found", "", "behind")]
+        for at, step in enumerate(self.steps):
+            one, other = number(step.expected_score), number(step.found_score)
+            rows.append((str(at), step.expected or "", one, step.found or "", other, number(step.behind)))
+        left, right = (max(len(row[at]) for row in rows) for at in (1, 3))
+        lines = [f"{n:>4}  {a:<{left}} {x:>6}  {b:<{right}} {y:>6} {z:>8}".rstrip() for n, a, x, b, y, z in rows]
+        repairs = [f"{n}  {each.words}{'' if each.tried else '  (not tried)'}" for n, each in enumerate(self.repairs)]
+        found = ["repairs:", *(f"  {line}" for line in repairs)] if repairs else []
+        if not repairs and self.kind != "found":
+            found = ["No single label, position of an attention or length exponent gives it."]
+        return "\n".join([self.text, *(lines if self.steps else []), *found])
+
+
+def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Sequence[Any], *, seq: int = 0) -> WhyNot:
+    """The reason why a search did not say what was expected, label by label, and what would give it, found by trying.
+
+    The function of a run runs again in the background, some twenty times for a word, and leaves no branch. What is tried: the fewest labels
+    forced in a row after which the search goes on to it by itself; all weight of an attention on one position where both ways part. A
+    length exponent, and the least beam that keeps it where it fell, are worked out from the record. Of a recording nothing is tried.
+
+    Args:
+        source: A run of a function with a search, from `rf.run`; one that is held is looked at as it would end. Or a recording with one
+            search, its history, or the result of `rf.beam_search`.
+        expected: Labels: a text with spaces between, or a list of texts and indices. The label that ends them may be left out.
+        seq: Index in the batch.
+
+    Returns:
+        A `WhyNot`: printed, it is the answer.
+
+    Raises:
+        TypeError: If the source is none.
+        IndexError: If there is no such sequence.
+        ValueError: If there is no search, or several, nothing was found, or a label is none of its labels.
+        RuntimeError: If the function leaves something behind each time, so that it is not run again unasked.
+
+    Source: search and model errors: Stahlberg and Byrne 2019, "On NMT Search Errors and Model Errors".
+    """
+    run = source if isinstance(source, Run) else None
+    history, place = _searched(run) if run is not None else (_history_of(source), None)
+    if not 0 <= seq < history.num_seqs:
+        raise index_error(
+            f"why_not: no sequence {seq}.",
+            [("sequences", history.num_seqs)],
+            "They are counted from 0.",
+            "rf.why_not(run, expected, seq=0)",
+        )
+    found = result_of(history, seq)
+    if found is None:
+        raise value_error(
+            "why_not: the search has found nothing.", [("sequence", seq)], "There is nothing to compare with."
+        )
+    tokens = _tokens(history, expected, found, next((item.tokens[-1] for item in history.finished(seq)), None))
+    tries = None if run is None or place is None else _Tries(run, place, history, seq, found)
+    whole = next((item for item in history.finished(seq) if item.tokens == tuple(tokens)), None)
+    scored = history
+    if tries is not None and found.tokens != tuple(tokens):
+        made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
+        whole, scored = made if made is not None and made[0].tokens == tuple(tokens) else (None, history)
+    diagnosis = history.diagnose(seq, tokens, score=None if whole is None else whole.score)
+    verdict = _where_it_fell(history, seq, tokens, diagnosis)
+    texts = history.texts(tokens), history.texts(found.tokens)
+    scores = found.score if diagnosis.kind == "found" else None if whole is None else whole.score, found.score
+    answer = WhyNot(run, place, diagnosis, texts, scores, verdict)
+    if whole is None and answer.kind != "found" and (tries is not None or answer._why == "blocked"):
+        answer.kind = "not allowed" if answer._why == "blocked" else "impossible"
+    own = found if diagnosis.kind == "found" else whole
+    answer.steps = [*_both(texts, None if own is None else _gains(scored, seq, own), _gains(history, seq, found))]
+    if answer.kind not in ("found", "not allowed", "impossible"):
+        if tries is not None:
+            answer.repairs = [*tries.labels(tokens, texts[0]), *tries.positions(tokens)]
+        answer.repairs += _options(history, seq, tokens, answer)
+    return answer
+
+
+def _searched(run: Run) -> tuple[BeamHistory, StepPlace]:
+    """The search in a run to its end."""
+    once_only(run)
+    base = plain_end(run)
+    _until_over(base.run)
+    place = last_place(base.run)
+    history = history_at(base.run, place)
+    if history is None or place is None:
+        raise value_error(
+            "why_not: there is no search in the last loop of this run.",
+            [("run", run.name), ("steps", len(base.run.steps))],
+            "Its candidates are recorded where the run records:",
+            'run = rf.run(fn, record={"model": model})',
+        )
+    return history, place
+
+
+def _history_of(source: Any) -> BeamHistory:
+    if isinstance(source, Trace):
+        found = [*source.beams]
+        if len(found) != 1:
+            raise value_error(
+                f"why_not: {'no search' if not found else 'several searches'} in this recording.",
+                [("searches", ", ".join(found) or "none")],
+                "It is asked about one of them:",
+                f'rf.why_not(trace.beams["{found[0] if found else "search"}"], expected)',
+            )
+        return source.beams[found[0]]
+    source = getattr(source, "history", source)
+    if not isinstance(source, BeamHistory):
+        raise type_error(
+            "why_not: nothing with a search.",
+            [("given", type(source).__name__)],
+            "It is asked about a run, of which changes are tried, or about a recording.",
+            "run = rf.run(fn); rf.why_not(run, expected)",
+        )
+    return source
+
+
+def _tokens(history: BeamHistory, expected: str | Sequence[Any], found: Hypothesis, end: int | None) -> list[int]:
+    """The numbers of the labels that were expected, with the end."""
+    labels = history.labels_of(0)
+    known = {text: number for number, text in enumerate(labels or ())}
+    parts: Sequence[Any] = expected
+    if isinstance(expected, str):
+        parts = expected.split() if " " in expected or expected in known or labels is None else list(expected)
+    out = []
+    for part in parts:
+        number = known.get(part) if isinstance(part, str) else whole_number(part)
+        if number is None or not 0 <= number < (history.num_labels[0] or number + 1):
+            raise value_error(
+                "why_not: no such label.",
+                [("label", repr(part)), ("labels", ", ".join([*known][:12]) or history.num_labels[0])],
+                "What was expected has labels of the search, their texts or indices.",
+                f"rf.why_not(run, {' '.join(found.labels)!r})",
+            )
+        out.append(number)
+    if end is not None and end not in out:
+        out.append(end)
+    if not out or (end is not None and out.index(end) != len(out) - 1):
+        raise value_error(
+            "why_not: what was expected?",
+            [("expected", repr(expected)), ("end", "none" if end is None else history.label(end, 0))],
+            "It has labels, and nothing after its end.",
+            f"rf.why_not(run, {' '.join(found.labels)!r})",
+        )
+    return out
+
+
+def _gains(history: BeamHistory, seq: int, item: Hypothesis) -> list[float]:
+    """The part of the score that each label of a hypothesis adds."""
+    return np.diff([0.0, *(float(history.steps[row]["scores"][seq, slot]) for row, slot in item.path)]).tolist()
+
+
+class _Tries:
+    """The function run again with changes, of which only its search is looked at."""
+
+    def __init__(self, run: Run, place: StepPlace, history: BeamHistory, seq: int, best: Hypothesis):
+        self.run, self.place, self.history, self.seq, self.best = run, place, history, seq, best
+
+    def change(self, first: int, tokens: Sequence[int], count: int) -> Change:
+        """Force labels from one on, of the hypothesis that has those before it."""
+        label, *then = tokens[first : first + count]
+        before = " ".join(self.history.texts(tokens[:first]))
+        return lambda at: at.force(label, *then, hypothesis=before if first else 0, seq=self.seq, only=True)
+
+    def made(self, step: int, change: Change) -> tuple[Hypothesis, BeamHistory] | None:
+        """The best of the search with a change before a step, and all of it; None: it was refused, or nothing was left."""
+        tick = self.run._holder.tick_of("why_not", step, self.place.path, self.place.nth)
+        refused: list[Exception] = []
+
+        def do(at: Position) -> None:
+            try:
+                change(at)
+            except (ValueError, LookupError, RuntimeError) as error:
+                refused.append(error)
+                again._gate.stop()
+
+        again = quiet(self.run, tick, do)
+        _until_over(again)
+        history = history_at(again, self.place)
+        if refused or again.state != "done" or history is None:
+            return None
+        best = result_of(history, self.seq)
+        return None if best is None else (best, history)
+
+    def labels(self, tokens: Sequence[int], texts: Sequence[str]) -> Iterator[Repair]:
+        """The fewest labels in a row after which the search goes on by itself."""
+        first = _parts_at(tokens, self.best.tokens)
+        for count in range(1, len(tokens) - first):  # all of them would be no repair
+            step = self.history.loop_steps[first]
+            made = self.made(step, self.change(first, tokens, count))
+            if made is None:
+                return
+            if made[0].tokens == tuple(tokens):
+                words = f"{' '.join(texts[first : first + count])} at {step}"
+                yield Repair("label", words, step, True, self.change(first, tokens, count))
+                return
+
+    def positions(self, tokens: Sequence[int]) -> Iterator[Repair]:
+        """All weight of an attention on one position, in the step where the ways part."""
+        first = _parts_at(tokens, self.best.tokens)
+        step, known = self.history.loop_steps[first], dict[str, Any]()
+
+        def look(at: Position) -> None:
+            known.update(at.attention._known())
+
+        self.made(step, look)
+        for path, each in known.items():
+            for position in range(min(int(each.axis.extent), _MOST_POSITIONS)):
+                change = lambda at, path=path, position=position: at.attention[path].focus(position)  # noqa: E731
+                found = self.made(step, change)
+                if found is not None and found[0].tokens == tuple(tokens):
+                    yield Repair("attention", f"{path} all on position {position} in step {step}", step, True, change)
+
+
+_MOST_POSITIONS = 64
+
+
+def _parts_at(one: Sequence[int], other: Sequence[int]) -> int:
+    """The first place in which two sequences differ."""
+    same = [a == b for a, b in zip(one, other)]
+    return same.index(False) if False in same else min(len(one), len(other)) - 1
+
+
+def _until_over(run: Run) -> None:
+    over = threading.Event()
+
+    def tell() -> None:
+        if run._gate.mode == "over":
+            over.set()
+
+    run._gate.on_change(tell)
+    tell()
+    over.wait()
+
+
+def _where_it_fell(history: BeamHistory, seq: int, tokens: Sequence[int], diagnosis: Diagnosis) -> Verdict | None:
+    """The candidate that was what was expected in the step where that fell."""
+    if diagnosis.step is None or diagnosis.step >= len(tokens):
+        return None
+    slot: int | None = None
+    for step in range(diagnosis.step):
+        slot = slot_of(history.steps[step], seq, tokens[step], slot)
+    items = verdicts(history, seq, diagnosis.step)
+    return next((item for item in items if item.token == tokens[diagnosis.step] and slot in (None, item.parent)), None)
+
+
+def _both(
+    texts: Sequence[Sequence[str]], expected: list[float] | None, found: list[float] | None
+) -> Iterator[WhyNotStep]:
+    one, other = texts
+    behind = 0.0
+    for at in range(max(map(len, texts))):
+        own = expected[at] if expected is not None and at < len(expected) else None
+        its = found[at] if found is not None and at < len(found) else None
+        behind += (own or 0.0) - (its or 0.0)
+        label = lambda labels, at=at: labels[at] if at < len(labels) else None  # noqa: E731
+        yield WhyNotStep(label(one), label(other), own, its, None if expected is None else behind)
+
+
+def _options(history: BeamHistory, seq: int, tokens: Sequence[int], answer: WhyNot) -> Iterator[Repair]:
+    """A length exponent with which it is the best of all that is known, and the least beam that keeps it where it fell."""
+    if answer.kind == "model error" and answer.expected_score is not None:
+        others = {item.tokens: item.score for item in [*history.finished(seq), *history.nbest(seq)] if item.ended}
+        others.pop(tuple(tokens), None)
+        rated = lambda score, length, exponent: score / length**exponent  # noqa: E731
+        for exponent in np.arange(0.1, 3.05, 0.1):
+            own = rated(answer.expected_score, len(tokens), exponent)
+            if all(own > rated(score, len(labels), exponent) for labels, score in others.items()):
+                yield Repair("length", f"length_exponent={exponent:.1f}, if it is in the beam at the end", None, False)
+                break
+    if answer.rank is not None and answer._why == "cut by rank" and answer.fell is not None:
+        yield Repair("beam", f"beam_size={answer.rank} keeps it in step {answer.fell}", None, False)
