@@ -156,7 +156,7 @@ ANSWERED = {
     'rf.viz.attention(np.eye(3)).save("a.docx")': 'view.save("a.svg")',
     'rf.viz.attention(np.eye(3)).save("a.png", theme="drak")': 'theme="light"',
     'rf.save_html("a.html", 5)': 'rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])',
-    'rf.show(trace, token=["a"])': 'rf.show(trace, tokens=tokens, live=False)',
+    'rf.show(trace, lables=["a"])': 'rf.show(trace, labels=labels, live=False)',
     'with rf.record(model=5): pass': 'rf.record(model={"encoder": encoder, "decoder": decoder})',
     'with rf.record(steps="all") as t: linear(x)': 'rf.record(steps=range(10))',
     'with rf.record(vaules=True) as t: pass': 'rf.record(values=True)',
