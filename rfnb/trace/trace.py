@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -183,12 +184,13 @@ class Trace(NearNames):
         kinds = ", ".join(f"{kind} {count}" for kind, count in self.counts().items()) or "none"
         state = "closed" if self.closed else "recording"
         cut = ", truncated" if self.truncated is not None else ""
-        left = (
-            f", {count} not taken for attention"
-            if (count := self.left_out.partition(" were ")[0].partition(" was ")[0])
-            else ""
-        )
+        left = f", {few}" if (few := self.left_out_count) else ""
         return f"<Trace: {len(self.events)} events ({kinds}), {self.num_bytes} bytes, {state}{cut}{left}>"
+
+    @property
+    def left_out_count(self) -> str:
+        """The number of softmaxes that were not taken for attention, in words; "" if there are none."""
+        return re.sub(r" (was|were) not taken for attention.*", " not taken for attention", self.left_out)
 
     @property
     def left_out(self) -> str:

@@ -120,6 +120,8 @@ def spec(
         few = f'the first {_MOST_PARTS} of {len(parts)} views; others: rf.show(trace, path="...")'
         title = f"{title} — {few}" if title else few
     parts = parts[:_MOST_PARTS]
+    if title and trace.left_out and path is None and _about_attention(kinds):
+        title = f"{title} — {trace.left_out_count}"
     said = [
         f"{event.values.get('module')}: {event.values.get('reason')}."
         for each, events in (trace.by_path("unseen") if _about_attention(kinds) else {}).items()

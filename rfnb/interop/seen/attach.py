@@ -157,6 +157,8 @@ def _before(call: Call) -> None:
 
 def _after(call: Call, result: Any) -> None:
     tell_call(call, leave(call, result))
+    if found.is_looked_into(call.module):
+        recurrent.written_cell(call, result)
     found.end(call, result)
     end(call)
 

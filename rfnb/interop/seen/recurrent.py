@@ -20,12 +20,12 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from rfnb.backends.torch_random import device_state
 from rfnb.core.dim import Dim, ragged_dim
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
 from rfnb.interop.seen.readers import enters, reads
-from rfnb.trace.probe import Later, listening, probe_later, trace_context
+from rfnb.trace.probe import Later, listening, probe, probe_later, trace_context
 
 
 @enters(nn.RNNBase)
@@ -198,3 +198,59 @@ def _step_of(call: Call, given: Any, h: torch.Tensor) -> int | None:
     memory = memory_of(h)
     call.names.steps[call.path] = (lambda: None) if memory is None else weakref.ref(memory), step
     return step
+
+
+# -- cells that people write -------------------------------------------------------------------------------------------------------
+def written_cell(call: Call, result: Any) -> None:
+    """The states of a module of somebody's own that is called again with what it has returned: a step for each call in one call around."""
+    if call.outer is None or not listening("states") or _has_own_states(call.module):
+        return
+    made = [raw for _, raw in tensors_of(result) if raw.is_floating_point() and raw.ndim]
+    cells: dict[str, _WrittenCell] = call.outer.seen.setdefault("written cells", {})
+    cell = cells.setdefault(call.path, _WrittenCell())
+    given = {id(raw): name for name, raw in call.tensors()}
+    carried = {index: given[id(raw)] for index, raw in enumerate(cell.made) if id(raw) in given}
+    if carried and [raw.shape for raw in made] == [raw.shape for raw in cell.made]:
+        if not cell.names:
+            cell.names = _names_of_states(carried)
+            cell.offer(call, cell.made)
+        cell.step += 1
+        cell.offer(call, made)
+    cell.made = made
+
+
+class _WrittenCell:
+    """One such module in one call around it: what it has returned last, as which step, and the names of the states in it."""
+
+    def __init__(self) -> None:
+        self.made: list[torch.Tensor] = []
+        self.step, self.names = 0, dict[int, str]()
+
+    def offer(self, call: Call, made: Sequence[torch.Tensor]) -> None:
+        names, states = call.names, {}
+        for index, name in self.names.items():
+            raw = made[index]
+            dims = names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)
+            states[name] = names.seen(raw.detach().clone(), dims, name)
+        with trace_context.loop("", self.step):
+            probe("states", **states)
+
+
+def _names_of_states(carried: dict[int, str]) -> dict[int, str]:
+    """The names of states by the parameters that get them; a pair in a tuple is h and c, as of nn.LSTMCell."""
+    words = [name.split(".") for name in carried.values()]
+    if len(words) == 2 and [word[1:] for word in words] == [["0"], ["1"]]:
+        return dict(zip(carried, ("h", "c")))
+    return {index: name.replace(".", "_") for index, name in carried.items()}
+
+
+def _has_own_states(module: nn.Module) -> bool:
+    """Whether a module has one of torch in it, which tells its states itself."""
+    known = _told_inside.get(module)
+    if known is None:
+        inside = any(isinstance(each, (nn.RNNBase, nn.RNNCellBase)) for each in module.modules())
+        known = _told_inside[module] = inside
+    return known
+
+
+_told_inside: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
