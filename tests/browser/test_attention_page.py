@@ -7,7 +7,9 @@ import pytest
 from browser.drawing import COUNT_DRAWING, drawn
 from playwright.sync_api import expect
 
+import rfnb as rf
 from rfnb.viz import View, attention, save_html
+from rfnb.viz.show import view_of
 
 SIZE, LAYERS, HEADS = 24, 12, 12
 GAP = 4  # between two maps
@@ -296,3 +298,24 @@ def test_of_4000_tokens_only_those_in_sight_are_shaded(page):
     assert tokens.nth(1).evaluate(shaded) and not tokens.nth(size - 1).evaluate(shaded)
     sides.nth(1).evaluate("side => { side.scrollTop = side.scrollHeight; }")
     root.page.wait_for_function(shaded, arg=tokens.nth(size - 1).element_handle())
+
+
+def test_the_row_card_hugs_the_map_however_wide_the_page_is(page):
+    """A map of few columns keeps its size in a wide page, and grows again with a narrow one."""
+    root = page(attention(np.eye(9), source=list("parachute"), target=list("parachute")))
+    for width in (1600, 900, 1280, 1600):
+        root.page.set_viewport_size({"width": width, "height": 800})
+        root.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        cell = float(root.get_attribute("data-cell"))
+        map, card = (root.locator(name).first.bounding_box() for name in (".rfnb-attention-main", ".rfnb-card"))
+        assert cell == 38 and card["x"] - (map["x"] + 9 * cell) < 140, width
+        assert root.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_alignment_has_no_arcs_text_or_card_of_weights(page):
+    texts = rf.ctc_output(np.log(np.full((1, 12, 3), 1 / 3, np.float32)), vocab=["_", "a", "b"], blank="_").align(
+        ["ab"]
+    )
+    root = page(view_of(texts))
+    assert root.locator(".rfnb-modes button:visible").all_inner_texts() == ["Map", "Table"]
+    assert root.locator(".rfnb-card:visible").count() == root.locator(".rfnb-heads:visible").count() == 0

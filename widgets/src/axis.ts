@@ -89,7 +89,7 @@ export function drawColumns(
     g.restore();
   };
   const near = !level ? LINE : cols[1] ? (cols[1].index - cols[0]!.index) * cell * 0.95 : 1;
-  within(g, left - 6, 0, scene.width, top, () => {
+  within(g, left - (level ? 14 : 6), 0, scene.width, top, () => {
     for (const { index, text } of cols) {
       const x = at(index);
       if (x < left + (scene.left > 0 ? 5 : -5) || x > scene.width + LINE) continue;

@@ -30,7 +30,12 @@ const DIVERGING_DARK = [
 ];
 
 export const sequential = (dark: boolean): Table => table(dark ? DARK : LIGHT);
+/** Grey, for sound: what the colours of weights are not. */
+export const greys = (dark: boolean): Table => table(dark ? GREY_DARK : GREY_LIGHT);
 export const diverging = (dark: boolean): Table => table(dark ? DIVERGING_DARK : DIVERGING_LIGHT);
+
+const GREY_LIGHT = ["#ffffff", "#c8c8c8", "#8a8a8a", "#4a4a4a", "#101010"];
+const GREY_DARK = ["#16181b", "#3c3e41", "#6d6f72", "#a9abae", "#f2f2f2"];
 
 const made = new Map<string[], Table>();
 

@@ -1,3 +1,4 @@
+import { columns } from "../src/axis";
 import { beforeEach, describe, expect, it } from "vitest";
 import rail from "../../tests/viz/fixtures/attention_rail.json";
 import small from "../../tests/viz/fixtures/attention_small.json";
@@ -37,6 +38,33 @@ function sized(rows: number, cols: number, label = (index: number) => String(ind
 }
 const place = (made: Frame<Head>, width = 900, zoom = 1) =>
   layout(matrixOf(made, 0, 0)!, { width, height: 620, zoom, measure });
+
+describe("labels of columns", () => {
+  const measure = (text: string) => text.length * 7;
+  const of = (texts: string[], cell: number) => columns(texts, measure, () => ({ cell }));
+  const numbers = (count: number, step = 1, digits = 0) =>
+    Array.from({ length: count }, (_, at) => (at * step).toFixed(digits));
+
+  it("are never turned where they are numbers or single letters, but thinned", () => {
+    const made = of(numbers(120), 4);
+    expect([made.turn, made.cols.map(({ text }) => text)]).toEqual([
+      "none",
+      ["0", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100", "110"],
+    ]);
+    expect(of(numbers(200, 0.02, 2), 4).turn).toBe("none");
+    const letters = of([..."parachute"], 5);
+    expect([letters.turn, letters.cols.length]).toEqual(["none", 5]);
+    expect(of([..."parachute"], 12).cols.length).toBe(9);
+  });
+
+  it("are turned where they are words", () => {
+    expect([40, 20, 8].map((cell) => of(["the", "quick", "fox"], cell).turn)).toEqual([
+      "slanted",
+      "slanted",
+      "upright",
+    ]);
+  });
+});
 
 describe("a map", () => {
   it("has the numbers, labels and lengths of its sequence", () => {

@@ -60,7 +60,14 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
 function drawRail(g: CanvasRenderingContext2D, scene: Scene, picture: Picture, at: number | null): void {
   const { made, matrix, palette, sound } = picture,
     { cell, rail } = made,
-    words = sound ? SOUND + 4 : 0;
+    words = sound ? SOUND + 4 : 0,
+    top = /to ([0-9.]+ kHz)/.exec(matrix.soundLabel)?.[1];
+  if (sound && top) {
+    const put = (text: string, y: number) =>
+      write(g, text, made.left - 6, made.top - rail + y, `10px ${palette.font}`, palette.muted, "right");
+    put(top, 6);
+    put("0", SOUND - 5);
+  }
   within(g, made.left - 1, made.top - rail, scene.width, rail, () => {
     g.translate(made.left - scene.left, made.top - rail);
     if (sound) g.drawImage(sound, 0, 0, matrix.colLen * cell, SOUND);

@@ -23,9 +23,10 @@ export interface Options {
   measure: Measure;
 }
 
-export const SOUND = 44,
+export const SOUND = 90,
   WORDS = 18; // the heights of a sound and of words above the columns
 const MARGIN = 10,
+  FEW = 64,
   LEAST = 96,
   READABLE = 15, // a row of labels over the frames of a sound
   CELL_NUMBERS = 30;
@@ -57,6 +58,11 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
     rows: shown.map((index) => ({ index, text: texts[index]! })),
     numbers: Math.min(cell, tall) >= CELL_NUMBERS && !matrix.about,
   };
+}
+
+/** How wide a picture of few columns is at most, so that what is beside it hugs it; null: as wide as there is room. */
+export function mostWidth(matrix: Matrix, options: Options): number | null {
+  return matrix.cols > FEW ? null : layout(matrix, { ...options, width: 1e5 }).width;
 }
 
 /** The label of a row, with a mark if something is wrong with it. */

@@ -47,6 +47,7 @@ export interface Head extends AnyHead {
   col_axis?: string; // of the sources, where other views run over it
   fault?: string;
   best?: boolean;
+  alignment?: boolean; // of labels to frames
   compact?: boolean; // without what is beside the map
   layers?: string[];
   heads?: string[];

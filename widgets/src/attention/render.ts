@@ -2,7 +2,7 @@
 
 import { image } from "../canvas";
 import type { Table } from "../color";
-import { diverging, sequential } from "../color";
+import { diverging, greys, sequential } from "../color";
 import type { Context, Render } from "../context";
 import { button, h, on, region, select, set, setOptions, slider } from "../dom";
 import { rowOf } from "../exact";
@@ -20,14 +20,15 @@ import { offer } from "./hands";
 import { BESIDE, Drag } from "./drag";
 import { mapsAt, nearest } from "./grid";
 import type { Layout } from "./layout";
-import { hit, layout, walk } from "./layout";
+import { hit, layout, mostWidth, walk } from "./layout";
 import type { Head, Matrix, Position, Scale } from "./matrix";
 import { matrixOf, meanOf, problem, rowsComputed, scaleOf, withRow } from "./matrix";
 import { Overview } from "./overview";
 import { legend, sentence, table, tableSize, words } from "./parts";
 import { TextMode } from "./text";
 
-const MOST_HEIGHT = 620;
+const MOST_HEIGHT = 620,
+  LEAST_MAIN = 420; // of the column of the map, so that what is said below it has room
 const MODES = { map: "Map", text: "Text", arcs: "Arcs", table: "Table" };
 type Mode = keyof typeof MODES;
 
@@ -251,7 +252,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     const { dark } = this.ctx.palette(),
       fresh = this.opened !== this.frame || this.dark !== dark;
     [this.opened, this.dark] = [this.frame, dark];
-    const several = Overview.needed(this.frame.head, this.ctx.hasChooser());
+    const { alignment } = this.frame.head,
+      several = !alignment && Overview.needed(this.frame.head, this.ctx.hasChooser());
+    for (const each of this.modeButtons) each.hidden = !!alignment && ["text", "arcs"].includes(each.dataset["do"]!);
+    this.card.element.hidden = !!alignment; // rows are no weights that a target spreads
     if (several !== (this.overview.element.parentElement === this.side)) {
       if (several) this.side.prepend(this.overview.element);
       else this.overview.element.remove();
@@ -262,8 +266,16 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.showMode();
   }
 
+  private widest = "";
+
+  /** The row card stands beside the map, however wide the page is. */
+  private hug(): void {
+    this.main.style.maxWidth = this.mode === "map" ? this.widest : "";
+  }
+
   private show(mode: Mode): void {
     this.mode = mode;
+    this.hug();
     this.el.dataset["mode"] = mode;
     for (const button of this.modeButtons) set(button, "aria-pressed", button.dataset["do"] === mode);
     this.redraw();
@@ -350,11 +362,14 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     const { matrix, zoom, measure } = this,
       beside = this.ctx.run && this.frame.head.maps[this.maps[0]!]!.held ? BESIDE : 0,
       { width: wide, ...others } = layout(matrix, { width: width - beside, height: MOST_HEIGHT, zoom, measure }),
-      made = { ...others, width: wide + beside };
+      made = { ...others, width: wide + beside },
+      most = mostWidth(matrix, { width, height: MOST_HEIGHT, zoom, measure });
+    this.widest = most === null ? "" : `${Math.max(LEAST_MAIN, most + beside + 20)}px`;
+    this.hug();
     this.veil = veilOf(matrix, made);
     this.el.dataset["cell"] = made.cell.toFixed(2);
-    const most = { rows: 64, cols: Math.ceil(made.width * (globalThis.devicePixelRatio || 1)) };
-    this.sound = matrix.sound && image(matrix.sound, this.colors, (value) => value / 255, most);
+    const pixels = { rows: 64, cols: Math.ceil(made.width * (globalThis.devicePixelRatio || 1)) };
+    this.sound = matrix.sound && image(matrix.sound, greys(this.ctx.palette().dark), (value) => value / 255, pixels);
     return made;
   }
 
