@@ -5,10 +5,12 @@ import os
 import sys
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from seed import SEED
 
-settings.register_profile("same examples in each run", derandomize=not SEED, database=None)
+# Without limits of time: no test may depend on how fast or busy the machine is.
+NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same examples in each run", derandomize=not SEED, database=None, **NO_CLOCK)
 settings.load_profile("same examples in each run")
 
 if "RFNB_TEST_DEVICE" in os.environ:
