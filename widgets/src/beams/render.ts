@@ -226,7 +226,11 @@ class BeamsView implements Rendered<BeamsHead> {
     return this.head.seqs[this.seq]?.smaller ?? [];
   }
   private get shownCuts(): number {
-    return CUTS[this.cuts]![1];
+    return this.beside ? 0 : CUTS[this.cuts]![1];
+  }
+  /** Whether it is beside another run of its tree: then the best of both is on one screen, with what else there is. */
+  private get beside(): boolean {
+    return !!this.tree.spec.arms && this.ctx.held?.state?.beside != null;
   }
 
   private choose(seq: number): void {
@@ -293,8 +297,7 @@ class BeamsView implements Rendered<BeamsHead> {
   }
 
   private redraw(): void {
-    // Beside another run of the tree all of both is on one screen.
-    const beside = !!this.tree.spec.arms && this.ctx.held?.state?.beside != null;
+    const { beside } = this;
     this.pane.limit(beside ? BESIDE_HEIGHT : MOST_HEIGHT);
     this.below.hidden = beside;
     this.pane.relayout();
@@ -308,7 +311,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const { nodes, cuts } = this.tree;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;
     this.legend.textContent = legend(this.tree, this.made, this.scrub === null ? undefined : this.smaller[this.scrub]);
-    this.cutButton.hidden = !cuts.some((row) => row.length) || this.made.cells;
+    this.cutButton.hidden = this.beside || !cuts.some((row) => row.length) || this.made.cells;
     this.zoomButton.textContent = this.made.labels ? "Overview" : "Labels";
     this.zoomButton.hidden = this.legend.hidden = !nodes.length;
   }
@@ -368,7 +371,9 @@ class BeamsView implements Rendered<BeamsHead> {
     );
     const from = { row: lane.row, parent: lane.parent, cut: cut?.index ?? null };
     const difference = kept.results?.[seq]?.difference;
-    return [{ lane, difference, over: true, ghost: false, from }, ...ghosts];
+    const same = ({ lane: other }: Way) =>
+      other?.row === lane.row && other.parent === lane.parent && other.labels.join() === lane.labels.join();
+    return [{ lane, difference, over: true, ghost: false, from }, ...ghosts.filter((way) => !same(way))];
   }
 
   private showLanes(): void {
