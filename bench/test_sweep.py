@@ -21,10 +21,9 @@ def test_a_sweep_costs_the_passes_that_it_needs(over):
     torch.manual_seed(1)
     model, _ = gpt2(256)
     clean, corrupted = ids(2), ids(3)
-    layers = [f"transformer.h.{number}" for number in (0, 11)]
-    passes = (
-        2 + 2 * (32 if over == "position" else 8) + (2 if over == "head" else 0)
-    )  # heads are noted in a pass for each attention
+    numbers = (0, 11) if over == "position" else (0, 3, 5, 7, 9, 11)
+    layers = [f"transformer.h.{number}" for number in numbers]
+    passes = 2 + 2 * 32 if over == "position" else 2 + 6 + 6 * 8  # heads are noted in a pass for each attention
     metric = lambda output: output.logits[:, -1, 3] - output.logits[:, -1, 7]  # noqa: E731
 
     def plainly():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -200,7 +199,7 @@ def _heads(
     model: torch.nn.Module, paths: list[str], clean: Any, run: Callable[[Any], float], corrupted: Any, over: str
 ) -> Iterator[Row]:
     """The numbers of the heads of each attention; of each layer that is given, of the attention in it."""
-    with record("attention", model=model) as trace:
+    with record("attention", model={path: model.get_submodule(path) for path in paths}) as trace:
         whole = run(clean)
     found = []
     for path in paths:
@@ -214,7 +213,7 @@ def _heads(
         attention = {path: model.get_submodule(path)}
         count = next(dim.extent for dim in trace.attention[path].dims if "head" in dim.name)
         heads = _HeadPatch()
-        with edit(attention, {f"{path}.heads[head={head}]": partial(heads.put, head) for head in range(count)}):
+        with edit(attention, {f"{path}.heads[head=0]": heads.note, f"{path}.heads": heads.put}):
             run(clean)
             numbers = []
             for heads.now in range(count):
@@ -226,14 +225,29 @@ class _HeadPatch:
     """The heads of one attention: noted in one run, then one of them put into each run. It is attached to once for all runs."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, torch.Tensor] = {}
         self.now: int | None = None
+        self._first = self._kept = torch.zeros(0)
 
-    def put(self, head: int, raw: torch.Tensor) -> torch.Tensor:
-        """The values of a head in this run."""
+    def note(self, raw: torch.Tensor) -> torch.Tensor:
+        """The first head, which tells where heads are among the axes: that differs between functions of attention."""
         if self.now is None:
-            self.kept[head] = raw.clone()
-        return self.kept[head] if head == self.now else raw
+            self._first = raw
+        return raw
+
+    def put(self, raw: torch.Tensor) -> torch.Tensor:
+        """All heads of this run."""
+        if self.now is None:
+            self._kept = raw.clone()
+            return raw
+        kept, first = self._kept, self._first
+        axis = next(
+            axis
+            for axis in (1, 2)
+            if kept.select(axis, 0).shape == first.shape and torch.equal(kept.select(axis, 0), first)
+        )
+        out = raw.clone()
+        out.select(axis, self.now).copy_(kept.select(axis, self.now))
+        return out
 
 
 def _not_called(path: str, what: str = "") -> Exception:

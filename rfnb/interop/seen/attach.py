@@ -33,7 +33,7 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen import found_attention as found
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.distributions import output_modules
-from rfnb.interop.seen.edited import edited_call, refuse_transformed
+from rfnb.interop.seen.edited import edited_call, refuse_checkpoint, refuse_transformed
 from rfnb.interop.seen.function_calls import functions_seen, looking, others_seen, pause, resume
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
@@ -46,7 +46,7 @@ from rfnb.interop.seen.user_axis_names import UserAxisNames
 from rfnb.interop.seen.why import Why
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.editing import editing, edits_of
-from rfnb.trace.probe import held_back, listening, trace_context
+from rfnb.trace.probe import listening, trace_context
 
 _forwards = Replaced()
 _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=())  # of each open recording
@@ -111,15 +111,11 @@ class _Seeing(InPlace):
         forward, names = self._function, _names.get()
         if not names or not listening():
             return forward(*args, **kwargs)
-        if backward_task() == -1:
-            return self._called(*args, **kwargs)
-        if not editing.get():  # a checkpointed call is made once more there
+        edits = editing.get()
+        if backward_task() != -1:  # a checkpointed call is made once more there
+            if edits and (own := edits_of(self._owner)):
+                refuse_checkpoint(own[0], "a call in the backward pass")
             return forward(*args, **kwargs)
-        with held_back():
-            return self._called(*args, **kwargs)
-
-    def _called(self, *args: Any, **kwargs: Any) -> Any:
-        forward, names, edits = self._function, _names.get(), editing.get()
         path = trace_context.module_name(self._owner)
         if path is None or _is_hidden(path, names[-1]):
             if edits and (own := edits_of(self._owner)):

@@ -451,14 +451,24 @@ def _without_fast_path(module: torch.nn.Module) -> Iterator[None]:
 
 def _refuse_checkpoints(call: Call, edit: ValueEdit) -> None:
     """A call that is made once more in the backward pass would be without the edit, if that comes after the block."""
+    if not torch.is_grad_enabled():
+        return
+    hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None)(True)
+    if hooks and "checkpoint" in getattr(hooks[0], "__module__", ""):
+        refuse_checkpoint(edit, "torch.utils.checkpoint")
     for each in around(call):
-        if getattr(each.module, "gradient_checkpointing", False) and each.module.training and torch.is_grad_enabled():
-            raise runtime_error(
-                f'edit: "{edit.text}" is computed once more in the backward pass.',
-                [("checkpoints in", f"{each.path or 'the model'}, a {type(each.module).__name__}")],
-                "Gradients would be those of the model without the edit. Keep what it computes:",
-                "model.gradient_checkpointing_disable()",
-            )
+        if getattr(each.module, "gradient_checkpointing", False) and each.module.training:
+            refuse_checkpoint(edit, f"{each.path or 'the model'}, a {type(each.module).__name__}")
+
+
+def refuse_checkpoint(edit: ValueEdit, where: str) -> None:
+    """Raise where a value is computed once more in the backward pass."""
+    raise runtime_error(
+        f'edit: "{edit.text}" is computed once more in the backward pass.',
+        [("checkpoints in", where)],
+        "Gradients would be those of the model without the edit. Keep what it computes:",
+        "model.gradient_checkpointing_disable()    # or without torch.utils.checkpoint",
+    )
 
 
 def refuse_transformed(path: str, edits: Sequence[ValueEdit]) -> None:

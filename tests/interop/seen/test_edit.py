@@ -445,6 +445,17 @@ def test_a_transform_of_functions_is_refused_and_a_checkpoint_too():
         gpt(**inputs("GPT2"), use_cache=False)
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_of_torch_is_refused_too(reentrant):
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.Tanh()), torch.randn(2, 4, requires_grad=True)
+    with (
+        pytest.raises(RuntimeError, match="computed once more in the backward pass") as error,
+        rf.edit(model, {"0": 0}),
+    ):
+        torch.utils.checkpoint.checkpoint(model, x, use_reentrant=reentrant).sum().backward()
+    assert parts(error.value)
+
+
 def test_a_function_of_attention_without_weights_is_refused():
     model = made("GPT2")
     from transformers import AttentionInterface
