@@ -86,12 +86,13 @@ def states(
     seqs = spec.head["seqs"]
     index = choice("states", "sequence", [str(seq["label"]) for seq in seqs], sequence)
     scale = states_scale(spec, entry)
+    middle = (scale.low + scale.high) / 2  # 0, or of a gate half open: what is farthest from it stands for a cell
     values = np.array(spec.blocks[entry["block"]][index], np.float64)
     (steps, units), length = values.shape, min(seqs[index]["len"], len(values))
     values[length:] = np.nan
     ax, paper = axes_or_current(ax), theme_of(theme)
     image = ax.imshow(
-        _fitting(values.T, ax, largest_in if entry.get("gate") else farthest),
+        _fitting(values.T - middle, ax, farthest) + middle,
         extent=(-0.5, steps - 0.5, units - 0.5, -0.5),
         cmap=color_map(paper, scale.ramp),
         vmin=scale.low,

@@ -530,6 +530,18 @@ describe("runs", () => {
       ),
     );
     expect(tops.size).toBe(1); // one axis
+    open({
+      kind: "curves",
+      head: { title: "T", x: "step", series: series.map((one) => ({ ...one, strip: true })) },
+      blocks,
+    });
+    const rows = [...root.querySelectorAll(".rfnb-curves-row path[fill-opacity]")],
+      ends = rows.map((row) => {
+        const [, x, wide] = /M([0-9.]+) [0-9.]+h([0-9.]+)v[0-9.]+H[0-9.]+z$/.exec(row.getAttribute("d")!)!;
+        return Number(x) + Number(wide);
+      });
+    expect(texts(".rfnb-curves-row text")).toEqual(series.map(({ label }) => label));
+    expect(Math.max(...ends)).toBeLessThanOrEqual(640 - 14); // no cell is beyond the plot
   });
 
   it("have a line each that says how it is drawn, and differ in more than the colour", () => {

@@ -336,7 +336,7 @@ export class Panel {
       row.append(name);
       for (const [level, d] of cellsOf(
         curve,
-        (x) => this.px(x),
+        (x) => Math.min(this.axis.width - this.axis.right, Math.max(this.axis.left, this.px(x))),
         (y) => (low < 0 ? y / most : share(scale, y)),
         top,
       ))
