@@ -26,6 +26,7 @@ from rfnb.interop.seen.attention import described, unchanged
 from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, origin, product, reaches
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import pause, resume
+from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
 from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables_of
 from rfnb.trace.probe import Later, listening, offers_here, probe, probe_later, trace_context
@@ -74,6 +75,8 @@ def close(call: Call) -> None:
             call.names.said.add(f"softmax: {path}: {reason}")
             with trace_context.module(path):
                 probe("unseen", module=path or "the model", reason=reason, softmaxes=count)
+    if search.error is not None:
+        unseen(call, search.error)
     search.close()
 
 

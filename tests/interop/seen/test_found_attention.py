@@ -162,3 +162,22 @@ def test_weights_are_those_that_the_model_multiplies_with_but_before_dropout():
     with rf.record(model=model) as trace:
         model(torch.randn(BATCH, LENGTH, WIDTH), (torch.rand(BATCH, 1, LENGTH) > 0.3).float())
     assert torch.equal(trace.attention[""].raw_tensor, model.weights)
+
+
+def test_an_error_while_looking_is_said_and_the_run_goes_on(monkeypatch):
+    from rfnb.interop.seen.softmaxes import SoftmaxSearch
+
+    class Own(torch.nn.Module):
+        def forward(self, x):
+            return x.softmax(-1) @ x
+
+    def fail(*args):
+        raise ZeroDivisionError("while looking")
+
+    monkeypatch.setattr(SoftmaxSearch, "_note", fail)
+    model, x = Own(), torch.ones(1, 3, 3)
+    with pytest.warns(UserWarning, match="ZeroDivisionError: while looking"), rf.record(model=model) as trace:
+        out = model(x)
+    assert torch.equal(out, x.softmax(-1) @ x)
+    (event,) = trace.select(kind="unseen")
+    assert "while looking" in event.values["reason"]
