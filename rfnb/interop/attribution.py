@@ -100,7 +100,7 @@ class _Point:
     """The result of an embedding: noted, or another value."""
 
     def __init__(self) -> None:
-        self.kept = torch.zeros(0)
+        self.kept = torch.zeros(0, device="cpu")
         self.instead: torch.Tensor | None = None
         self.is_first = True
 
@@ -174,7 +174,8 @@ def _integrated(
     def piece(first: float, last: float, before: torch.Tensor, after: torch.Tensor) -> _Piece:
         half, middle = (last - first) / 2, (first + last) / 2
         parts = sum(
-            (float(w) * half * gradient(middle + half * float(at)) for at, w in zip(points, weights)), torch.zeros(())
+            (float(w) * half * gradient(middle + half * float(at)) for at, w in zip(points, weights)),
+            whole.new_zeros(()),
         )
         sums = parts.sum(-1) if len(wanted) == len(parts) else parts.sum().reshape(1)
         return _Piece(first, last, before, after, parts, (sums - (after - before)).abs().double())
@@ -182,12 +183,12 @@ def _integrated(
     pieces = [piece(0.0, 1.0, base, whole)]
     scale = wanted.abs().double().clamp(min=1e-9)
     while True:
-        parts = sum((one.parts for one in pieces), torch.zeros(()))
+        parts = sum((one.parts for one in pieces), whole.new_zeros(()))
         sums = parts.sum(-1) if len(wanted) == len(parts) else parts.sum().reshape(1)
         gap = float(((sums - wanted).abs().double() / scale).max())
         if (
             gap <= tolerance
-            and float((sum((one.gap for one in pieces), torch.zeros(())) / scale).max()) <= 10 * tolerance
+            and float((sum((one.gap for one in pieces), whole.new_zeros(())) / scale).max()) <= 10 * tolerance
         ):
             return parts, ""
         if len(pieces) * _POINTS >= _MOST:

@@ -42,7 +42,8 @@ def measured(what: str, metric: Metric, output: Any) -> torch.Tensor:
         ValueError: If it has no logits, or the metric gives no numbers.
     """
     if callable(metric):
-        value = torch.as_tensor(metric(output))
+        found = metric(output)
+        value = found if isinstance(found, torch.Tensor) else torch.as_tensor(found, device="cpu")
     else:
         scores = logits_of(what, output)
         last = scores[:, -1] if scores.ndim == 3 else scores

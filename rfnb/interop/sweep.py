@@ -226,7 +226,7 @@ class _HeadPatch:
 
     def __init__(self) -> None:
         self.now: int | None = None
-        self._first = self._kept = torch.zeros(0)
+        self._first = self._kept = torch.zeros(0, device="cpu")
 
     def note(self, raw: torch.Tensor) -> torch.Tensor:
         """The first head, which tells where heads are among the axes: that differs between functions of attention."""
