@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
+from rfnb.core.plan_parts import Shape
 from rfnb.rec.lowering import WORDS, Lowering
 from rfnb.rec.program import Program, ProgramCode
 from rfnb.rec.watched import SeenOps
@@ -245,7 +246,7 @@ class Pattern:
         elif kind in _PLAIN:
             parts += kind, x
         elif isinstance(x, (tuple, list)):
-            parts.append(kind)
+            parts.append(tuple if kind is Shape else kind)  # a plan knows one by its dims, for another it is made anew
             self._add_all(x)
         elif kind is slice:
             parts.append(_SLICE)
