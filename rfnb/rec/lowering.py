@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
+from rfnb.core.plan_parts import Shape
 
 # Numbers up to this one are written out: axes, mostly; sizes are constants, so that batches share their code.
 _SMALL = 4
@@ -144,7 +145,7 @@ class Lowering:
             return repr(x)
         if isinstance(x, (int, float, complex, np.generic)):
             return repr(x) if type(x) is int and abs(x) <= _SMALL else self._bind("k0", x, (type(x), repr(x)))
-        if isinstance(x, (tuple, list)) and type(x) in (tuple, list):
+        if type(x) in (tuple, list, Shape):
             items = ", ".join(map(self.text, x))
             return f"[{items}]" if isinstance(x, list) else f"({items}{',' if len(x) == 1 else ''})"
         if isinstance(x, slice):
