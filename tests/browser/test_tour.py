@@ -181,16 +181,18 @@ def test_the_states_are_those_of_the_best_hypothesis(tour, plain):
     phonemes = plain.beam_search(word, beam)[0][1]
     said, labels = plain.saying(word, phonemes), [*phonemes, "<end>"]
     view = tour.view("states", "states")
-    units = said.h.shape[1]
     tour.page.mouse.move(2, 2)
     view.locator(".rfnb-pane").focus()
     tour.page.keyboard.press("ArrowDown")
-    for track, unit in (("decoder.h", 0), ("decoder.h", units - 1), ("decoder.c", 0)):
+    units = []  # it opens on those that change most, in their order
+    for track, last in (("decoder.h", False), ("decoder.h", True), ("decoder.c", False)):
         values = said.h if track.endswith("h") else said.c
         tour.page.keyboard.press("Home")
-        if unit:
-            for _ in range(-(-units // 10)):
+        if last:
+            for _ in range(3):
                 tour.page.keyboard.press("PageDown")
+        unit = int(view.get_attribute("data-row"))
+        units.append(unit)
         for step, label in enumerate(labels):
             expect(view).to_have_attribute("data-col", str(step))
             assert (view.get_attribute("data-track"), view.get_attribute("data-row")) == (track, str(unit))
@@ -200,12 +202,13 @@ def test_the_states_are_those_of_the_best_hypothesis(tour, plain):
             assert (shown, name) == (label, track)
             assert number(value) == pytest.approx(float(values[step, unit]), abs=CLOSE)
             tour.page.keyboard.press("ArrowRight")
-        if unit:  # below the last unit is the line of norms, then the next track
+        if last:  # below the last unit is the line of norms, then the next track
             tour.page.keyboard.press("ArrowDown")
             norm = float(values[-1].norm())
             expect(view.locator(".rfnb-readout")).not_to_contain_text("about")
             assert number(view.locator(".rfnb-readout .rfnb-value").text_content()) == pytest.approx(norm, rel=6e-3)
             tour.page.keyboard.press("ArrowDown")
+    assert units[0] < units[1]  # another unit
     tour.page.keyboard.press("Escape")
 
 
@@ -291,7 +294,7 @@ def test_light_and_dark(tour, plain):
     try:
         for theme in ("Light", "Dark"):
             tour.theme(theme)
-            compose(tour, "attention", "attention", above=1, cell=(row, col))
+            compose(tour, "attention", "attention", cell=(row, col))
             tour.lab.screenshot(SHOTS / f"tour-attention-{theme.lower()}.png")
             if theme == "Light" and os.environ.get("RFNB_PICTURE"):
                 tour.lab.screenshot(Path(os.environ["RFNB_PICTURE"]))
