@@ -11,6 +11,13 @@ from rfnb.viz.markup import code, sentences, title
 from rfnb.viz.markup import table as html_table
 from rfnb.viz.terminal import WIDTH, aligned, width_of
 
+_DEEPEST = 40  # levels that rows are indented by
+
+
+def _indent(row: dict[str, Any]) -> int:
+    """The level of a row; a damaged spec may say any."""
+    return min(row.get("indent", 0), _DEEPEST)
+
 
 def problem(spec: Any) -> str | None:
     """The fault of the head of a `dims` spec, as a sentence; None if it can be drawn."""
@@ -68,7 +75,7 @@ def _tensors(head: dict[str, Any]) -> str:
         for dim in row["dims"]:
             cells[columns[dim]] = short[dim]
         said = table.remarks(row, plain, table.stored(row, columns, plain))
-        label = "\u2003" * row.get("indent", 0) + str(row.get("label", ""))
+        label = "\u2003" * _indent(row) + str(row.get("label", ""))
         rows.append([label, *cells, *_kind(row, "\u00a0"), table.stats_text(row.get("stats")), said])
     titles = [f"dim {index + 1}" if count > 1 else "dim" for index in range(count)]
     return _table(["", *titles, "dtype", "device", "bytes", "values", ""], rows)
@@ -127,7 +134,7 @@ def _rows(head: dict[str, Any]) -> list[str]:
     for row in head["rows"]:
         permuted = table.is_permuted(row, columns)
         dims = table.compact(row, short) if permuted else _spread(row, short, columns, widths)
-        indent = "  " * row.get("indent", 0)
+        indent = "  " * _indent(row)
         heading = row.get("dtype") is None and not row["dims"]
         out.append([indent + str(row.get("label", "")), "" if heading else dims, *_kind(row, " ")])
         details.append(
@@ -140,7 +147,7 @@ def _rows(head: dict[str, Any]) -> list[str]:
     lines = []
     for row, first, second in zip(head["rows"], aligned(out, _MOST_DIMS), details):
         said = ", ".join(filter(None, second))
-        lines += [first, *([f"{'  ' * row.get('indent', 0)}    {said}"] if said else [])]
+        lines += [first, *([f"{'  ' * _indent(row)}    {said}"] if said else [])]
     return lines
 
 
