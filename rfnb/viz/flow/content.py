@@ -18,6 +18,9 @@ from rfnb.viz.terminal import aligned, clip
 MOST_ROWS = 200
 
 
+_MOST_PIXELS = 100_000  # of a side, as in the page
+
+
 def problem(spec: Any) -> str:
     """The fault; empty if it can be drawn."""
     head, cannot = spec.head, "This flow cannot be drawn:"
@@ -36,6 +39,8 @@ def problem(spec: Any) -> str:
                 gone = [other for other in station["reads"] if other not in stations]
                 if gone:
                     return f"{cannot} {station['label']} reads {gone[0]}, which is not there."
+            if not all(0 <= level["graph"][side] < _MOST_PIXELS for side in ("width", "height")):
+                return f"{cannot} its picture has no size."
             nodes = {node["id"] for node in level["graph"]["nodes"]}
             ends = {edge[side] for edge in level["graph"]["edges"] for side in ("from", "to")}
             if ends - nodes:
