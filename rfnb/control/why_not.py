@@ -10,7 +10,6 @@ search goes on to it by itself, and with all weight of an attention on one posit
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,8 +107,11 @@ class WhyNot:
             ValueError: It is an option of the search, which is set where the search is called.
         """
         if not 0 <= number < len(self.repairs):
-            raise IndexError(
-                f"why_not: no repair {number}.\n  repairs  {len(self.repairs)}\nThey are counted from 0.\n    why.repairs"
+            raise index_error(
+                f"why_not: no repair {number}.",
+                [("repairs", len(self.repairs))],
+                "They are counted from 0.",
+                "why.repairs",
             )
         repair = self.repairs[number]
         if repair._change is None:
@@ -208,9 +210,10 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
         )
     tokens = _tokens(history, expected, found, next((item.tokens[-1] for item in history.finished(seq)), None))
     tries = None if run is None or place is None else _Tries(run, place, history, seq, found)
-    whole = next((item for item in history.finished(seq) if item.tokens == tuple(tokens)), None)
     scored = history
-    if tries is not None and found.tokens != tuple(tokens):
+    if tries is None or found.tokens == tuple(tokens):
+        whole = next((item for item in history.finished(seq) if item.tokens == tuple(tokens)), None)
+    else:
         made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
         whole, scored = made if made is not None and made[0].tokens == tuple(tokens) else (None, history)
     diagnosis = history.diagnose(seq, tokens, score=None if whole is None else whole.score)
@@ -233,7 +236,7 @@ def _searched(run: Run) -> tuple[BeamHistory, StepPlace]:
     """The search in a run to its end."""
     once_only(run)
     base = plain_end(run)
-    _until_over(base.run)
+    base.run._gate.until_over()
     place = last_place(base.run)
     history = history_at(base.run, place)
     if history is None or place is None:
@@ -328,7 +331,7 @@ class _Tries:
                 again._gate.stop()
 
         again = quiet(self.run, tick, do)
-        _until_over(again)
+        again._gate.until_over()
         history = history_at(again, self.place)
         if refused or again.state != "done" or history is None:
             return None
@@ -372,18 +375,6 @@ def _parts_at(one: Sequence[int], other: Sequence[int]) -> int:
     """The first place in which two sequences differ."""
     same = [a == b for a, b in zip(one, other)]
     return same.index(False) if False in same else min(len(one), len(other)) - 1
-
-
-def _until_over(run: Run) -> None:
-    over = threading.Event()
-
-    def tell() -> None:
-        if run._gate.mode == "over":
-            over.set()
-
-    run._gate.on_change(tell)
-    tell()
-    over.wait()
 
 
 def _where_it_fell(history: BeamHistory, seq: int, tokens: Sequence[int], diagnosis: Diagnosis) -> Verdict | None:

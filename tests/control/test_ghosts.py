@@ -52,6 +52,20 @@ def told(run, step, then, name, **more):
     return ghost.told()
 
 
+def counting(steps, name):
+    """A loop that counts its steps."""
+    batch, axis = rf.Dim(1, name="batch"), rf.Dim(steps, name="steps")
+
+    def count():
+        loop = rf.Loop(axis=axis, name=name)
+        loop.state.h = rf.zeros([batch])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+        return loop.state.h
+
+    return count
+
+
 def test_the_ghost_of_the_review_says_what_the_model_has_to_say(model):
     run = held(model)
     said = told(run, 1, [force("EY")], "EY at 1")
@@ -164,16 +178,7 @@ def test_a_label_that_cannot_come_is_a_sentence_and_no_ghost_waits_for_a_person(
 
 
 def test_a_ghost_that_nobody_looks_at_any_more_ends(model):
-    batch, steps = rf.Dim(1, name="batch"), rf.Dim(1_000_000, name="steps")
-
-    def endless():
-        loop = rf.Loop(axis=steps, name="endless")
-        loop.state.h = rf.zeros([batch])
-        for _ in loop:
-            loop.state.h = loop.state.h + 1.0
-        return loop.state.h
-
-    run = rf.run(endless, paused=True)
+    run = rf.run(counting(1_000_000, "endless"), paused=True)
     run.step(3)
     ghost = Ghost(run, 1, "endless", 0, [{"do": "set", "state": "h", "value": 5.0}], "h = 5")
     assert ghost.run.state == "running" and not ghost.is_over
@@ -223,16 +228,7 @@ def test_a_change_of_a_state_is_told_by_the_result_of_the_function():
 
 
 def test_a_run_that_is_over_is_not_kept_for_its_ghosts():
-    batch, steps = rf.Dim(1, name="batch"), rf.Dim(4, name="steps")
-
-    def sums():
-        loop = rf.Loop(axis=steps, name="sums")
-        loop.state.h = rf.zeros([batch])
-        for _ in loop:
-            loop.state.h = loop.state.h + 1.0
-        return loop.state.h
-
-    run = rf.run(sums)
+    run = rf.run(counting(4, "sums"))
     run.wait(LONG)
     ghost = Ghost(run, 1, "sums", 0, [{"do": "set", "state": "h", "value": 5.0}], "h = 5")
     assert wait_until(lambda: ghost.is_over) and ghost.told()["words"]
@@ -242,16 +238,8 @@ def test_a_run_that_is_over_is_not_kept_for_its_ghosts():
 
 
 def test_one_who_waits_for_the_plain_end_is_told_once():
-    batch, steps, told = rf.Dim(1, name="batch"), rf.Dim(1_000_000, name="steps"), []
-
-    def sums():
-        loop = rf.Loop(axis=steps, name="sums")
-        loop.state.h = rf.zeros([batch])
-        for _ in loop:
-            loop.state.h = loop.state.h + 1.0
-        return loop.state.h
-
-    run = rf.run(sums, paused=True)
+    told = []
+    run = rf.run(counting(1_000_000, "sums"), paused=True)
     run.step(2)
     base, tell = plain_end(run), lambda: told.append(1)
     for _ in range(3):
