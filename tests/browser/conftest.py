@@ -53,9 +53,12 @@ def server(browser, tmp_path_factory):
 def lab(server, browser, request):
     context = browser.new_context(viewport={"width": 1280, "height": 1400})
     driver = Lab(context.new_page(), server)
+    before = {*server.root.iterdir()}
     yield driver
     with contextlib.suppress(Exception):  # a page that has crashed must not hide the test's own failure
         driver.screenshot(SHOTS / (re.sub(r"[^\w.-]+", "_", request.node.name) + ".png"))
     with contextlib.suppress(Exception):
         driver.shut_down_kernels()
     context.close()
+    for left in {*server.root.iterdir()} - before:  # what one test has written is not read by the next
+        shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)

@@ -104,7 +104,6 @@ def test_twenty_thousand_points_are_drawn_as_a_few_per_pixel(page):
 
 
 def test_curves_grow_while_their_cell_runs(lab):
-    (lab.server.root / "stop").unlink(missing_ok=True)
     lab.open(lab.write("curves.ipynb", *GROWING))
     lab.run_all()
     root = lab.page.locator('.rfnb-root[data-kind="curves"]')

@@ -40,7 +40,6 @@ def test_a_large_map_says_exact_values_also_while_its_cell_runs(lab):
     assert lab.cells()[0]["count"] is None
     (lab.server.root / "go_on").touch()
     lab.wait_cells()
-    (lab.server.root / "go_on").unlink()
     lab.page.keyboard.press("ArrowDown")
     expect(view.locator(".rfnb-readout .rfnb-value")).to_have_text(expected(3, 1))
     lab.shut_down_kernels()

@@ -27,7 +27,6 @@ KERNELS = [path for path in os.environ.get("RFNB_KERNELS", "").split(":") if pat
 @pytest.fixture
 def opened(lab):
     """Opens a notebook with cells, and runs them until the run can be held."""
-    (lab.server.root / "stop").unlink(missing_ok=True)
 
     def open_(cells, button="pause", kernel="python3", subshells=True):
         lab.open(lab.write("held.ipynb", *cells, kernel=kernel))

@@ -54,7 +54,6 @@ def expected(lab) -> np.ndarray:
 @pytest.fixture
 def view(lab, expected):
     """The attention view, its cell waiting in the middle of the loop."""
-    (lab.server.root / "stop").unlink(missing_ok=True)
     lab.open(lab.write("attention.ipynb", CELL))
     lab.run_all()
     found = lab.page.locator('[data-kind="attention"]')

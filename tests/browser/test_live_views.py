@@ -37,7 +37,6 @@ view.update(beams_spec(STEPS, live=False))
 @pytest.fixture
 def growing(lab):
     """The view in a page whose second cell is running."""
-    (lab.server.root / "stop").unlink(missing_ok=True)
     lab.open(lab.write("growing.ipynb", *GROWING))
     lab.run_all()
     view = lab.page.locator('.rfnb-root[data-kind="beams"]')

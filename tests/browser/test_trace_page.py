@@ -147,8 +147,6 @@ def test_the_chooser_stays_in_sight_and_a_hypothesis_is_followed(lab, recording)
 
 
 def test_views_stay_where_they_are_while_more_comes(lab):
-    for left in lab.server.root.glob("seen-*"):
-        left.unlink()
     lab.open(lab.write("live.ipynb", LIVE))
     lab.run_all()
     page = lab.page
