@@ -64,6 +64,14 @@ class PlainG2P:
         return module(x, state)
 
     @torch.no_grad()
+    def gates(self, prefix: str, x: torch.Tensor, h: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The gates of the LSTM at `prefix` in a step, by name: of frames {words, in} and what h was before."""
+        z = x @ self.p[f"{prefix}.ff_weight"].T + h @ self.p[f"{prefix}.rec_weight"].T + self.p[f"{prefix}.bias"]
+        i, f, g, o = z.chunk(4, 1)
+        parts = (torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o))
+        return dict(zip(("input_gate", "forget_gate", "cell_input", "output_gate"), parts))
+
+    @torch.no_grad()
     def encode(self, letters: torch.Tensor) -> torch.Tensor:
         """{words, letters} of equal length -> {words, letters, units}."""
         x = torch.nn.functional.embedding(letters, self.p["encoder.embedding.weight"])

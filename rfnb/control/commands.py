@@ -319,6 +319,13 @@ def set_(
 
 
 @change
+def put(at: Position, place: TEXT, value: NUMBER, entries: ENTRIES = EVERYWHERE) -> None:
+    """Put a number in the place of what the model that is recorded computes in the next step, as `run.at.edit` does."""
+    chosen = ", ".join(f"{name}={entry}" for name, entry in entries.items())
+    at.edit({f"{place}[{chosen}]" if chosen else place: value})
+
+
+@change
 def attention(
     at: Position,
     path: TEXT,

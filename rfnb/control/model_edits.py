@@ -41,6 +41,11 @@ class ModelEdits:
         self._model, self._steps, self._refuse, self._trace = model, steps, refuse, trace
         self._made: list[ValueEdit] = []
 
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to edit."""
+        return self._model is not None
+
     def add(self, edits: Mapping[str, Any], steps: int | None) -> str:
         """Put other values there in the next steps of the loop that stands, None: in all; says which. For the thread of the run.
 

@@ -37,7 +37,8 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
     A place is the path of a module as it is in a trace, or an end of it that no other path has: what the module returns. With a name
     behind it is something else of the call: `.input`, one of several results by its name or number (`.logits`, `.0`), and of an attention
     `.weights` {batch, head, target, source}, `.queries` {..., target, feature}, `.keys` and `.values` {..., source, feature}, and
-    `.heads` {..., target, feature}, what each head gives. Brackets choose entries by the names of dims, and one step.
+    `.heads` {..., target, feature}, what each head gives; of a recurrent unit of rfnb that makes a step its gates
+    (`.forget_gate`). Brackets choose entries by the names of dims, and one step.
 
     Args:
         model: A Module of rfnb or of torch (also of transformers), or a dict of these by the name that their paths begin with.

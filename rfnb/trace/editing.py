@@ -21,8 +21,12 @@ from rfnb.trace.probe import trace_context
 
 OF_ATTENTION = ("queries", "keys", "values", "weights", "heads")
 """What an attention makes: of queries and keys the weights, of weights and values what each head gives."""
+OF_UNITS = re.compile(r"(input|forget|output|reset|update|transform)_gate(_\d+)?|cell_input")
+"""The names of the gates that recurrent units of rfnb make in a step."""
+GATES = "gates"
+"""what is below the path of a unit where it offers them"""
 _PLACE = re.compile(r"\s*(?P<path>[^\[\]]*?)\s*(?:\[(?P<entries>.*)\])?\s*")
-_ENTRY = re.compile(r"\s*(?P<name>[\w:]+)\s*=\s*(?P<at>\[[^\[\]]*\]|[^,\[\]]+?)\s*(?:,|$)")
+_ENTRY = re.compile(r"\s*(?P<name>[^=,\[\]]+?)\s*=\s*(?P<at>\[[^\[\]]*\]|[^,\[\]]+?)\s*(?:,|$)")
 _RANGE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
 
 
@@ -87,7 +91,7 @@ class ValueEdit:
         text: The place as it was written.
         module: Whose call it is of.
         path: Of the module.
-        part: What of its call: "" for what it returns, "input", one of `OF_ATTENTION`, or the name of one of several results.
+        part: What of its call: "" for what it returns, "input", one of `OF_ATTENTION` or `OF_UNITS`, or the name of one of several results.
         entries, step: As of `EditPlace`.
         value: What is put there: a number, an array, a Tensor, or a function of what is there.
         when: Says whether it is for the steps that run; None: always.
@@ -155,14 +159,23 @@ def edited_result(module: Any, result: Any) -> Any:
     """The result of a Module of rfnb, with what is to be another value in it."""
     for edit in edits_of(module):
         edit.calls += 1
-        if edit.put is not None and edit.part != "weights":
+        if edit.put is not None and edit.part != "weights" and not OF_UNITS.fullmatch(edit.part):
             result = edit.put(result, None)
     return result
 
 
 def weights_edits() -> Sequence[ValueEdit]:
     """The edits of attention weights that a Module of rfnb makes here."""
-    edits = [edit for edit in editing.get() if edit.put is not None and edit.part == "weights"]
+    return _edits_here("weights".__eq__)
+
+
+def gates_edits() -> Sequence[ValueEdit]:
+    """The edits of gates that a recurrent unit of rfnb makes here."""
+    return _edits_here(OF_UNITS.fullmatch)
+
+
+def _edits_here(is_meant: Callable[[str], Any]) -> Sequence[ValueEdit]:
+    edits = [edit for edit in editing.get() if edit.put is not None and is_meant(edit.part)]
     if not edits:
         return []
     path = trace_context.place.module

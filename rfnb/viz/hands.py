@@ -12,6 +12,7 @@ from typing import Any
 
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.tensor import Tensor
+from rfnb.trace.editing import GATES, OF_UNITS
 from rfnb.trace.event import Event
 from rfnb.trace.run_tree import Changed
 from rfnb.viz.axes import Axis
@@ -27,10 +28,13 @@ class Hands:
     Args:
         place_of: The place of an event by its `entry`; None: of no step that is held.
         changes: What was changed so far.
+        edits: Whether values of a recorded model are edited, as gates are.
     """
 
-    def __init__(self, place_of: Callable[[int], StepPlace | None], changes: Sequence[Changed] = ()):
-        self._place_of, self._changes = place_of, changes
+    def __init__(
+        self, place_of: Callable[[int], StepPlace | None], changes: Sequence[Changed] = (), *, edits: bool = False
+    ):
+        self._place_of, self._changes, self._edits = place_of, changes, edits
 
     def rows(self, events: Sequence[Event | None]) -> dict[str, Any] | None:
         """The steps of the rows of a view: {path, nth, steps?}; None if they are of none that is held, or of several runs of loops.
@@ -78,18 +82,25 @@ class Hands:
         units: Sequence[tuple[str, int]],
         slot: str | None = None,
     ) -> dict[str, Any] | None:
-        """The `held` of a track, if it is a state of the loop whose steps its rows are.
+        """The `held` of a track, if it is a state of the loop whose steps its rows are, or a gate of a unit that is recorded.
 
         Args:
             name: Of the state.
             seqs, units: (name, size) of the dims that sequences and units run over.
             slot: Of the dim of hypotheses, where the rows are those of one.
         """
-        held = self.rows(events)
-        if held is None or not all(_is_own(event, held["path"]) for event in events if event is not None):
+        held, there = self.rows(events), [event for event in events if event is not None]
+        unit, _, last = there[0].path.rpartition(".") if there else ("", "", "")
+        if held is None:
+            return None
+        if all(_is_own(event, held["path"]) for event in there):
+            own = {"state": name}
+        elif self._edits and last == GATES and OF_UNITS.fullmatch(name) and there[0].path == there[0].module:
+            own = {"gate": f"{unit}.{name}"}
+        else:
             return None
         made = _with_dims(held, [None if event is None else event.values[name] for event in events], seqs, units, slot)
-        return made and {**made, "state": name}
+        return made and {**made, **own}
 
     def of_maps(
         self,

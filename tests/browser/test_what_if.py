@@ -10,6 +10,7 @@ from browser.what_if import RUN, Page, without_subshells
 from playwright.sync_api import expect
 
 EY = "With EY at 1: P EY R AH SH UW T, −6.72, 4.95 nats worse."
+SHUT = "With output_gate = 0 at 1: P EY R AH CH UW T, −4.02, 2.25 nats worse."
 H_OFF = "With h = 0 at 2: P EH R AH CH UW T, −1.66, 0.11 nats better."
 
 
@@ -116,6 +117,15 @@ def test_a_state_is_dragged_in_its_strip_and_the_word_follows(page):
     [[name, changes, result]] = page.made()["branches"]
     assert (name, result) == ("h = 0 at 2", "P EH R AH CH UW T")
     assert changes == ['step 2 of "search": state decoder.h (batch 0, beam 0) set to 0 (by hand)']
+    at = page.find(page.strips, r"(.*\.)?output_gate -1 1", "track", "row", "col")  # the line of the mean opening
+    mouse.down()
+    page.drag(at, 0, 90)
+    expect(page.strips).to_have_attribute("data-dragged", SHUT)
+    mouse.up()
+    expect(page.rail.locator(".rfnb-rail-row")).to_have_count(3)
+    name, [change], result = page.made()["branches"][1]
+    assert (name, result) == ("output_gate = 0 at 1", "P EY R AH CH UW T")
+    assert "edited decoder.lstm.output_gate[batch=0, beam=0]: 0" in change
 
 
 def test_a_unit_is_dragged_up_and_down_and_a_range_of_steps_across(page):

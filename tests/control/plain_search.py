@@ -76,6 +76,7 @@ def plain_search(
     states: Mapping[int, Callable[[list[Hyp]], None]] | None = None,
     weights: Mapping[int, Callable[[np.ndarray], None]] | None = None,
     decisions: Mapping[int, Sequence[Decision]] | None = None,
+    gates: Mapping[int, Callable[[dict[str, torch.Tensor]], None]] | None = None,
     plain: PlainG2P | None = None,
 ) -> list[Hyp]:
     """The beam after the last step.
@@ -86,6 +87,7 @@ def plain_search(
         states: What is done before a step with the beam.
         weights: What is done in a step with the weights {hypothesis, letter}.
         decisions: What is forced and banned in a step.
+        gates: What is done in a step with the gates {hypothesis, unit} of the decoder, by name.
     """
     plain = plain or plain_model()
     p, x = plain.p, plain.encode(plain.word(word))
@@ -101,6 +103,11 @@ def plain_search(
         embedded = torch.nn.functional.embedding(last, p["decoder.embedding.weight"])
         before = tuple(torch.stack([getattr(hyp, name) for hyp in beam])[None] for name in "hc")
         _, (h, c) = plain._lstm(embedded, "decoder.lstm", before)
+        if gates is not None and step in gates:
+            made = plain.gates("decoder.lstm", embedded[:, 0], before[0][0])
+            gates[step](made)
+            c = (made["forget_gate"] * before[1][0] + made["input_gate"] * made["cell_input"])[None]
+            h = made["output_gate"] * torch.tanh(c)
         attends = torch.softmax(h[0] @ keys.T / h.shape[2] ** 0.5, 1).numpy().copy()
         if weights is not None and step in weights:
             weights[step](attends)

@@ -121,6 +121,32 @@ def test_a_ghost_is_a_plain_search_with_the_same_constraint(number, model, plain
     run.stop()
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_the_ghost_of_a_gate_is_a_plain_search_with_that_gate(number, model, plain):
+    draw = random.Random(number)
+    word, seen = draw.choice(WORDS), draw.randint(2, 4)
+    run = held(model, word, seen)
+    gate = draw.choice(["input_gate", "forget_gate", "cell_input", "output_gate"])
+    step, value, unit = draw.randrange(seen), draw.choice([0.0, 1.0]), draw.choice([None, draw.randrange(256)])
+    entries = {"batch": 0} | ({"beam": 0} if step else {}) | ({} if unit is None else {"decoder": unit})
+    then = [{"do": "put", "place": f"decoder.lstm.{gate}", "entries": entries, "value": value}]
+    said = told(run, step, then, f"{gate} = {value} at {step}")
+
+    def put(gates):
+        gates[gate][0, slice(None) if unit is None else unit] = value
+
+    beam = plain_search(word, BEAM, most=MOST, gates={step: put}, plain=plain)
+    best, free = (
+        max(hyps, key=lambda hyp: hyp.score) for hyps in (beam, plain_search(word, BEAM, most=MOST, plain=plain))
+    )
+    assert said["labels"] == [plain.labels[token] for token in best.labels if token != END]
+    assert said["score"] == pytest.approx(best.score, abs=1e-4)
+    assert said["difference"] == pytest.approx(best.score - free.score, abs=2e-4)
+    if unit is None:
+        assert abs(said["difference"]) > 1e-3  # so much at once is felt
+    run.stop()
+
+
 def test_what_cannot_be_done_is_a_sentence_and_leaves_nothing(model):
     run, before = held(model), threading.active_count()
     for then, words in (([force("XX")], "force: no label 'XX'."), ([force(99)], "force: no label 99.")):

@@ -15,14 +15,15 @@ from waiting import LONG
 
 import rfnb as rf
 from rfnb.control.commands import obey
+from rfnb.models import load_g2p, pronounce
 from rfnb.viz import of_trace
+from rfnb.viz.control.live import hands_of
 from rfnb.viz.group import spec as group
-from rfnb.viz.hands import Hands
 
 
 def views(run):
     """The parts of the view of a held run by kind."""
-    parts = group.parts_of(of_trace.spec(run.trace, hands=Hands(run.place_of, run.changes)))
+    parts = group.parts_of(of_trace.spec(run.trace, hands=hands_of(run)))
     return {kind: [part for part in parts if part.kind == kind] for kind in ("beams", "attention", "states")}
 
 
@@ -83,6 +84,49 @@ def test_the_states_of_each_cell_are_those_before_the_step_that_its_command_name
                 seen += 1
         branch.stop()
     assert seen > 40
+
+
+def test_the_gates_of_each_cell_are_those_that_its_command_puts_others_in_the_place_of():
+    model = load_g2p()
+    run = rf.run(pronounce, model, "parachute", beam_size=4, record={"model": model})
+    run.wait(LONG)
+    parts = [
+        part for part in views(run)["states"] if any("gate" in track.get("held", {}) for track in part.head["tracks"])
+    ]
+    [part] = parts
+    tracks = [track for track in part.head["tracks"] if "gate" in track.get("held", {})]
+    names = {track["held"]["gate"] for track in tracks}
+    assert names == {f"decoder.lstm.{name}" for name in ("input_gate", "forget_gate", "cell_input", "output_gate")}
+    slots = part.head["slots_of_best"]["before"][0]
+    assert slots[5]  # slot 0 would not tell it from others
+    for track in tracks:
+        for row in (0, 5, len(slots) - 1):
+            where = place(track["held"], row)
+            asked = entries(track["held"], row, 0, 5, slots[row])
+            put, answers = (
+                {"do": "put", "place": track["held"]["gate"], "entries": asked, "value": 0.125},
+                queue.Queue(),
+            )
+            branch = obey(run, {"do": "edit", **where, "then": [put]}, answers.put)
+            assert answers.get(timeout=LONG) is None and branch.wait(LONG)
+            name = track["held"]["gate"].rpartition(".")[2]
+            before, after = (
+                next(
+                    event.values[name]
+                    for event in one.trace.by_path("states")["decoder.lstm.gates"]
+                    if one.place_of(event.entry).step == row
+                )
+                for one in (run, branch)
+            )
+            assert len(np.argwhere(before.numpy() != after.numpy())) == 1
+            assert of_named(after, asked) == np.float32(0.125)
+            assert of_named(before, asked) == part.blocks[track["block"]][0, row, 5]
+
+
+def test_without_a_recorded_model_gates_are_only_looked_at():
+    run = rf.run(pronounce, load_g2p(), "knight", beam_size=2)
+    run.wait(LONG)
+    assert not any("gate" in track.get("held", {}) for part in views(run)["states"] for track in part.head["tracks"])
 
 
 def test_the_weights_of_each_cell_are_those_of_the_step_and_entries_that_its_command_names(searched):

@@ -464,6 +464,58 @@ describe("a state", () => {
   });
 });
 
+describe("a gate", () => {
+  const json = fromJson(statesSmall) as unknown as Frame<{ tracks: { unit_dim: { size: number } }[]; seqs: object[] }>;
+  const held = { path: "search", nth: 0, gate: "lstm.forget_gate", slot: "beam", seqs: [["batch", 2]] };
+  const tracks = json.head.tracks.map((track) => ({
+    ...track,
+    gate: true,
+    range: [0, 1],
+    held: { ...held, units: [["unit", track.unit_dim.size]] },
+  }));
+  const slots_of_best = { before: [[0, 0, 1]], after: [[0, 1, 2]] };
+
+  it("is put into the step of its row, of the slot before the choice", () => {
+    const run = new FakeRun(standing(2)),
+      { hands, key, named } = shown(statesSmall, { tracks, slots_of_best } as never, run);
+    for (let step = 0; step < 3; step++) key("ArrowRight");
+    expect(hands.textContent).toContain("in step 2: in the next step, 2");
+    hands.querySelector<HTMLInputElement>("[type=number]")!.value = "0.5";
+    named("Set").click();
+    expect(named("Scale")).toBeUndefined();
+    const entries = { batch: 0, unit: 0, beam: 1 },
+      put = { do: "put", place: "lstm.forget_gate", entries, value: 0.5 };
+    expect(run.asked).toEqual([{ do: "edit", path: "search", nth: 0, step: 2, then: [put] }]);
+  });
+
+  it("is dragged in its strip, and all units of it by their mean opening", () => {
+    const run = new FakeRun(standing(2)),
+      { root } = shown(statesSmall, { tracks, slots_of_best } as never, run),
+      pane = root.querySelector<HTMLElement>(".rfnb-pane")!;
+    const at = (type: string, clientX: number, clientY: number, buttons = 1) =>
+      pane.dispatchEvent(new MouseEvent(type, { clientX, clientY, bubbles: true, buttons }));
+    const dragged = (unit: string) => {
+      for (let y = 0; y < 400; y += 4)
+        for (let x = 0; x < 900; x += 8) {
+          at("pointermove", x, y, 0);
+          if (root.dataset["col"] !== "1" || root.dataset["row"] !== unit) continue;
+          at("pointerdown", x, y);
+          at("pointermove", x, y - 5);
+          at("pointermove", x, y - 600);
+          at("pointerup", x, y - 600);
+          at("click", x, y - 600);
+          return run.asked.at(-1);
+        }
+      throw new Error("no such place");
+    };
+    const base = { do: "edit", path: "search", nth: 0, step: 1 },
+      put = { do: "put", place: "lstm.forget_gate", value: 1 };
+    expect(dragged("0")).toMatchObject({ ...base, then: [{ ...put, entries: { batch: 0, unit: 0, beam: 0 } }] });
+    expect(dragged("-1")).toMatchObject({ ...base, then: [{ ...put, entries: { batch: 0, beam: 0 } }] });
+    expect(run.ghosts.every(({ ended }) => ended)).toBe(true);
+  });
+});
+
 describe("a page without a run", () => {
   it.each([
     ["beams", beamsSmall, { held: { path: "search", nth: 0 }, vocab: ["a"] }],

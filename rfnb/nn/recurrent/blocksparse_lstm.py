@@ -14,7 +14,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.native_lstm import NativeLstm2
 from rfnb.nn.recurrent.unit import RecUnit
-from rfnb.nn.recurrent.unit_parts import layer_norm, lstm_update, matrix, product
+from rfnb.nn.recurrent.unit_parts import gated, layer_norm, lstm_update, matrix, product
 from rfnb.ops.concat import concat, split
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.math import relu, sigmoid, tanh
@@ -169,11 +169,12 @@ class BlocksparseMultiplicativeMultistepLSTMCell(RecUnit):
         for layer in range(2, self.depth):
             u = relu(linear(f"step{layer}", u))
         j, i, f, o = (linear(name, u) for name in self._gates)
-        i, f, o = sigmoid(i), sigmoid(f), sigmoid(o)
+        gates = gated(input_gate=sigmoid(i), forget_gate=sigmoid(f), output_gate=sigmoid(o))
+        i, f, o = gates.values()
         c = state.c * f + tanh(j) * i
         h = tanh(c) * o
         c.feature_dim = h.feature_dim = self.out_dim
-        return h, State(c=c, h=h), {"input_gate": i, "forget_gate": f, "output_gate": o}
+        return h, State(c=c, h=h), gates
 
 
 def _seed(seed: int, site: int) -> int:

@@ -10,7 +10,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import gru_sequence
 from rfnb.nn.recurrent.unit import RecUnit
-from rfnb.nn.recurrent.unit_parts import kernel_parts, matrix, product
+from rfnb.nn.recurrent.unit_parts import gated, kernel_parts, matrix, product
 from rfnb.ops.concat import concat, split
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.rec.state import State
@@ -64,10 +64,12 @@ class GRUCell(RecUnit):
         gates, candidate = split(transformed, axis=self._all_dim, out_dims=[two, out_dim])
         gates = sigmoid(gates + product(state.h, shared[0], of=out_dim))
         r, u = split(gates, axis=two, out_dims=[out_dim, out_dim])
+        made = gated(reset_gate=r, update_gate=u)
+        r, u = made.values()
         n = tanh(candidate + product(r * state.h, shared[1], of=out_dim))
         h = n + u * (state.h - n)
         h.feature_dim = out_dim
-        return h, State(h=h), {"reset_gate": r, "update_gate": u}
+        return h, State(h=h), made
 
 
 class TorchGRUCell(RecUnit):
@@ -96,11 +98,12 @@ class TorchGRUCell(RecUnit):
         r, z, n = split(transformed, axis=three, out_dims=[out_dim] * 3)
         recurrent = product(state.h, self.W_re, self.b_re, of=out_dim)
         recurrent_r, recurrent_z, recurrent_n = split(recurrent, axis=three, out_dims=[out_dim] * 3)
-        r, z = sigmoid(r + recurrent_r), sigmoid(z + recurrent_z)
+        made = gated(reset_gate=sigmoid(r + recurrent_r), update_gate=sigmoid(z + recurrent_z))
+        r, z = made.values()
         n = tanh(n + r * recurrent_n)
         h = n + z * (state.h - n)
         h.feature_dim = out_dim
-        return h, State(h=h), {"reset_gate": r, "update_gate": z}
+        return h, State(h=h), made
 
     def has_kernel(self) -> bool:
         return True

@@ -13,6 +13,7 @@ from rfnb.nn.recurrent.unit import RecUnit, is_training
 from rfnb.nn.recurrent.unit_parts import (
     check_drop_prob,
     dropout_mask,
+    gated,
     kernel_parts,
     layer_norm,
     matrix,
@@ -167,7 +168,9 @@ class LayerNormVariantsLSTMCell(RecUnit):
         parts = split_gates(z, order=_ORDER, out_dim=self.out_dim)
         if self.per_gate_norm:
             parts = {part: self._norm(value, f"{part}_gate") for part, value in parts.items()}
-        i, f, o, j = sigmoid(parts["i"]), sigmoid(parts["f"]), sigmoid(parts["o"]), self.activation(parts["j"])
+        j = self.activation(parts["j"])
+        gates = gated(input_gate=sigmoid(parts["i"]), forget_gate=sigmoid(parts["f"]), output_gate=sigmoid(parts["o"]))
+        i, f, o = gates.values()
         unnormed = c = f * state.c + i * (j if cell_mask is None else j * cell_mask)
         if self.cell_norm:
             c = self._norm(c, "new_c")
@@ -175,7 +178,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
         if self.hidden_norm:
             h = self._norm(h, "new_h")
         c.feature_dim = h.feature_dim = self.out_dim
-        return h, State(c=c, h=h), {"input_gate": i, "forget_gate": f, "output_gate": o}
+        return h, State(c=c, h=h), gates
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         gain, shift = getattr(self, f"gamma_{name}"), getattr(self, f"beta_{name}", None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import type_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.finite import finite_with, padding_mask, whole_padding
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape
@@ -20,13 +20,14 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw, rows_of
 from rfnb.nn.recurrent.steps import expanded
-from rfnb.nn.recurrent.unit_parts import offer_gates, split_gates
+from rfnb.nn.recurrent.unit_parts import gated, offer_gates, split_gates
 from rfnb.ops.const import zeros
 from rfnb.ops.frames import frames, from_frames
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.rec.state import State
+from rfnb.trace.editing import editing, gates_edits
 from rfnb.trace.probe import _open, listening, probe
 
 _step_plans = PlanCache()
@@ -93,6 +94,13 @@ class LSTM(Module):
         if spatial_dim is single_step_dim:
             return self._step(source, state)
         check_dim("LSTM", source, spatial_dim, "source")
+        for edit in gates_edits():
+            raise value_error(
+                f'edit: "{edit.text}" is in no kernel.',
+                [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
+                "Over a whole sequence an LSTM is one call, which makes no gates. Step by step it makes them:",
+                "lstm(x_t, state=state, spatial_dim=rf.single_step_dim)    # or a unit of another class, as rf.NativeLstm2",
+            )
         batch = batch_dims_of(source, state.h, skip=(self.in_dim, spatial_dim), out_dim=self.out_dim)
         out_dims = (*batch, self.out_dim)
         shape = full_shape(batch)
@@ -116,6 +124,8 @@ class LSTM(Module):
     def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
         """One step; how the dims are flattened to one batch axis is a plan."""
         h, c = state["h"], state["c"]
+        if editing.get() and gates_edits():
+            return self._step_of_gates(source, h, c)
         key = (source._raw.__class__, source.dims, h.dims, c.dims, self.in_dim, self.out_dim)
         try:
             rows, rows_h, rows_c, finish, out_dims, backend, padded = _step_plans[key]
@@ -142,6 +152,17 @@ class LSTM(Module):
             self._show_step(source, h)
         out = self._part(raw_h, out_dims)
         return out, LstmState(h=out, c=self._part(raw_c, out_dims))
+
+    def _step_of_gates(self, source: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, LstmState]:
+        """One step by its formula, with gates that are edited."""
+        gates = gated(**self._gates(source, h))
+        if listening("states"):
+            offer_gates(gates)
+        i, f, g, o = gates.values()
+        c = f * c + i * g
+        h = o * tanh(c)
+        c.feature_dim = h.feature_dim = self.out_dim
+        return h, LstmState(h=h, c=c)
 
     def _plan_step(self, source: Tensor, h: Tensor, c: Tensor) -> Any:
         batch = batch_dims_of(source, h, skip=(self.in_dim,), out_dim=self.out_dim)

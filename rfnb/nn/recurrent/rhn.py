@@ -10,7 +10,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.unit import RecUnit
-from rfnb.nn.recurrent.unit_parts import check_drop_prob, dropout_mask, matrix, product
+from rfnb.nn.recurrent.unit_parts import check_drop_prob, dropout_mask, gated, matrix, product
 from rfnb.ops.concat import concat, split
 from rfnb.ops.const import full
 from rfnb.ops.math import sigmoid, tanh
@@ -83,14 +83,15 @@ class RHNCell(RecUnit):
         return state.get("dropout_mask")
 
     def advance(self, transformed: Tensor, state: State, shared: Tensor | None) -> tuple[Tensor, State, Any]:
-        s, gates = state.s, {}
+        s = state.s
+        gates: dict[str, Tensor] = {}
         for layer in range(self.depth):
             weight = getattr(self, f"depth_{layer}").W
             y = product(s if shared is None else s * shared, weight, of=self.out_dim)
             y = y + transformed if layer == 0 else y
             p, t = split(y, axis=2 * self.out_dim, out_dims=[self.out_dim] * 2)
-            gate = sigmoid(t)
-            s = s + gate * (tanh(p) - s)
-            gates[f"transform_gate_{layer}"] = gate
+            name = f"transform_gate_{layer}"
+            gates |= gated(**{name: sigmoid(t)})
+            s = s + gates[name] * (tanh(p) - s)
         s.feature_dim = self.out_dim
         return s, State(s=s), gates

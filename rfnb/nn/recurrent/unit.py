@@ -40,6 +40,7 @@ from rfnb.ops.default import get_default_device, get_default_float_dtype
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.shift import reverse_sequence
 from rfnb.rec.state import State
+from rfnb.trace.editing import gates_edits
 from rfnb.trace.probe import listening, probe
 
 
@@ -139,7 +140,7 @@ class RecUnit(Module):
         return self._sequence(source, state, spatial_dim, -1 if direction == -1 else 1)
 
     def _sequence(self, source: Tensor, state: State, spatial_dim: Dim, direction: int) -> tuple[Tensor, State]:
-        if not self.has_kernel() or self.in_dim not in source.dims:
+        if not self.has_kernel() or self.in_dim not in source.dims or gates_edits():
             return self._in_steps(source, state, spatial_dim, direction)
         parts, masks = split_masks(state)
         drawn = masks or self.draw_masks(parts[self.state_parts[0]])

@@ -26,6 +26,7 @@ from rfnb.ops.linear import linear
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.ops.random import drop
 from rfnb.rec.state import State
+from rfnb.trace.editing import GATES, editing, gates_edits
 from rfnb.trace.probe import probe, trace_context
 
 
@@ -121,11 +122,12 @@ def lstm_update(
     """
     parts = split_gates(gates, order=order, out_dim=out_dim)
     forget = parts["f"] + forget_bias if forget_bias else parts["f"]
-    i, f, o = sigmoid(parts["i"]), sigmoid(forget), sigmoid(parts["o"])
+    made = gated(input_gate=sigmoid(parts["i"]), forget_gate=sigmoid(forget), output_gate=sigmoid(parts["o"]))
+    i, f, o = made.values()
     c = f * c + i * tanh(parts["j"])
     h = o * tanh(c)
     c.feature_dim = h.feature_dim = out_dim
-    return h, State(c=c, h=h), {"input_gate": i, "forget_gate": f, "output_gate": o}
+    return h, State(c=c, h=h), made
 
 
 def split_gates(gates: Tensor, *, order: str, out_dim: Dim) -> dict[str, Tensor]:
@@ -158,5 +160,19 @@ def check_zoneout_factors(what: str, cell: float, output: float) -> None:
 
 def offer_gates(gates: Mapping[str, Tensor]) -> None:
     """Offer the gates of a step at "gates" below the path of the unit: at its own path the loop around it may offer the state."""
-    with trace_context.scope("gates"):
+    with trace_context.scope(GATES):
         probe("states", **gates)
+
+
+def gated(**gates: Tensor) -> dict[str, Tensor]:
+    """The gates of a step that count: those that were computed, or what is put into the place of some of their entries (`rf.edit`)."""
+    return _gated(gates) if editing.get() else gates
+
+
+@op(of="gated")
+def _gated(gates: dict[str, Tensor]) -> dict[str, Tensor]:
+    for edit in gates_edits():
+        if edit.part in gates:
+            assert edit.put is not None
+            gates = edit.put(gates, None)
+    return gates

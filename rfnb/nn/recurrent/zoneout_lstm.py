@@ -13,7 +13,7 @@ from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
 from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell
 from rfnb.nn.recurrent.unit import RecUnit
-from rfnb.nn.recurrent.unit_parts import check_zoneout_factors, offer_gates, zoneout
+from rfnb.nn.recurrent.unit_parts import check_zoneout_factors, gated, offer_gates, zoneout
 from rfnb.ops.concat import split
 from rfnb.ops.const import zeros
 from rfnb.ops.math import sigmoid, tanh
@@ -89,12 +89,15 @@ class ZoneoutLSTM(LSTM):
         )
         gates = gates if self.bias is None else gates + self.bias
         parts = dict(zip(_gates(self.parts_order), split(gates, axis=4 * self.out_dim, out_dims=[self.out_dim] * 4)))
-        i, f, o = sigmoid(parts["i"]), sigmoid(parts["f"] + self.forget_bias), sigmoid(parts["o"])
-        j = tanh(parts["c"])
+        made = gated(
+            input_gate=sigmoid(parts["i"]), forget_gate=sigmoid(parts["f"] + self.forget_bias),
+            cell_input=tanh(parts["c"]), output_gate=sigmoid(parts["o"]),
+        )  # fmt: skip
+        i, f, j, o = made.values()
         c = f * state.c + i * j
         h = o * tanh(c)
         if listening("states"):
-            offer_gates({"input_gate": i, "forget_gate": f, "cell_input": j, "output_gate": o})
+            offer_gates(made)
         new = LstmState(
             h=zoneout(state.h, h, self.zoneout_factor_output, func=ZoneoutLSTM),
             c=zoneout(state.c, c, self.zoneout_factor_cell, func=ZoneoutLSTM),

@@ -145,7 +145,7 @@ class RunView:
         key = tuple((each, each.trace and len(each.trace.events), each.state, len(each.changes)) for each in both)
         if self._drawn is None or self._drawn[0] != key:
             if other is None:
-                made = of_trace.spec(trace, hands=Hands(self.run.place_of, self.run.changes), **self._options)
+                made = of_trace.spec(trace, hands=hands_of(self.run), **self._options)
             else:
                 made = beside_each_other(self.run, other)
             self._drawn = key, made
@@ -196,6 +196,11 @@ class RunView:
         else:
             self.follow(run)
         return None
+
+
+def hands_of(run: Run) -> Hands:
+    """The ways from views of a run to its steps."""
+    return Hands(run.place_of, run.changes, edits=run._holder.model_edits.has_model)
 
 
 def in_order(parts: Sequence[Spec]) -> list[Spec]:

@@ -108,9 +108,8 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
         own = found[entry["label"]]
         if page.hands and own.is_whole:
             made.head["slots_of_best"] = best_slots(own)
-            if not own.before:
-                units = [(dim.name, dim.extent) for dim in own.inner]
-                _held_track(page, made, entry, own.events(run.events), own.seqs, units, own.slot)
+            units = [(dim.name, dim.extent) for dim in own.inner]
+            _held_track(page, made, entry, own.events(run.events), own.seqs, units, own.slot)
     return made
 
 

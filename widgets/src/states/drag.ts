@@ -6,7 +6,7 @@ import { css } from "../color";
 import type { Context } from "../context";
 import type { Change } from "../ghosts";
 import { Trial } from "../ghosts";
-import { entriesOf, isOfOne, placeOf } from "../hands";
+import { entriesOf, isOfOne } from "../hands";
 import { shorten } from "../labels";
 import { fixed, share, short, significant } from "../number";
 import type { Grip, Scene as Sight } from "../pane";
@@ -14,6 +14,7 @@ import type { Told } from "../run";
 import type { Palette } from "../theme";
 import { line, visible } from "../visible";
 import type { HeldTrack } from "./hands";
+import { changedAt, putting } from "./hands";
 import type { Layout, Position } from "./layout";
 import type { Scene, Track } from "./scene";
 import { rowOfUnit, topOf } from "./scene";
@@ -29,7 +30,7 @@ interface Given {
   value: number; // there
   line: number; // pixels of the line of the norm
   seq: number;
-  slots: { after: number[] } | null;
+  slots: { before: number[]; after: number[] } | null;
 }
 
 /** Takes a value of a state; `changed` is called when there is another picture. */
@@ -56,18 +57,22 @@ export class Drag {
 
   grab({ held, track, value, line: tall, seq, slots }: Given, at: Position): Grip | null {
     const { unit, step } = at,
-      slot = slots ? (slots.after[step] ?? null) : null,
-      place = placeOf(held, step, 1);
-    if (!place || !isOfOne(held, step, slot) || !Number.isFinite(value) || (unit < 0 && held.units?.length !== 1))
-      return null;
+      { place, slot } = changedAt(held, step, slots);
+    if (!place || !isOfOne(held, step, slot) || !Number.isFinite(value)) return null;
+    if (unit < 0 && (held.units?.length !== 1 || (held.gate !== undefined && !track.gate))) return null;
     const entries = entriesOf(held, step, seq, slot, unit < 0 ? null : unit),
       short = shortName(track.label);
     const change = (_: number, down: number): Change => {
-      const made = unit < 0 ? scaled(track, value, down, tall) : moved(track, value, down),
+      const made =
+          unit >= 0
+            ? moved(track, value, down, FULL)
+            : track.gate
+              ? moved(track, value, down, tall) // its line is the mean opening: all are opened as far
+              : scaled(track, value, down, tall),
         said = unit < 0 ? made.said : `${track.unitName} ${unit} ${made.said}`;
       this.now = { at, value: made.value, said: `${short} ${said}` };
       this.changed();
-      const then = [{ do: "set", state: held.state, entries, ...made.set }];
+      const then = [putting(held, entries, made.set)];
       return { at: "drag", place, then, name: `${line(short)} ${line(said)} at ${place.step}`, seq };
     };
     const over = () => {
@@ -154,10 +159,10 @@ interface Made {
   set: Record<string, unknown>;
 }
 
-/** A value within the range of its track, at 0 where it is near to it. */
-function moved({ low, high }: Track, value: number, down: number): Made {
+/** A value within the range of its track, at 0 where it is near to it; `full` pixels are all of that. */
+function moved({ low, high }: Track, value: number, down: number, full: number): Made {
   const span = high - low,
-    to = Math.max(low, Math.min(high, value - (down / FULL) * span)),
+    to = Math.max(low, Math.min(high, value - (down / full) * span)),
     kept = Math.abs(to) < NOTHING * span ? 0 : significant(to, 3);
   return { value: kept, said: `= ${short(kept)}`, set: { value: kept } };
 }

@@ -1,7 +1,7 @@
 // What may be done by hand with a state: set, scaled, made noisy, taken from another step; before the step that follows the one it is shown at.
 
 import { button, h, select, setOptions } from "../dom";
-import type { Hands, HeldCells } from "../hands";
+import type { Hands, HeldCells, Place } from "../hands";
 import { entriesOf, isOfOne, placeOf } from "../hands";
 import type { Command } from "../run";
 import type { Position } from "./layout";
@@ -9,8 +9,20 @@ import type { Brush, Found } from "./brush";
 import type { Track } from "./scene";
 
 export interface HeldTrack extends HeldCells {
-  state: string; // its path
+  state?: string; // its path
+  gate?: string; // of a gate: its place in the model that is recorded
 }
+type Slots = { before: number[]; after: number[] } | null; // of the hypothesis that is shown
+/** The step before which a value is changed, and the slot that it is in: a state is there after the step of its row, a gate is made in it. */
+export function changedAt(held: HeldTrack, step: number, slots: Slots): { place: Place | null; slot: number | null } {
+  const side = held.gate === undefined ? "after" : "before";
+  return { place: placeOf(held, step, side === "after" ? 1 : 0), slot: slots?.[side][step] ?? null };
+}
+/** The command that puts a number there, or (`more`) does what else is done with states. */
+export const putting = (held: HeldTrack, entries: Record<string, unknown>, more: Record<string, unknown>): Command =>
+  held.gate === undefined
+    ? { do: "set", state: held.state, entries, ...more }
+    : { do: "put", place: held.gate, entries, ...more };
 /** Takes the place of a click; false: nobody waits for one any more. */
 export type Taker = (from: Position) => boolean;
 interface Offered {
@@ -18,7 +30,7 @@ interface Offered {
   held: HeldTrack | undefined;
   track: Track;
   seq: number;
-  slots: { after: number[] } | null; // of the hypothesis that is shown
+  slots: Slots;
   len: number;
   brush: Brush | null; // of this track
   found: Found | null;
@@ -32,7 +44,8 @@ export function offer(given: Offered, at: Position | null): void {
   const { hands, held, track, seq, slots, len, brush, found, paste } = given;
   if (!held || !at || at.step >= len) return hands.offer("", "", []);
   const { unit, step } = at,
-    slot = slots ? (slots.after[step] ?? null) : null,
+    { place, slot } = changedAt(held, step, slots),
+    isGate = held.gate !== undefined,
     whole = (held.units ?? []).length === 1 || unit >= 0,
     here = brush && found?.here.length ? found.here : null,
     name = held.units?.length === 1 ? held.units[0]![0] : null;
@@ -70,7 +83,7 @@ export function offer(given: Offered, at: Position | null): void {
         some = units();
       const entries: Record<string, unknown> = entriesOf(held, step, mine ? seq : null, one ? slot : null, single());
       if (some && typeof some === "object") entries[name!] = some;
-      return [{ do: "set", state: held.state, entries, ...more }];
+      return [putting(held, entries, more)];
     };
     const valued = (make: (value: number) => Record<string, unknown>) => () =>
       number.value === "" || !Number.isFinite(Number(number.value)) ? "Which number?" : set(make(Number(number.value)));
@@ -89,26 +102,22 @@ export function offer(given: Offered, at: Position | null): void {
       hands.apply(isOfOne(held, other, there) ? paste() : "The hypothesis that is shown has no such step.");
       return true;
     };
+    const act = (text: string, make: (value: number) => Record<string, unknown>) => hands.act(text, valued(make));
     return [
       scope,
       of,
       hands.act("Zero", () => set({ value: 0 })),
       number,
-      hands.act(
-        "Set",
-        valued((value) => ({ value })),
-      ),
-      hands.act(
-        "Scale",
-        valued((amount) => ({ how: "scale", amount })),
-      ),
-      hands.act(
-        "Add noise",
-        valued((amount) => ({ how: "noise", amount, seed: ++draws })),
-      ),
-      from,
+      act("Set", (value) => ({ value })),
+      ...(isGate
+        ? []
+        : [
+            act("Scale", (amount) => ({ how: "scale", amount })),
+            act("Add noise", (amount) => ({ how: "noise", amount, seed: ++draws })),
+            from,
+          ]),
     ];
   };
-  const what = `${track.label}${unit < 0 ? "" : `, unit ${unit},`} after step ${step}`;
-  hands.offer(key, `${what}:`, whole && isOfOne(held, step, slot) ? [{ place: placeOf(held, step, 1), make }] : []);
+  const what = `${track.label}${unit < 0 ? "" : `, unit ${unit},`} ${isGate ? "in" : "after"} step ${step}`;
+  hands.offer(key, `${what}:`, whole && isOfOne(held, step, slot) ? [{ place, make }] : []);
 }
