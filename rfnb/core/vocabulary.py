@@ -172,7 +172,7 @@ class TokenizerLabels(Sequence[str]):
     """The tokens of a tokenizer by their index, asked for when they are looked at.
 
     Args:
-        tokenizer: Has `convert_ids_to_tokens`, `id_to_token`, `get_itos` or `decode`.
+        tokenizer: Has `convert_ids_to_tokens`, `id_to_token`, `get_itos` or `decode`; or one of tiktoken.
         size: How many indices there are; for those that the tokenizer does not know it is the index.
     """
 
@@ -208,6 +208,8 @@ def labels_by_index(given: Any, size: int) -> Sequence[str]:
 
 def _token(tokenizer: Any, index: int) -> str:
     try:
+        if hasattr(tokenizer, "decode_single_token_bytes"):  # of tiktoken: a token may be a part of a character
+            return str(tokenizer.decode_single_token_bytes(index).decode("utf-8", "backslashreplace"))
         for name in ("convert_ids_to_tokens", "id_to_token", "decode"):
             method = getattr(tokenizer, name, None)
             if callable(method):
@@ -257,7 +259,7 @@ def count_of(given: Any, what: str, option: str, example: str) -> int:
             return int(given.get_vocab_size())
         if callable(getattr(given, "__len__", None)):
             return len(given)
-        return int(getattr(given, "vocab_size", 0))
+        return int(getattr(given, "vocab_size", 0) or getattr(given, "n_vocab", 0))
     raise type_error(
         f"{what}: these are no labels.",
         [(option, type(given).__name__)],

@@ -55,3 +55,10 @@ def _per_process(frames: int, like: Tensor) -> Tensor | float:
     of_all = torch.full((), frames, dtype=torch.int64, device=raw.device)
     distributed.all_reduce(of_all)
     return convert_to_tensor(of_all.clamp(min=1).to(raw.dtype) / distributed.get_world_size(), dims=())
+
+
+def is_first_process() -> bool:
+    """Whether this is the only process of a training, or the one of rank 0."""
+    from torch import distributed
+
+    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0

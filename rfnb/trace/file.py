@@ -7,15 +7,16 @@ their formula. Tensors come back on the CPU, as arrays of the selected backend.
 from __future__ import annotations
 
 import json
+import tempfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from rfnb.core.errors import file_not_found_error, os_error, parts_of, value_error
-from rfnb.core.formats import RECORDING, RELEASE
+from rfnb.core.formats import RECORDING, RELEASE, Format
 from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import whole_file
-from rfnb.trace import training_file, tree_file
+from rfnb.trace import training_file, training_journal, tree_file
 from rfnb.trace.event_fields import check_calls, misfit
 from rfnb.trace.file_values import Reader, Writer, of_type
 from rfnb.trace.probe import Place
@@ -52,10 +53,37 @@ def save_tree(tree: Tree, path: str | PathLike[str], name: str) -> None:
 
 def save_training(training: Training, path: str | PathLike[str]) -> None:
     """Write a training as a trace without events, with the training beside it; errors as in `save_trace`."""
+    _write(*_of_training(training), path)
+
+
+def training_bytes(training: Training) -> bytes:
+    """The bytes of such a file."""
+    from safetensors.numpy import save
+
+    head, writer = _of_training(training)
+    return bytes(save(writer.arrays, metadata=_metadata(head, writer)))
+
+
+def training_of_bytes(data: bytes) -> Training:
+    """The training of these bytes.
+
+    Raises:
+        ValueError: They are damaged, or of a version that is not read.
+    """
+    with tempfile.TemporaryDirectory() as folder:  # the metadata is read of files only
+        path = Path(folder) / "training.rfnb"
+        path.write_bytes(data)
+        training = load_trace(path).training
+    if training is None:
+        raise ValueError("no training")
+    return training
+
+
+def _of_training(training: Training) -> tuple[dict[str, Any], Writer]:
     writer = Writer(share=True)
     head = _described(Trace(), writer)
     head["training"] = training_file.written(training, writer, lambda trace: _described(trace, writer))
-    _write(head, writer, path)
+    return head, writer
 
 
 def _described(trace: Trace, writer: Writer) -> dict[str, Any]:
@@ -86,11 +114,9 @@ def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> N
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    head = {"format": FORMAT, "version": RECORDING.now, "rfnb": RELEASE, **head, "dims": writer.dims}
-    description = json.dumps(head, allow_nan=False, separators=(",", ":"))
     with whole_file(path) as part:
         try:
-            save_file(writer.arrays, part, metadata={_KEY: description})
+            save_file(writer.arrays, part, metadata=_metadata(head, writer))
         except SafetensorError as error:
             raise os_error(
                 "trace.save: the file cannot be written.",
@@ -100,8 +126,13 @@ def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> N
             ) from error
 
 
+def _metadata(head: dict[str, Any], writer: Writer) -> dict[str, str]:
+    head = {"format": FORMAT, "version": RECORDING.now, "rfnb": RELEASE, **head, "dims": writer.dims}
+    return {_KEY: json.dumps(head, allow_nan=False, separators=(",", ":"))}
+
+
 def load_trace(path: str | PathLike[str]) -> Trace:
-    """Read a trace that `trace.save` has written; of a file of `watch.save` it has the `training`.
+    """Read a trace that `trace.save` has written; of a file of `watch.save` or `rf.watch(save=path)` it has the `training`.
 
     Raises:
         FileNotFoundError: No such file.
@@ -118,6 +149,8 @@ def load_trace(path: str | PathLike[str]) -> Trace:
             "A trace file is made by trace.save.",
             _MAKE_ONE,
         )
+    if training_journal.is_journal(target):
+        return _of_journal(target)
     try:
         with safe_open(target, framework="numpy") as file:
             head = _head(target, file.metadata())
@@ -139,6 +172,21 @@ def load_trace(path: str | PathLike[str]) -> Trace:
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise _damaged(target, f"its description does not fit its arrays ({reason})") from error
+
+
+def _of_journal(path: Path) -> Trace:
+    """The trace of a file that has grown with a training and was not finished."""
+    try:
+        head = training_journal.head_of(path)
+        _check_version(path, RECORDING, head)
+        trace = Trace()
+        trace.training = training_journal.read_journal(path, head)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        if parts_of(error) is not None:
+            raise
+        raise _damaged(path, f"its first line does not describe a training ({error})") from error
+    trace.close()
+    return trace
 
 
 def _trace(head: dict[str, Any], reader: Reader) -> Trace:
@@ -201,13 +249,17 @@ def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
         raise _damaged(path, f"its description is not JSON ({error})") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise _foreign(path, "a safetensors file of another kind of rfnb")
-    problem = RECORDING.problem(head.get("version"), head.get("rfnb"))
+    _check_version(path, RECORDING, head)
+    return head
+
+
+def _check_version(path: Path, of: Format, head: dict[str, Any]) -> None:
+    problem = of.problem(head.get("version"), head.get("rfnb"))
     if problem is not None:
         rows, rule, fix = problem
         raise value_error(
             "load_trace: a version of the format that this rfnb does not read.", [("path", path), *rows], rule, fix
         )
-    return head
 
 
 def _unreadable(path: Path, reason: str) -> ValueError:

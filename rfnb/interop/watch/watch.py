@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from rfnb.core.block import Exit, block_of
 from rfnb.core.errors import message, type_error, value_error
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
+from rfnb.interop.processes import is_first_process
 from rfnb.interop.seen.replaced import backward_task
 from rfnb.interop.watch.activations import Activations
 from rfnb.interop.watch.example import ExampleRun, fewer
@@ -31,9 +33,11 @@ from rfnb.interop.watch.model_parts import (
 from rfnb.interop.watch.not_finite import NotFinite
 from rfnb.interop.watch.optimizer_steps import OptimizerSteps
 from rfnb.interop.watch.pace import Pace, StepTimes
+from rfnb.interop.watch.tensorboard import event_files
 from rfnb.nn.module.module import Module
 from rfnb.trace.trace import Trace
 from rfnb.trace.training import ACTIVATIONS, ExampleRecording, Training
+from rfnb.trace.training_journal import Journal
 
 _MOST_CALLS = 16  # of one update, that can be done once more
 _FOUND = ("loss given to backward", "loss of the closure")  # where nobody logs one
@@ -62,6 +66,8 @@ class Watch(Training):
         updates: int | bool | None = None,
         scaler: Any = None,
         title: str | None = None,
+        save: str | PathLike[str] | None = None,
+        tensorboard: str | PathLike[str] | None = None,
     ):
         _check_options(every, on_nan, activations, updates)
         check(model)
@@ -97,6 +103,9 @@ class Watch(Training):
         self._bad_loss: str | None = None
         self._example = ExampleRun(model, example) if example is not None else None
         self._open = False
+        self._files: list[tuple[Any, Any]] = [(Journal, save)] if save is not None else []
+        if tensorboard is not None:
+            self._files.append((event_files(), tensorboard))
         if optimizer is not None:
             self.begin(optimizer)
 
@@ -134,9 +143,13 @@ class Watch(Training):
             self._begin_scaler()
             see(self)
             self._state_facts()
+            if is_first_process():  # the others of a distributed training see the same
+                for kind, path in self._files:
+                    kind(self, path)
             if self._example is not None:
                 self._run_example("0")
             self._look_if_due()
+            self.tell()
         except BaseException:
             self.close()
             raise

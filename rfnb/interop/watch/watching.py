@@ -14,6 +14,7 @@ This file does not import torch, so that `import rfnb` does not.
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def watch(
     updates: int | bool | None = None,
     scaler: Any = None,
     title: str | None = None,
+    save: str | PathLike[str] | None = None,
+    tensorboard: str | PathLike[str] | None = None,
 ) -> Watch:
     """Watch a training: its curves, the gradients, updates and activations of each module, and one example again and again.
 
@@ -51,8 +54,13 @@ def watch(
         updates: Likewise between two measurements of how far the parameters move.
         scaler: The GradScaler of the training: then steps that it skips are counted.
         title: Of the views. Default: the class of the model.
+        save: A file that grows with the training, and stays if its process is killed: `rf.load_trace(path).training` reads it, also from
+            another process meanwhile. A file that is there is replaced. Of a distributed training the first process writes it.
+        tensorboard: A folder for event files of TensorBoard, with all curves and the numbers of all modules; needs the package tensorboard.
 
     Raises:
+        ImportError: `tensorboard`, without its package.
+        OSError: `save`, where no file can be written.
         TypeError: A model or an optimizer of another kind; a scripted model.
         ValueError: A model without parameters, an optimizer of another model, a model that is watched already, or an option that is none.
     """
@@ -68,4 +76,6 @@ def watch(
         updates=updates,
         scaler=scaler,
         title=title,
+        save=save,
+        tensorboard=tensorboard,
     )

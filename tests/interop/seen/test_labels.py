@@ -113,3 +113,37 @@ def test_what_gives_no_labels():
         "Labels are a list of text, a dict {text: index}, or a tokenizer; for several vocabularies a dict of these by path.\n"
         '    rf.record(model=model, labels=["<pad>", "a", "b"])'
     )
+
+
+def test_tokens_of_tokenizers_and_of_tiktoken_are_those_that_they_give_themselves():
+    sentence = "abc é"
+    model = torch.nn.Sequential(torch.nn.Embedding(259, 4), torch.nn.Linear(4, 259))
+    tokenizers, tiktoken = pytest.importorskip("tokenizers"), pytest.importorskip("tiktoken")
+    ranks = {bytes([index]): index for index in range(256)} | {b"ab": 256}
+    byte_pairs = tiktoken.Encoding("own", pat_str=r"\S+|\s+", mergeable_ranks=ranks, special_tokens={"<|end|>": 258})
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"abc": 0, "é": 1, "<unk>": 2}, unk_token="<unk>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    ids = [*byte_pairs.encode(sentence), 258, 257]
+    for labels, own, wanted in (
+        (byte_pairs, ids, ["ab", "c", " ", "\\xc3", "\\xa9", "<|end|>", "257"]),
+        (words, words.encode(sentence).ids, ["abc", "é"]),
+        ([f"w{index}" for index in range(259)], [3, 258], ["w3", "w258"]),
+    ):
+        with rf.record(model=model, labels=labels) as trace:
+            model(torch.tensor([own]))
+        (tokens,) = trace.select(kind="tokens")
+        vocab = tokens.values["ids"].sparse_dim.vocab
+        assert [vocab[index] for index in tokens.values["ids"].raw_tensor[0].tolist()] == wanted
+
+
+def test_a_tokenizer_of_tiktoken_counts_its_tokens():
+    """It says how many by a name of its own; of two embeddings the first is of positions."""
+    tiktoken = pytest.importorskip("tiktoken")
+    ranks = {bytes([index]): index for index in range(256)}
+    labels = tiktoken.Encoding("own", pat_str=r"\S+|\s+", mergeable_ranks=ranks, special_tokens={})
+    model = torch.nn.ModuleDict({"positions": torch.nn.Embedding(32, 4), "words": torch.nn.Embedding(256, 4)})
+    model.forward = lambda ids: model["positions"](torch.arange(3)) + model["words"](ids)
+    with rf.record(model=model, labels=labels) as trace:
+        model(torch.tensor([97, 98, 99]))
+    ids = {event.path: event.values["ids"] for event in trace.select(kind="tokens")}
+    assert ids["words"].sparse_dim.vocab[98] == "b" and ids["positions"].sparse_dim.vocab is None
