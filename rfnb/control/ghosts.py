@@ -41,6 +41,7 @@ class Lane(NamedTuple):
         before: Its score before that.
         labels, scores: Its labels from there on, and its score after each.
         ended: Whether it is complete.
+        end: Its last place: (row, slot).
         fell: Where the label that it begins with was asked for and did not go on: (step, nats behind the last survivor, if known).
     """
 
@@ -50,6 +51,7 @@ class Lane(NamedTuple):
     labels: list[str]
     scores: list[float]
     ended: bool
+    end: tuple[int, int]
     fell: tuple[int, float | None] | None = None
 
 
@@ -62,6 +64,10 @@ class Ghost:
         then: Commands, as of `branch`; none: the same once more.
         name: Of the changes, as a person would say it: "EY at 1".
         seq: The sequence whose hypothesis is followed.
+        rows: Whether attention is recorded too, for who shows its rows.
+
+    Attributes:
+        place: The step that it goes another way from.
 
     Raises:
         ValueError: If the commands are not understood.
@@ -77,16 +83,17 @@ class Ghost:
         then: Sequence[Any] = (),
         name: str = "",
         seq: int = 0,
+        rows: bool = False,
     ):
-        self.name, self.seq = name, seq
+        self.name, self.seq, self.rows = name, seq, rows
         self.refused: str | None = None
         tick = run._holder.tick_of("from_step", step, path, nth)
-        self._place = run._holder.places[tick]
+        self.place = run._holder.places[tick]
         self._then, self._do = then, changes_of(then) if then else None
         once_only(run)
         self._told: list[Callable[[], None]] = []
         self._base = plain_end(run) if then else None
-        self.run = quiet(run, tick, self._change if then else None)
+        self.run = quiet(run, tick, self._change if then else None, ["beams", "attention"] if rows else "beams")
         self.run._gate.on_change(self._tell)
         if self._base is not None:
             self._base.on_change(self._tell)
@@ -120,12 +127,16 @@ class Ghost:
         bases = [] if self._base is None or self.refused else [self._base.run]
         return all(run._gate.mode == "over" for run in [self.run, *bases])
 
+    def lane(self) -> tuple[BeamHistory | None, Lane | None]:
+        """The search, and the way of its best hypothesis so far."""
+        history = history_at(self.run, self.place)
+        if history is None or self.refused:
+            return history, None
+        return history, lane_of(history, self.seq, self.place.step, forced_in(self._then))
+
     def told(self) -> dict[str, Any]:
         """Describe it for a page: the lane so far, and when it is over the result in a sentence."""
-        history = history_at(self.run, self._place)
-        lane = None
-        if history is not None and not self.refused:
-            lane = lane_of(history, self.seq, self._place.step, forced_in(self._then))
+        history, lane = self.lane()
         told: dict[str, Any] = {"name": self.name, "over": self.is_over, "refused": self.refused}
         told["lane"] = None if lane is None else {**lane._asdict(), "seq": self.seq}
         if self.is_over and not self.refused:
@@ -140,10 +151,10 @@ class Ghost:
         return told
 
 
-def quiet(run: Run, tick: int, change: Callable[[Position], None] | None) -> Run:
+def quiet(run: Run, tick: int, change: Callable[[Position], None] | None, kinds: str | Sequence[str] = "beams") -> Run:
     """A run once more, of which nobody hears, with what was changed up to a tick, and with another change there."""
     given = run._record
-    record = {**given, "kinds": "beams"} if isinstance(given, Mapping) else {"kinds": "beams"}
+    record = {**(given if isinstance(given, Mapping) else {}), "kinds": kinds}
     made = once_more(run, f"{run.name} again", tick, record)
     if change is None:
         made._changes.update({at: list(done) for at, done in [*run._changes.items()]})
@@ -265,7 +276,7 @@ def lane_of(history: BeamHistory, seq: int, step: int, forced: Any = None) -> La
         scores[-1] = round(best.score, 5)  # with what its end adds
     parent = None if not first else int(history.steps[first]["parents"][seq, way[0][1]])
     before = 0.0 if parent is None else round(float(history.steps[first - 1]["scores"][seq, parent]), 5)
-    return Lane(first, parent, before, labels, scores, best.ended, fell)
+    return Lane(first, parent, before, labels, scores, best.ended, way[-1], fell)
 
 
 def _end_of(

@@ -34,9 +34,11 @@ def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):
     at = page.find(page.tree, "1,cut0", "cursor")
     expect(page.told).to_have_text(EY)
     assert page.tree.get_attribute("data-ghosts") == "1"
+    expect(page.map).to_have_attribute("data-ghosts", "EY R AH SH UW T <end>")  # where it would look, below the map
     assert page.tree.locator(".rfnb-pane").first.bounding_box()["height"] == tall  # nothing has jumped
     page.page.mouse.move(5, 5)
     expect(page.tree).to_have_attribute("data-ghosts", "0")
+    expect(page.map).to_have_attribute("data-ghosts", "")
     expect(page.rail).to_be_hidden()  # nothing was kept
     page.page.mouse.move(*at)
     expect(page.told).to_have_text(EY)

@@ -20,6 +20,7 @@ from rfnb.control.ghosts import Ghost, forced_in, plain_end, verdict
 from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_checkpoint import SHIPPED
 from rfnb.trace.run_tree import Outcome
+from rfnb.viz.control.ghost_rows import rows_of
 
 WORDS = ["parachute", "phonetics", "knight", "chaos", "colonel", "queue", "rhythm", "lieutenant", "yacht", "choir"]
 BEAM, MOST = 4, 28
@@ -118,6 +119,39 @@ def test_a_ghost_is_a_plain_search_with_the_same_constraint(number, model, plain
     assert said["score"] == pytest.approx(best.score, abs=1e-4)
     assert said["difference"] == pytest.approx(best.score - free.score, abs=2e-4)
     assert said["lane"]["scores"][0] == pytest.approx(cut.score, abs=1e-4)
+    run.stop()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_ghost_looks_where_a_plain_search_with_its_constraint_looks(number, model, plain):
+    draw = random.Random(number)
+    word, seen = draw.choice(WORDS), draw.randint(2, 4)
+    run = held(model, word, seen)
+    history, step = run.trace.beams["search"], draw.randrange(1, seen)
+    cut = draw.choice([item for item in history.verdicts(0, step) if item.verdict == "cut by rank"])
+    only = number % 2 == 0
+    then = [force(cut.token, hypothesis=cut.parent, only=only)]
+    ghost = Ghost(run, step, "search", 0, then, "x", rows=True)
+    assert wait_until(lambda: ghost.is_over)
+    lane, [shown] = ghost.told()["lane"], rows_of(ghost)
+    assert (shown["path"], shown["fixed"]) == ("decoder.att", {})
+    before = history.labels_along(0, cut.parent, step=step - 1) if lane["parent"] == cut.parent else None
+    if before is None:  # the beam has another best one
+        before = history.labels_along(0, lane["parent"], step=step - 1)
+    labels = [label for label in [*before, *lane["labels"]] if label != "<end>"]
+    wanted = plain.saying(word, labels).weights[step : step + len(lane["labels"])]
+    np.testing.assert_allclose(shown["rows"], wanted, atol=1e-4)
+    assert len(shown["rows"]) == len(lane["labels"])
+    assert rows_of(Ghost(run, step, "search", 0, then, "x")) == []  # of a drag nobody shows them
+    run.stop()
+
+
+def test_too_many_weights_for_a_pointer_that_rests_are_left_out(model, monkeypatch):
+    run = held(model)
+    ghost = Ghost(run, 1, "search", 0, [force("EY")], "EY at 1", rows=True)
+    assert wait_until(lambda: ghost.is_over) and len(rows_of(ghost)[0]["rows"]) == 7
+    monkeypatch.setitem(rows_of.__globals__, "_MOST", 7 * len("parachute") - 1)
+    assert rows_of(ghost) == []
     run.stop()
 
 

@@ -107,6 +107,7 @@ export function write(
   g.fillText(shown(text), x, y, most);
 }
 
+export const DOTTED = [2, 3]; // of what nobody has made
 export const DASH = [4, 3]; // for what a linked view points at
 
 /** The frame of a rectangle. */

@@ -22,8 +22,12 @@ export interface Ghost extends Change {
 const keyOf = ({ seq, at }: Change): string => `${seq} ${at}`;
 
 /** Begins the ghost of a change; the function that ends it, null where no run is held. */
-const begun = ({ run }: Context, { place, then, name, seq }: Change, told: (told: Told) => void): (() => void) | null =>
-  run?.ghost({ ...place, then, name, seq }, told) ?? null;
+const begun = (
+  { run }: Context,
+  { place, then, name, seq }: Change,
+  told: (told: Told) => void,
+  more = {},
+): (() => void) | null => run?.ghost({ ...place, then, name, seq, ...more }, told) ?? null;
 
 export class Ghosts {
   private readonly there = new Map<string, { ghost: Ghost; end: () => void }>();
@@ -72,10 +76,11 @@ export class Ghosts {
     const { ctx, there } = this,
       ghost: Ghost = { ...change, told: null },
       key = keyOf(change);
-    const end = begun(ctx, change, (told) => {
+    const heard = (told: Told) => {
       ghost.told = told;
       if (there.get(key)?.ghost === ghost) this.changed();
-    });
+    };
+    const end = begun(ctx, change, heard, { rows: true });
     if (end) there.set(key, { ghost, end });
   }
 

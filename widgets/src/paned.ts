@@ -51,7 +51,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   private near = true; // to what is on the screen
   private behind = false; // what is said and drawn has not followed yet
   private offered: P | null = null; // the place that hands are of
-  private readonly unlisten: (() => void)[] = [];
+  protected readonly unlisten: (() => void)[] = [];
 
   private readonly seqSelect = select("sequence", (seq) => this.choose(seq));
   private readonly zoomOut = button("−", () => this.zoomBy(1 / ZOOM), { "aria-label": "zoom out" });

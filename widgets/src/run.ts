@@ -60,6 +60,13 @@ export interface Told extends Partial<Result> {
   over: boolean;
   refused: string | null;
   lane: (Lane & { seq: number }) | null;
+  attention?: GhostRows[]; // where it would look, map by map
+}
+/** The weights of each label of a lane in one map. */
+export interface GhostRows {
+  path: string;
+  fixed: Record<string, number>;
+  rows: number[][];
 }
 
 /** A command of rfnb/control/commands.py with its fields. */
@@ -70,6 +77,8 @@ export interface HeldRun {
   readonly state: RunState;
   pointed: Entry | null; // the branch that is pointed at in the rail
   before: Set<number> | null; // the runs that there were when a change was made here last
+  readonly shown: readonly Told[]; // the ghosts that are shown in the tree
+  show(told: readonly Told[]): void;
   /** Asks for something; null when it is done, else the sentence that says why not. */
   do(command: Command): Promise<string | null>;
   /** Asks what would come of a change, and calls `told` with more and more of it; returns the function that ends that. */
@@ -88,6 +97,7 @@ export class Held implements HeldRun {
   kernel: "asked" | "silent" | "answers" | "late" | "gone" = "asked";
   pointed: Entry | null = null;
   before: Set<number> | null = null;
+  shown: readonly Told[] = [];
   private now: RunState | null = null;
   private count = 0;
   private looks: ReturnType<typeof setTimeout> | undefined;
@@ -182,6 +192,13 @@ export class Held implements HeldRun {
   point(entry: Entry | null): void {
     if (entry?.number === this.pointed?.number) return;
     this.pointed = entry;
+    this.tell();
+  }
+
+  /** Ghosts come and go in the tree: other views show what else is known of them. */
+  show(told: readonly Told[]): void {
+    if (told.length === this.shown.length && told.every((one, at) => one === this.shown[at])) return;
+    this.shown = told;
     this.tell();
   }
 

@@ -22,6 +22,12 @@ class FakeRun implements HeldRun {
   said: string | null = null;
   pointed: Entry | null = null;
   before: Set<number> | null = null;
+  shown: readonly Told[] = [];
+  show(told: readonly Told[]) {
+    if (told.length === this.shown.length && told.every((one, at) => one === this.shown[at])) return;
+    this.shown = told;
+    this.become({});
+  }
   private readonly listeners = new Set<() => void>();
   constructor(public state: RunState) {}
   do(command: object) {
@@ -513,6 +519,41 @@ describe("a gate", () => {
     expect(dragged("0")).toMatchObject({ ...base, then: [{ ...put, entries: { batch: 0, unit: 0, beam: 0 } }] });
     expect(dragged("-1")).toMatchObject({ ...base, then: [{ ...put, entries: { batch: 0, beam: 0 } }] });
     expect(run.ghosts.every(({ ended }) => ended)).toBe(true);
+  });
+});
+
+describe("where a ghost would look", () => {
+  const json = fromJson(attentionSmall) as unknown as Frame<{ maps: object[]; seqs: object[] }>,
+    held = { path: "search", nth: 0, attention: "att", axis: "source", widths: 5, seqs: [], units: [] };
+  const maps = json.head.maps.map((map, head) => ({ ...map, held: { ...held, fixed: { heads: head } } }));
+  const told = (seq: number, heads: number, path = "att"): Told => ({
+    name: "EY at 1",
+    over: true,
+    refused: null,
+    lane: { row: 1, parent: 0, before: 0, labels: ["EY", "R"], scores: [-1, -2], ended: true, fell: null, seq },
+    attention: [{ path, fixed: { heads }, rows: [[1, 0], [0, 1]] }], // prettier-ignore
+  });
+
+  it("is rows below its own map, of its own sequence, and goes with it", () => {
+    const run = new FakeRun(standing(2)),
+      { root } = shown(attentionSmall, { maps } as never, run),
+      pane = root.querySelector<HTMLElement>(".rfnb-stage .rfnb-pane-space")!,
+      before = pane.style.height;
+    const rows = () => root.dataset["ghosts"];
+    expect(rows()).toBe("");
+    run.show([told(0, 0)]);
+    expect(rows()).toBe("EY R");
+    expect(parseFloat(pane.style.height)).toBeGreaterThan(parseFloat(before) + 20);
+    run.show([told(0, 0), told(0, 0)]);
+    expect(rows()).toBe("EY R EY R");
+    for (const other of [told(1, 0), told(0, 1), told(0, 0, "another")]) {
+      run.show([other]);
+      expect(rows(), JSON.stringify(other)).toBe("");
+      expect(pane.style.height).toBe(before);
+    }
+    run.show([told(0, 0)]);
+    run.show([]);
+    expect([rows(), pane.style.height]).toEqual(["", before]);
   });
 });
 

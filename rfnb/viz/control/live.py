@@ -20,6 +20,7 @@ from rfnb.viz import display, of_trace
 from rfnb.viz.branches.sides import KINDS
 from rfnb.viz.branches.spec import beside_each_other
 from rfnb.viz.control.content import text
+from rfnb.viz.control.ghost_rows import rows_of
 from rfnb.viz.control.host import note
 from rfnb.viz.control.spec import OVER, spec
 from rfnb.viz.group.spec import join, parts_of
@@ -255,7 +256,9 @@ class Ghosts:
             self._tell_now(number, ghost)
 
     def _tell_now(self, number: Any, ghost: Ghost) -> None:
-        self._say({"rfnb": "ghost", "of": number, **ghost.told()})
+        told = ghost.told()
+        rows = rows_of(ghost) if told["over"] else []
+        self._say({"rfnb": "ghost", "of": number, **told, **({"attention": rows} if rows else {})})
 
 
 _told: weakref.WeakKeyDictionary[Run, int] = weakref.WeakKeyDictionary()  # of runs that are displayed, before this cell

@@ -18,6 +18,8 @@ import { draw, veilOf } from "./draw";
 import type { Choice } from "./grid";
 import { offer } from "./hands";
 import { BESIDE, Drag } from "./drag";
+import type { GhostRow } from "./ghost";
+import { drawGhosts, ghostHeight, ghostRows } from "./ghost";
 import { mapsAt, nearest } from "./grid";
 import type { Layout } from "./layout";
 import { hit, layout, mostWidth, walk } from "./layout";
@@ -49,6 +51,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private focusOn: ((col: number) => void) | null = null; // in the row that is edited
   private readonly drag: Drag;
   private whole: Matrix | null = null; // what is drawn in the place of, while a weight is dragged
+  private ghosts: GhostRow[] = []; // below the map
   private readonly cols: Bus | null; // the axis of the sources
 
   private readonly mapSelect = select("map", (index) => this.chooseMap(this.choices[index]?.at ?? this.choice));
@@ -98,6 +101,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
         this.linkedCol = step;
         this.pane.paintSoon();
       });
+    const end = ctx.held?.listen(() => this.haunted());
+    if (end) this.unlisten.push(end);
     this.listen(ctx.bus, ({ head }) => {
       const { heads } = this.frame.head;
       if (head === null || head === this.choice.head || head >= (heads?.length ?? 0)) return;
@@ -198,8 +203,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected offer(at: Position | null): void {
-    const { hands, matrix, seq, slots, maps, frame } = this,
-      held = maps.length > 1 ? undefined : frame.head.maps[maps[0]!]!.held;
+    const { hands, matrix, seq, slots, held } = this;
     this.focusOn = offer(
       {
         hands,
@@ -222,10 +226,23 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected override grab(at: Position): Grip | null {
-    const { seq, slots, maps, frame } = this,
-      held = maps.length > 1 ? undefined : frame.head.maps[maps[0]!]!.held;
+    const { seq, slots, held } = this;
     if (!held || this.mode !== "map" || at.row > this.lastStep()) return null;
     return this.drag.grab({ held, matrix: this.exactly(at.row), seq, slots }, at);
+  }
+
+  private get held() {
+    return this.maps.length > 1 ? undefined : this.frame.head.maps[this.maps[0]!]?.held;
+  }
+
+  /** Ghosts have come or gone: their rows stand below the map, which is as it was. */
+  private haunted(): void {
+    if (!this.drawable || JSON.stringify(this.ghosts) === JSON.stringify(this.ghostsNow)) return;
+    this.pane.relayout();
+  }
+
+  private get ghostsNow(): GhostRow[] {
+    return ghostRows(this.ctx.run ?? null, this.held, this.seq);
   }
 
   /** The map is drawn with the row that is dragged; null: as it is. */
@@ -362,11 +379,14 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     const { matrix, zoom, measure } = this,
       beside = this.ctx.run && this.frame.head.maps[this.maps[0]!]!.held ? BESIDE : 0,
       { width: wide, ...others } = layout(matrix, { width: width - beside, height: MOST_HEIGHT, zoom, measure }),
-      made = { ...others, width: wide + beside },
+      map = { ...others, width: wide + beside },
+      ghosts = (this.ghosts = this.ghostsNow),
+      made = { ...map, height: map.height + ghostHeight(map, ghosts) },
       most = mostWidth(matrix, { width, height: MOST_HEIGHT, zoom, measure });
     this.widest = most === null ? "" : `${Math.max(LEAST_MAIN, most + beside + 20)}px`;
     this.hug();
     this.veil = veilOf(matrix, made);
+    this.el.dataset["ghosts"] = ghosts.map(({ label }) => label).join(" ");
     this.el.dataset["cell"] = made.cell.toFixed(2);
     const pixels = { rows: 64, cols: Math.ceil(made.width * (globalThis.devicePixelRatio || 1)) };
     this.sound = matrix.sound && image(matrix.sound, greys(this.ctx.palette().dark), (value) => value / 255, pixels);
@@ -391,6 +411,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       focused: this.pane.focused,
       hands: marked(this.frame.head.hands),
     });
+    const below = made.top + matrix.rows * made.tall + 4;
+    drawGhosts(g, scene, made, below, this.ghosts, { colors, scale, palette: this.ctx.palette() });
     this.drag.draw(g, scene, made, this.whole ?? matrix, this.ctx.palette());
   }
 

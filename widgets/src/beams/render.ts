@@ -385,6 +385,8 @@ class BeamsView implements Rendered<BeamsHead> {
     const words = said.filter(Boolean).map(line).join(" ");
     this.told.replaceChildren(words || (this.lanes.length || !this.made.cuts.flat().length ? "" : quiet(HINT)));
     this.told.hidden = !ctx.run || !(this.head.held ?? state?.beside);
+    const over = this.ghosts.shown.flatMap(({ told }) => (told?.over && told.lane?.seq === seq ? [told] : []));
+    if (this.head.held) ctx.run?.show(over);
     this.el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
     // The run tells of each of its steps: the tree is laid out anew only for other lanes.
     const drawn = JSON.stringify([this.ways, !!ctx.run]);
