@@ -31,7 +31,7 @@ def parse(names: Any, where: str) -> list[Entry | EllipsisType]:
     """The entries of a pattern, or of a list of names and Dims.
 
     Args:
-        names: A str; or a list whose items are names, Dims, patterns of one axis, None (no name), and `...`.
+        names: A str; a list whose items are names, Dims, patterns of one axis, None (no name), and `...`; or an annotation of jaxtyping.
 
     Raises:
         TypeError: If something among them is no name.
@@ -39,6 +39,8 @@ def parse(names: Any, where: str) -> list[Entry | EllipsisType]:
     """
     if isinstance(names, str):
         entries = _of_text(names, where)
+    elif (found := annotated(names)) is not None:
+        entries = found
     elif isinstance(names, Dim):
         entries = [(names,)]
     elif isinstance(names, Sequence):
@@ -47,6 +49,22 @@ def parse(names: Any, where: str) -> list[Entry | EllipsisType]:
         raise _no_names(names, names, where)
     if entries.count(...) > 1:
         raise _unread(names, where, '"..." stands for all further axes, so it is there at most once.')
+    return entries
+
+
+def annotated(annotation: Any) -> list[Entry | EllipsisType] | None:
+    """The entries of an annotation of jaxtyping, `Float[Tensor, "batch time 3"]`; None if it is none.
+
+    A size, an expression and a word that begins with "_" are axes without a name, "*rest" is all further ones.
+    """
+    text = getattr(annotation, "dim_str", None)
+    if not isinstance(text, str):
+        return None
+    entries: list[Entry | EllipsisType] = []
+    for word in text.split():
+        name = word.lstrip("#?").partition("=")[0]
+        named = name.isidentifier() and not name.startswith("_")
+        entries.append(... if word.startswith(("*", "#*", "...")) else (name if named else None,))
     return entries
 
 

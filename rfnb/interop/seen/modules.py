@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from rfnb.core.dim import Dim, ragged_dim
+from rfnb.interop.seen.annotated import say_annotated
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, roles_for, roles_guessed
@@ -30,6 +31,8 @@ def say_inputs(call: Call) -> None:
     told = call.names.told_of(call.module)
     if told:
         _apply(call, told, call.tensors())
+    first = call.outer is None and batch_first_of(call.module)
+    say_annotated(call, call.tensors(), lambda name, raw: call.names.of(raw) or _named(call, name, raw, first))
 
 
 def enter(call: Call) -> None:
@@ -99,6 +102,7 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
     told = names.told_of(call.module)
     if told:
         _apply_to_result(call, told, outputs)
+    say_annotated(call, outputs, lambda name, raw: names.of(raw) or _returned(call, raw), returned=True)
     return [(name, raw, names.of(raw) or _returned(call, raw)) for name, raw in outputs]
 
 

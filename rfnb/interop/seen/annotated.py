@@ -1,0 +1,97 @@
+"""Names of axes that a model says itself, by annotations of jaxtyping at the parameters of `forward` and at what it returns.
+
+    def forward(self, x: Float[Tensor, "batch frame 80"], lengths: Int[Tensor, "batch"]) -> Float[Tensor, "batch frame vocab"]: ...
+
+They come behind what the user says in `dims=`, and before what is guessed. What is no name ("80", "_", "n-1", "*rest") leaves its axis
+as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rfnb.core.axis_names import annotated
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.place import warn_user
+from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.user_axis_names import OUTPUT, fits
+
+
+def say_annotated(
+    call: Call, tensors: Sequence[tuple[str, torch.Tensor]], known: Any, *, returned: bool = False
+) -> None:
+    """Name the axes of inputs, or of what is returned, as the annotations of the module do.
+
+    Args:
+        known: Gives the dims that a tensor has without them.
+    """
+    if "jaxtyping" not in sys.modules or not (all_of := _annotations(typing.cast(Any, type(call.module)))):
+        return
+    for name, raw in tensors:
+        patterns = all_of.get(".".join(filter(None, [OUTPUT, name])) if returned else name)
+        if patterns is None:
+            continue
+        entries = next((each for each in patterns if fits(each, raw.ndim)), None)
+        if entries is None:
+            _say_unfit(call, f"what {type(call.module).__name__} returns" if returned else name, raw)
+            continue
+        at = entries.index(...) if ... in entries else raw.ndim
+        more = [(None,)] * (raw.ndim - len(entries) + (... in entries))
+        words = [each[0] for each in [*entries[:at], *more, *entries[at + 1 :]]]
+        same: dict[tuple[str, int], Dim] = call.seen.setdefault("annotated", {})  # one word of a call is one dim
+        said: list[str | Dim] = []
+        for word, dim in zip(words, known(name, raw)):
+            open_to_words = word is not None and (dim.guessed or (returned and dim.name == "feature"))
+            said.append(same.get((word, dim.extent), word) if open_to_words else dim)
+        call.names.say(raw, said, call)
+        for word, dim in zip(words, call.names.of(raw) or ()):
+            same.setdefault((word, dim.extent), dim)
+
+
+@functools.cache
+def _annotations(kind: Any) -> dict[str, list[Any]]:
+    """The patterns that each parameter may have, by its name; "output", or "output.0" of several."""
+    forward: Any = getattr(kind, "forward", None)
+    if kind.__module__.startswith(("torch.", "transformers")) or not getattr(forward, "__annotations__", None):
+        return {}
+    try:
+        hints = typing.get_type_hints(forward)
+    except Exception:  # a name that is there for type checkers only
+        hints = forward.__annotations__
+    found: dict[str, list[Any]] = {}
+    for name, hint in hints.items():
+        parts = typing.get_args(hint) if typing.get_origin(hint) is tuple else ()
+        own = [(name, hint)] if name != "return" else [(OUTPUT, hint)]
+        if name == "return" and parts and ... not in parts:
+            own = [(f"{OUTPUT}.{place}", part) for place, part in enumerate(parts)]
+        found |= {path: patterns for path, each in own if (patterns := _patterns(each))}
+    return found
+
+
+def _patterns(hint: Any) -> list[Any]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [pattern for each in typing.get_args(hint) for pattern in _patterns(each)]
+    pattern = annotated(hint)
+    return [] if pattern is None else [pattern]
+
+
+def _say_unfit(call: Call, name: str, raw: torch.Tensor) -> None:
+    key = f"annotation of {name} in {type(call.module).__name__}"
+    if key not in call.names.said:
+        call.names.said.add(key)
+        warn_user(
+            message(
+                "record: an annotation does not fit what is there, and names nothing.",
+                [("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"), (name, tuple(raw.shape))],
+                "An annotation of jaxtyping has a word for each axis. The names can be given to the recording, too:",
+                f'rf.record(model=model, dims={{"{call.path}": ["batch", "time", "feature"]}})',
+            )
+        )
