@@ -272,6 +272,13 @@ def test_long_texts_are_cut_to_their_room():
     assert labels.fitted("short", 50) == "short" and labels.short("x" * 100_000) == "x" * 15 + "…"
 
 
+def test_the_label_that_most_rows_have_goes_without_saying_where_not_all_have_room():
+    rows, plain = list("-H-E-L-L-O-"), list("HELLOWORLD")
+    shown = lambda texts, pitch: [index for index, _ in labels.rows(texts, pitch).at]  # noqa: E731
+    assert shown(rows, 20) == [*range(11)] and shown(rows, 10) == [1, 3, 5, 7, 9] and shown(rows, 5) == [1, 5, 9]
+    assert shown(plain, 10) == [0, 2, 4, 6, 8]
+
+
 @pytest.mark.parametrize("turn", [0, 30, 90])
 @pytest.mark.parametrize("anchor", ["left", "middle", "right"])
 def test_text_over_a_line_has_a_rim_of_paper_at_every_angle(turn, anchor):

@@ -679,7 +679,9 @@ def branches(dice: np.random.Generator) -> None:
     cells = [each.bytes.astype(int) for each in of(picture, Cells) if each.bytes.shape == (steps, 4)]
     if largest:
         [*_, minus] = cells
-        np.testing.assert_allclose((minus - 128) / 127, apart / np.abs(apart).max(), atol=0.01)
+        full = next(each["head"]["range"][1] for each in view.spec.head["parts"] if each["head"].get("signed"))
+        assert np.abs(apart).max() <= full * (1 + 1e-6) and full <= np.abs(apart).max() * 1.1
+        np.testing.assert_allclose((minus - 128) / 127, apart / full, atol=0.01)
         for drawn, branch in zip(cells, (a, b)):
             true = weights[made.index(branch)]
             assert (np.diff(drawn.ravel()[np.argsort(true, axis=None)]) >= 0).all()

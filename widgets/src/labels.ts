@@ -25,6 +25,16 @@ export function drawn(count: number, pitch: number, room: number): number[] {
   return times(Math.ceil(count / every), (index) => index * every);
 }
 
+/** As `drawn`; of rows of which more than a third have one text (blanks of an alignment) that goes without saying where not all have room. */
+export function telling(texts: string[], pitch: number, room: number): number[] {
+  const counts = new Map<string, number>();
+  if (pitch < room) for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  const most = [...counts].find(([, count]) => 3 * count > texts.length)?.[0];
+  if (most === undefined) return drawn(texts.length, pitch, room);
+  let last = -Infinity;
+  return texts.flatMap((text, index) => (text === most || (index - last) * pitch < room ? [] : [(last = index)]));
+}
+
 /** Remembers widths: measuring is the slow part of drawing text. */
 export function measurer(g: CanvasRenderingContext2D | null, font: string): Measure {
   const known = new Map<string, number>();

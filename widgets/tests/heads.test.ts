@@ -5,6 +5,7 @@ import type { Choice, Wanted } from "../src/attention/grid";
 import { briefly, gridOf, hitGrid, layoutGrid, mapsAt, nearest, rowsBy, walkGrid, wordOf } from "../src/attention/grid";
 import type { Head } from "../src/attention/matrix";
 import { factsOf, largest, matrixOf, meanOf } from "../src/attention/matrix";
+import { telling } from "../src/labels";
 import { directionOf } from "../src/attention/text";
 import { codedBlock, exactBlock } from "../src/block";
 import type { Frame } from "../src/frame";
@@ -290,10 +291,30 @@ describe("the view of many heads", () => {
     press("ArrowDown");
     press("ArrowRight");
     expect([root.dataset["map"], root.dataset["head"]]).toEqual(["3", "1"]);
-    expect(root.querySelector(".rfnb-heads-status")!.textContent).toBe("layer 1, head 1 · looks at few · entropy 1.1");
+    expect(root.querySelector(".rfnb-heads-status")!.textContent).toBe(
+      "layer 1, head 1 · looks at few · 110 % as spread as even weights",
+    );
     expect(root.querySelector(".rfnb-sheet [role=gridcell]")!.textContent).toContain("layer 1, head 1");
     press("ArrowRight");
     expect(root.dataset["map"]).toBe("mean");
+  });
+
+  it("opens at the head that says most, where there are too many to see, and stays where a reader has gone", () => {
+    const many = frame(5, 4, { badges: ["diagonal", "change"], looks: ["mixed", "along the diagonal"] });
+    shown(many); // of those with odd numbers the badge is largest in layer 4, head 3
+    expect(root.dataset["map"]).toBe("19");
+    expect(root.querySelector(".rfnb-heads-status")!.textContent).toBe("layer 4, head 3 · looks along the diagonal");
+    press("Home");
+    expect(root.dataset["map"]).toBe("0");
+    document.body.replaceChildren((root = document.createElement("div")));
+    const few = frame(5, 4); // whose number is entropy, and whose odd ones look at few: the least is layer 0, head 1
+    shown(few);
+    expect(root.dataset["map"]).toBe("1");
+    for (const head of [{ ...many.head, live: true }, { ...many.head, looks: ["mixed", "evenly"] }, frame().head]) {
+      document.body.replaceChildren((root = document.createElement("div")));
+      shown({ ...many, head });
+      expect(root.dataset["map"]).toBe("0");
+    }
   });
 
   it("chooses the same head in linked views, also on another axis", () => {
@@ -312,6 +333,23 @@ describe("the view of many heads", () => {
     slider.value = "1";
     slider.dispatchEvent(new Event("input"));
     expect([root.dataset["map"], slider.getAttribute("aria-valuetext")]).toEqual(["4", "epoch 2"]);
+  });
+
+  it("names the maps of an alignment on buttons, and leaves out what goes without saying among its labels", () => {
+    shown(frame(1, 1, { slider: { name: "map", labels: ["posterior", "best path"] }, alignment: true }, 2));
+    expect(root.querySelector('input[aria-label="map"]')!.closest("label")!.hidden).toBe(true);
+    const named = () => [...root.querySelectorAll<HTMLElement>('[role=group][aria-label="map"] button')];
+    expect(named().map(({ textContent, ariaPressed }) => [textContent, ariaPressed])).toEqual([
+      ["posterior", "true"],
+      ["best path", "false"],
+    ]);
+    named()[1]!.click();
+    expect([root.dataset["map"], named()[1]!.getAttribute("aria-pressed")]).toEqual(["1", "true"]);
+    const rows = [..."-H-E-L-L-O-"];
+    expect(telling(rows, 20, 13)).toEqual([...rows.keys()]);
+    expect(telling(rows, 10, 13)).toEqual([1, 3, 5, 7, 9]);
+    expect(telling(rows, 5, 13)).toEqual([1, 5, 9]);
+    expect(telling([..."HELLOWORLD"], 10, 13)).toEqual([0, 2, 4, 6, 8]);
   });
 
   it("has a card of the row under the cursor, with the same row in each head", () => {

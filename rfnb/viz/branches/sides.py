@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from rfnb.viz.group.spec import parts_of
 from rfnb.viz.hypotheses import without_slots
 from rfnb.viz.of_trace import spec as trace_spec
 from rfnb.viz.pool import bounds, together
+from rfnb.viz.rounding import significant
 from rfnb.viz.spec import Spec
 
 KINDS = ("beams", "attention", "states")
@@ -98,7 +100,7 @@ def _attention(a: Spec, b: Spec) -> Spec | None:
         return None
     dropped = ("badges", "looks", "remark", "thinned", "causal", "focus")
     head = {field: value for field, value in a.head.items() if field not in dropped}
-    head |= {"title": f"{a.head.get('title', '')}, A − B", "seqs": seqs, "maps": maps, "range": _range(most)}
+    head |= {"title": f"{a.head.get('title', '')}, A − B", "seqs": seqs, "maps": maps, "range": _scale(most)}
     return Spec("attention", {**head, "signed": True, **_said(most)}, blocks)
 
 
@@ -129,7 +131,7 @@ def _states(a: Spec, b: Spec) -> Spec | None:
         name = f"track{len(tracks)}"
         blocks[name] = values
         entry = {"label": track["label"], "unit_dim": track["unit_dim"], "block": name, "gate": False}
-        tracks.append({**entry, "range": _range(most)})
+        tracks.append({**entry, "range": [-(most or 1.0), most or 1.0]})
     if not tracks:
         return None
     kept: dict[str, Any] = {
@@ -150,12 +152,21 @@ def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return made
 
 
-def _range(most: float) -> list[float]:
-    return [-(most or 1.0), most or 1.0]
+def _scale(most: float) -> list[float]:
+    """Both ends of a scale, with two digits: -0.99997 is no number for a ramp."""
+    if not most:
+        return [-1.0, 1.0]
+    step = 10.0 ** (math.floor(math.log10(most)) - 1)
+    end = float(f"{math.ceil(most / step * (1 - 1e-9)) * step:.6g}")
+    return [-end, end]
 
 
 def _said(most: float) -> dict[str, Any]:
-    return {"remark": f"{_SIGNS} The largest difference is {most:.3g}."} if most else {"remark": SAME, "same": True}
+    return (
+        {"remark": f"{_SIGNS} The largest difference is {significant(most, 3)}."}
+        if most
+        else {"remark": SAME, "same": True}
+    )
 
 
 def _both(a: Sequence[str], b: Sequence[str], count: int) -> list[str]:

@@ -6,6 +6,7 @@ The same rules as in widgets/src/axis.ts and widgets/src/labels.ts.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -81,10 +82,24 @@ class AxisLabels:
 
 
 def rows(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:
-    """Labels at the left of rows of this height."""
+    """Labels at the left of rows of this height; of rows of which more than a third have one label (blanks of an alignment) it goes without
+    saying where not all have room."""
     every = stride(pitch, size + 2)
-    at = [(index, short(labels[index])) for index in range(0, len(labels), every)]
+    shown = range(0, len(labels), every)
+    most, count = Counter(labels).most_common(1)[0] if every > 1 else ("", 0)
+    if 3 * count > len(labels):
+        shown = _apart([index for index, label in enumerate(labels) if label != most], pitch, size + 2)
+    at = [(index, short(labels[index])) for index in shown]
     return AxisLabels(_widest(at, size), 0, 0, size, at)
+
+
+def _apart(places: Sequence[int], pitch: float, room: float) -> list[int]:
+    """The places that have room after the one before."""
+    kept: list[int] = []
+    for place in places:
+        if not kept or (place - kept[-1]) * pitch >= room:
+            kept.append(place)
+    return kept
 
 
 def columns(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:

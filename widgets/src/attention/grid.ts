@@ -65,6 +65,24 @@ export function nearest(head: Head, choice: Choice): Choice {
   return first ? { ...choice, layer: first.at[0], head: first.at[1], step: first.step } : choice;
 }
 
+const MANY = 16; // maps: of fewer all are seen at a glance
+
+/** The head that says most of many: that which keeps nearest to the diagonal, else that which looks at fewest; null without one. */
+export function telling({ head, blocks }: Frame<Head>): number | null {
+  const block = blocks["badges"];
+  if (head.live || head.maps.length <= MANY || !block) return null;
+  const best = (looks: string, badge: string, sign: number): number | null => {
+    const [word, column] = [(head.looks ?? []).indexOf(looks), (head.badges ?? []).indexOf(badge)];
+    const found = head.maps.flatMap((entry, map) =>
+      word >= 0 && column >= 0 && !entry.step && entry.looks?.[0] === word
+        ? [[sign * block.at(map, 0, column), map]]
+        : [],
+    ) as [number, number][];
+    return found.length ? found.reduce((most, one) => (one[0] > most[0] ? one : most))[1] : null;
+  };
+  return best("along the diagonal", "diagonal", 1) ?? best("at few", "entropy", -1);
+}
+
 /** What rows there can be: a choice only where there are several of it. */
 export function rowsBy(head: Head): By[] {
   const seqs = Math.max(0, ...head.maps.map(({ seqs }) => seqs.length));

@@ -3,7 +3,7 @@
 import type { Columns, Label } from "../axis";
 import { cellSize, columns, labelsOf, LINE, widest } from "../axis";
 import type { Measure } from "../labels";
-import { drawn } from "../labels";
+import { telling } from "../labels";
 import { fault } from "./check";
 import type { Matrix, Position } from "./matrix";
 
@@ -47,7 +47,7 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
   });
   const { cell, tall, right } = made,
     top = made.top + rail;
-  const shown = drawn(matrix.rowLen, tall, tall >= LINE - 2 ? tall : LINE + 3);
+  const shown = telling(texts, tall, tall >= LINE - 2 ? tall : LINE + 3);
   return {
     ...made,
     rail,

@@ -7,7 +7,7 @@ import { h, on, slider, status } from "../dom";
 import type { Frame } from "../frame";
 import { measurer, shorten } from "../labels";
 import { context } from "../canvas";
-import { share, short } from "../number";
+import { percent, share, short } from "../number";
 import type { Scene, Spot } from "../pane";
 import { Pane } from "../pane";
 import type { By, Choice, Grid, GridLayout, Item, Order } from "./grid";
@@ -32,6 +32,14 @@ const MEANINGS: Record<string, string> = {
   last: "weight on the last position",
   padding: "most weight of a row on padding or masked positions: should be 0",
   change: "difference to the same head of the layer before: 0 the same, 1 nothing in common",
+};
+
+/** What of a badge is a share that needs no explanation. */
+const SHARES: Record<string, string> = {
+  entropy: "as spread as even weights",
+  first: "on the first position",
+  last: "on the last position",
+  padding: "on padding",
 };
 
 const labelled = (text: string, element: HTMLElement) => h("label.rfnb-choice", `${text} `, element);
@@ -190,7 +198,9 @@ export class Overview {
       names = maps.length === 1 && block ? (this.frame.head.badges ?? []) : [];
     const numbers = names.flatMap((name, index) => {
       const value = seq < block!.shape[1]! ? block!.at(maps[0]!, seq, index) : NaN;
-      return Number.isNaN(value) ? [] : [`${name} ${short(value)}`];
+      if (Number.isNaN(value)) return [];
+      if (name in SHARES) return value ? [`${percent(value)} ${SHARES[name]}`] : [];
+      return name === this.badge.value ? [`${name} ${short(value)}`] : []; // says nothing to whom it has not been explained
     });
     const where = looks && looks !== "mixed" ? [`looks ${looks}`] : [];
     return [label, ...(wrong ? ["! something is wrong"] : []), ...where, ...numbers].join(" · ");

@@ -41,7 +41,7 @@ export function legend(element: HTMLElement, colors: Table, scale: Scale, matrix
   }
   element.replaceChildren(box);
   if (uniform) element.append(h("span.rfnb-key", `▴ uniform 1/${matrix.colLen}`));
-  if (high !== 1) element.append(h("span.rfnb-key", `full colour is ${short(high)}, not 1`));
+  if (high !== 1 && low >= 0) element.append(h("span.rfnb-key", `full colour is ${short(high)}, not 1`));
   if (matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols) element.append(key("padding", "padding"));
   if (matrix.masked) element.append(matrix.causal ? key("causal", "causal mask") : key("masked", "masked"));
   if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "NaN, not computed"));

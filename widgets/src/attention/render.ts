@@ -20,7 +20,7 @@ import { offer } from "./hands";
 import { BESIDE, Drag } from "./drag";
 import type { GhostRow } from "./ghost";
 import { drawGhosts, ghostHeight, ghostRows } from "./ghost";
-import { mapsAt, nearest } from "./grid";
+import { mapsAt, nearest, placeOf, telling } from "./grid";
 import type { Layout } from "./layout";
 import { hit, layout, mostWidth, walk } from "./layout";
 import type { Head, Matrix, Position, Scale } from "./matrix";
@@ -28,6 +28,7 @@ import { matrixOf, meanOf, problem, rowsComputed, scaleOf, withRow } from "./mat
 import { Overview } from "./overview";
 import { legend, sentence, table, tableSize, words } from "./parts";
 import { TextMode } from "./text";
+import { line } from "../visible";
 
 const MOST_HEIGHT = 620,
   LEAST_MAIN = 420; // of the column of the map, so that what is said below it has room
@@ -58,6 +59,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private readonly sliderText = h("output");
   private readonly slider = slider({ min: 0, step: 1 }, (step) => this.chooseMap({ ...this.choice, step }));
   private readonly sliderBox = h("label.rfnb-choice", this.slider, this.sliderText);
+  private readonly places = h("span.rfnb-modes", { role: "group" }); // of an alignment, by name
   private readonly modeButtons = Object.entries(MODES).map(([mode, text]) =>
     button(text, () => this.show(mode === this.mode ? "map" : (mode as Mode)), {
       "aria-pressed": mode === "map",
@@ -93,7 +95,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.stage.before(h("div.rfnb-attention-body", this.side, main));
     main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout, this.hands.element);
     on(this.pane.element, "dblclick", () => this.cursor.pinned && this.focusOn?.(this.cursor.pinned.col));
-    this.tools.prepend(this.mapSelect, this.sliderBox);
+    this.tools.prepend(this.mapSelect, this.sliderBox, this.places);
     this.tools.append(h("span.rfnb-modes", { role: "group", "aria-label": "shown as" }, ...this.modeButtons));
     this.cols = col_axis !== undefined && col_axis !== axis ? ctx.busOf(col_axis) : null;
     if (this.cols)
@@ -117,7 +119,12 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected sequences(): [string, boolean][] {
-    const { head } = this.frame;
+    const { head } = this.frame,
+      first = this.opened ? null : telling(this.frame);
+    if (first !== null) {
+      const [layer, column] = placeOf(head.maps[first]!, first);
+      this.choice = { ...this.choice, layer, head: column };
+    }
     this.choice = nearest(head, this.choice);
     this.maps = mapsAt(head, this.choice);
     const { seqs } = head.maps[this.maps[0]!]!;
@@ -154,9 +161,19 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   private openSlider(): void {
-    const { slider } = this.frame.head;
-    this.sliderBox.hidden = !slider || slider.labels.length < 2;
+    const { slider, alignment } = this.frame.head,
+      several = !!slider && slider.labels.length > 1;
+    this.sliderBox.hidden = !several || !!alignment;
+    this.places.hidden = !several || !alignment;
     if (!slider) return;
+    set(this.places, "aria-label", slider.name);
+    this.places.replaceChildren(
+      ...slider.labels.map((label, step) =>
+        button(line(label), () => this.chooseMap({ ...this.choice, step }), {
+          "aria-pressed": step === this.choice.step,
+        }),
+      ),
+    );
     this.slider.max = String(slider.labels.length - 1);
     this.slider.value = String(this.choice.step);
     const text = `${slider.name} ${slider.labels[this.choice.step] ?? ""}`;
