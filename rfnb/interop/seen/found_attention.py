@@ -56,8 +56,9 @@ def prepare(names: Any, modules: Sequence[nn.Module]) -> None:
 
 def begin(call: Call) -> None:
     """An outermost call begins."""
-    if call.outer is None and call.names.searched and listening("attention"):
-        call.seen[_SEARCH] = SoftmaxSearch(call, call.names.buffers, why_not, _accepted)
+    if call.outer is None and call.names.searched and (listening("attention") or listening("states")):
+        loops = listening("states")
+        call.seen[_SEARCH] = SoftmaxSearch(call, call.names.buffers, why_not, _accepted, loops=loops)
 
 
 def close(call: Call) -> None:
@@ -108,6 +109,8 @@ def end(call: Call, result: Any) -> None:
     search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
     if search is None:
         return
+    if search.loops is not None:
+        search.loops.end(call)
     if not is_looked_into(call.module):
         outer = call.outer
         if outer is None or is_looked_into(outer.module) or isinstance(outer.module, _CONTAINERS):

@@ -23,6 +23,7 @@ from rfnb.interop.seen.axis_flow import REDUCTIONS, AxisNode, product, reduced
 from rfnb.interop.seen.calls import Call, current, tensors_of
 from rfnb.interop.seen.function_calls import Looks, is_unheard
 from rfnb.interop.seen.snapshot import ValueSnapshot
+from rfnb.interop.seen.written_loops import LoopSearch
 
 _ALIASES = {
     "truediv": "div", "true_divide": "div", "divide": "div", "itruediv": "div", "idiv": "div", "multiply": "mul", "rmul": "mul",
@@ -134,14 +135,25 @@ class SoftmaxSearch(Looks):
         judge: Says why weights that are summed with values are no attention, None if they are; gets the softmax, the values, their axis,
             and whether they have an axis of their own.
         accept: Called with each softmax that is attention.
+        loops: Whether recurrences are looked for, too.
 
     Attributes:
         candidates: The softmaxes.
+        loops: Looks for recurrences.
         error: What has gone wrong last in looking.
     """
 
-    def __init__(self, root: Call, buffers: set[int], judge: Judge, accept: Callable[[WrittenSoftmax], None]):
+    def __init__(
+        self,
+        root: Call,
+        buffers: set[int],
+        judge: Judge,
+        accept: Callable[[WrittenSoftmax], None],
+        *,
+        loops: bool = False,
+    ):
         super().__init__()
+        self.loops = LoopSearch(self._node) if loops else None
         self._judge, self._accept, self._buffers = judge, accept, buffers
         self._nodes: dict[int, AxisNode] = {}
         self.candidates: list[WrittenSoftmax] = []
@@ -155,6 +167,8 @@ class SoftmaxSearch(Looks):
         if operation is not None and not is_unheard():
             try:
                 self._note(*operation, args, kwargs or {}, result)
+                if self.loops is not None:
+                    self.loops.look(sys._getframe(1), current())
             except Exception as error:  # never the run's
                 self.error = error
         return result
@@ -171,6 +185,8 @@ class SoftmaxSearch(Looks):
     def close(self) -> None:
         """The call has ended: let go what nothing but the garbage collector would."""
         self._nodes.clear()
+        if self.loops is not None:
+            self.loops.close()
         for each in self.candidates:
             each.used = None
 

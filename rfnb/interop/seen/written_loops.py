@@ -1,0 +1,347 @@
+"""Recurrences that a Python loop makes by itself: a variable that each turn makes of its own earlier value is a state with steps.
+
+    h = x.new_zeros(len(x), width)
+    for t in range(x.shape[1]):
+        h = torch.tanh(self.inner(x[:, t]) + self.outer(h))        # "h", a step for each turn
+
+Which variables a loop carries is read in the source, once for each function. What they hold is looked at where a turn begins anew, seen
+by the calls of torch in the loop. It is a state if it is made of its earlier value by more than adding, appending or choosing, and each
+turn does the same: with the same weights, or with other entries of a tensor. So these are none: layers one behind the other, sums over
+experts or taps, lists that grow, labels.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+
+from rfnb.interop.seen.axis_flow import AxisNode, bare
+from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.snapshot import version_of
+from rfnb.trace.probe import probe, trace_context
+
+_ADDING = {
+    "add", "sub", "cat", "stack", "maximum", "minimum", "max", "min", "amax", "amin", "where", "setitem", "index_put", "index_copy",
+    "to", "float", "contiguous", "clone", "detach", "view", "reshape", "unsqueeze", "squeeze", "logical_or", "logical_and",
+}  # fmt: skip
+_ENTRIES = {"getitem", "select", "unbind", "split", "chunk", "narrow", "index_select"}
+_MOST_NODES, _MOST_TURNS, _UP = 300, 100_000, 3
+
+
+class CarriedLoop(NamedTuple):
+    """A loop in the source of a function.
+
+    Attributes:
+        first, last: Its lines.
+        target: The name that each turn sets, "" if it is none.
+        names: The variables that a turn reads before it sets them.
+    """
+
+    first: int
+    last: int
+    target: str
+    names: tuple[str, ...]
+
+
+class LoopTurn(NamedTuple):
+    """The value of a variable where a turn ended.
+
+    Attributes:
+        number: Of the turn; -1: before the loop.
+        node, raw: The tensor.
+        version: How often it had been changed in place by then.
+    """
+
+    number: int
+    node: AxisNode
+    raw: torch.Tensor
+    version: int | None
+
+
+class LoopRun:
+    """One run of a loop.
+
+    Attributes:
+        call: Of the module in which it began.
+        turns: What each variable held, by its path; those that are no states are not in it any more.
+    """
+
+    def __init__(self, loop: CarriedLoop, frame: Any, call: Call):
+        self.loop, self.call, self.frame = loop, call, frame
+        self.turns: dict[str, list[LoopTurn]] = {}
+        self._begin = self._last = frame.f_lasti
+        self._marks: list[Any] = []  # what is another object in each turn
+        self._number = -1
+        self._weights: dict[str, list[Any]] = {}
+        self._none: set[str] = set()
+
+    def note(self, at: int, node_of: Any) -> None:
+        """A call of torch in the loop, at this place of its code: if a turn begins with it, keep what the last one has made."""
+        begins = at <= (self._last if self.loop.target else self._begin)
+        self._last, self._begin = at, min(at, self._begin)
+        if begins:
+            values = self.frame.f_locals
+            names = [self.loop.target] if self.loop.target else self.loop.names
+            marks = [values.get(name) for name in names]
+            if len(self._marks) != len(marks) or any([one is not other for one, other in zip(marks, self._marks)]):
+                self._marks = marks
+                self.keep(values, node_of)
+
+    def keep(self, values: Any, node_of: Any, *, last: bool = False) -> None:
+        """Keep what the variables hold where a turn has ended; where a loop was left in the middle of one, nothing has come."""
+        before = [turns[-1].node for turns in self.turns.values()]
+        changed = []
+        for name in self.loop.names:
+            for path, raw in _tensors(name, values.get(name)):
+                turns = self.turns.get(path)
+                if path in self._none or not (raw.is_floating_point() and raw.ndim and raw.numel() > 1):
+                    continue
+                if turns is None:
+                    turns = self.turns[path] = []
+                is_same = bool(turns) and turns[-1].raw is raw
+                if not (is_same and last) and len(turns) < _MOST_TURNS:
+                    turns.append(LoopTurn(self._number, node_of(raw), raw, version_of(raw)))
+                if not is_same and len(turns) > 1:
+                    changed.append(path)
+        self._number += 1
+        for path in changed:
+            if not self._goes_on(path, self.turns[path][-2], self.turns[path][-1], before):
+                self._none.add(path)  # and let it go: it may be large
+                del self.turns[path]
+
+    def _goes_on(self, path: str, old: LoopTurn, new: LoopTurn, before: list[AxisNode]) -> bool:
+        weights, entries, more = _turn(new.node, old.node, before)
+        if old.raw.shape != new.raw.shape and old.number >= 0:
+            return False
+        if not more or not (weights or entries) or old.version != version_of(old.raw):
+            return False
+        known = self._weights.setdefault(path, [])
+        known.append(weights)
+        return known[0] == weights
+
+    def states(self) -> dict[str, list[LoopTurn]]:
+        """The states, by their paths: what each turn has made."""
+        found = {}
+        for path, turns in self.turns.items():
+            module = turns[-1].node.kwargs.get("module")  # those of torch tell it themselves
+            if len(self._weights.get(path, ())) > 1 and not isinstance(
+                module, (torch.nn.RNNBase, torch.nn.RNNCellBase)
+            ):
+                own = [each for each in turns if each.number >= 0]
+                is_as_it_was = all([version_of(each.raw) == each.version for each in own])
+                if len(own) > 1 and is_as_it_was and not self._is_of_cell(own[-1].raw):
+                    found[path] = own
+        return found
+
+    def _is_of_cell(self, raw: torch.Tensor) -> bool:
+        cells = self.call.seen.get("written cells", {}).values()
+        return any(cell.names and any(each is raw for each in cell.made) for cell in cells)
+
+
+class LoopSearch:
+    """Looks for recurrences in one outermost call of a model.
+
+    Args:
+        node_of: Gives the node of a tensor.
+    """
+
+    def __init__(self, node_of: Any):
+        self._node_of, self._known = node_of, dict[CodeType, tuple[CarriedLoop, ...]]()
+        self._runs: dict[
+            int, list[LoopRun]
+        ] = {}  # by the id of a frame, those that are in it; the inner ones are behind
+
+    def look(self, frame: Any, call: Call | None) -> None:
+        """Torch is called from a frame; it or one of those around it may be in a loop."""
+        for _ in range(_UP):
+            if frame is None or call is None:
+                return
+            loops = self._known.get(frame.f_code)
+            if loops is None:
+                loops = self._known[frame.f_code] = _loops_of(frame.f_code)
+            if loops:
+                self._in(frame, call, loops)
+                return
+            frame = frame.f_back
+
+    def _in(self, frame: Any, call: Call, loops: tuple[CarriedLoop, ...]) -> None:
+        line, runs = frame.f_lineno, self._runs.get(id(frame))
+        if runs is None or (runs and runs[0].frame is not frame):
+            runs = self._runs[id(frame)] = []
+        while runs and not runs[-1].loop.first < line <= runs[-1].loop.last:
+            self._end(runs.pop())
+        for loop in loops:  # the outer ones come first
+            if loop.first < line <= loop.last and all(each.loop is not loop for each in runs):
+                runs.append(LoopRun(loop, frame, call))
+        for run in runs:
+            run.note(frame.f_lasti, self._node_of)
+
+    def _end(self, run: LoopRun) -> None:
+        run.keep(run.frame.f_locals, self._node_of, last=True)
+        run.frame = None
+        if run.turns:
+            run.call.seen.setdefault("loops", []).append(run)
+
+    def end(self, call: Call) -> None:
+        """A call of a module ends: offer the states of the loops in it."""
+        for key, runs in list(self._runs.items()):
+            if runs and runs[0].call is call:
+                for run in reversed(self._runs.pop(key)):
+                    self._end(run)
+        found = [states for run in call.seen.pop("loops", ()) if (states := run.states())]
+        for place, states in enumerate(found):
+            with trace_context.scope(f"loop{place}" if len(found) > 1 else ""):
+                _offer(call, states)
+
+    def close(self) -> None:
+        """The outermost call is over."""
+        self._runs.clear()
+
+
+def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
+    names, steps = _short_names(list(states)), dict[int, dict[str, Any]]()
+    for path, turns in states.items():
+        for turn in turns:
+            dims = call.names.of(turn.raw) or call.names.dims(turn.raw, [None] * turn.raw.ndim, call, guessed=True)
+            value = call.names.seen(turn.raw.detach().clone(), dims, names[path])
+            steps.setdefault(turn.number, {})[names[path]] = value
+    for step, values in sorted(steps.items()):
+        with trace_context.loop("", step):
+            probe("states", **values)
+
+
+def _short_names(paths: list[str]) -> dict[str, str]:
+    """The names of states; a pair in a tuple is h and c, as of nn.LSTMCell."""
+    if len(paths) == 2 and [path.rpartition(".")[2] for path in paths] == ["0", "1"]:
+        return dict(zip(paths, ("h", "c")))
+    return {path: path.replace(".", "_") for path in paths}
+
+
+def _tensors(path: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, (tuple, list)) and len(value) < 65:
+        for place, each in enumerate(value):
+            if isinstance(each, torch.Tensor):
+                yield f"{path}{'.' if isinstance(value, tuple) else '_'}{place}", each
+
+
+# -- what is a state ----------------------------------------------------------------------------------------------------------------
+def _turn(new: AxisNode, old: AxisNode, before: list[AxisNode]) -> tuple[frozenset[Any], bool, bool]:
+    """The weights that a turn has made a value with; whether it has read entries; whether it did more with the earlier value than add."""
+    weights, entries, more, stops = set[Any](), False, False, {id(each) for each in before}
+    # With each node: whether something else than adding was done on the way to it.
+    todo, seen = [(new, False)], {(id(new), False)}
+    while todo and len(seen) < _MOST_NODES:
+        node, changed = todo.pop(0)
+        if node is old:
+            more = more or changed
+            continue
+        if id(node) in stops and node is not new:
+            continue
+        if node.op == "param":
+            weights.add(id(node))
+        elif node.op == "module":
+            module = node.kwargs["module"]
+            if next(module.parameters(), None) is not None:
+                weights.add(id(module))
+        elif node.op in _ENTRIES and node.inputs:
+            if bare(node.inputs[0]).op in ("param", "buffer"):
+                weights.add(
+                    (id(bare(node.inputs[0])), repr([each for each in node.args[1:] if not isinstance(each, AxisNode)]))
+                )
+                continue
+            entries = True
+        changed = changed or node.op not in _ADDING
+        for each in node.inputs:
+            if (id(each), changed) not in seen:
+                seen.add((id(each), changed))
+                todo.append((each, changed))
+    return frozenset(weights), entries, more
+
+
+# -- the source ---------------------------------------------------------------------------------------------------------------------
+@functools.lru_cache(maxsize=4096)
+def _loops_of(code: CodeType) -> tuple[CarriedLoop, ...]:
+    """The loops of a function that carry something from turn to turn, the outer ones first."""
+    module = sys.modules.get("torch")
+    if module is None or code.co_filename.startswith(module.__path__[0]) or code.co_name == "<module>":
+        return ()
+    try:
+        tree = ast.parse(textwrap.dedent("".join(inspect.getsourcelines(code)[0])))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return ()
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.While)):
+            reads, sets = _order([node.test] if isinstance(node, ast.While) else [], set())
+            more, own = _order(node.body, set(sets))
+            names = tuple(sorted((reads | more) & own))
+            target = node.target if isinstance(node, ast.For) else None
+            while isinstance(target, (ast.Tuple, ast.List)) and target.elts:
+                target = target.elts[0]
+            if names:
+                shift = code.co_firstlineno - 1
+                last = node.body[-1].end_lineno or node.lineno
+                header = node.iter.end_lineno if isinstance(node, ast.For) else node.test.end_lineno
+                line = (header or node.lineno) + shift - (node.body[0].lineno == (header or node.lineno))
+                found.append(CarriedLoop(line, last + shift, target.id if isinstance(target, ast.Name) else "", names))
+    return tuple(sorted(found, key=lambda loop: (loop.first, -loop.last)))
+
+
+def _order(nodes: Iterable[ast.AST], known: set[str]) -> tuple[set[str], set[str]]:
+    """The names that some code reads before it has set them, and those that it sets, beside the known ones."""
+    reads, sets = set[str](), set(known)
+
+    def visit(node: Any) -> None:
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                reads.update({node.id} - sets)
+            else:
+                sets.add(node.id)
+        elif isinstance(node, ast.AugAssign):
+            reads.update({each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)} - sets)
+            visit(node.value)
+            sets.update(each.id for each in ast.walk(node.target) if isinstance(each, ast.Name))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+            if node.value is not None:
+                visit(node.value)
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                visit(target)
+                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):  # hs[layer] = ...
+                    sets.add(target.value.id)
+        elif isinstance(node, ast.If):
+            visit(node.test)
+            before, after = set(sets), set[str]()
+            for branch in (node.body, node.orelse):
+                own, made = _order(branch, before)
+                reads.update(own)
+                after |= made
+            sets.update(after)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            visit(node.iter)
+            visit(node.target)
+            for statement in [*node.body, *node.orelse]:
+                visit(statement)
+        elif not isinstance(
+            node, (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+        ):
+            for each in ast.iter_child_nodes(node):
+                visit(each)
+        else:
+            reads.update(
+                {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+                - sets
+            )
+
+    for inner in nodes:
+        visit(inner)
+    return reads, sets - known
