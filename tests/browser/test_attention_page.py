@@ -317,5 +317,5 @@ def test_an_alignment_has_no_arcs_text_or_card_of_weights(page):
         ["ab"]
     )
     root = page(view_of(texts))
-    assert root.locator(".rfnb-modes button:visible").all_inner_texts() == ["Map", "Table"]
+    assert root.locator("[aria-label='shown as'] button:visible").all_inner_texts() == ["Map", "Table"]
     assert root.locator(".rfnb-card:visible").count() == root.locator(".rfnb-heads:visible").count() == 0

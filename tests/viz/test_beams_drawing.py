@@ -9,6 +9,7 @@ from viz.test_beams import LABELS, beams_spec, small
 
 from rfnb.viz.beams.drawing import drawing
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
+from rfnb.viz.kinds import text_of
 from rfnb.viz.spec import Spec
 
 WIDTHS = {"boxes": 900.0, "dots": 200.0}
@@ -104,3 +105,22 @@ def test_a_narrow_search_names_what_leaves_the_way_of_another():
         "EH0",
         "</s>",
     }  # beside AH0, and beside L; the others of the winner stand above, and K has died out
+
+
+def test_a_winner_that_goes_in_circles_is_said_to_in_text_and_below_the_picture():
+    def of(text: str) -> tuple[str, list[str]]:
+        steps = [{"tokens": [token], "parents": [0], "scores": [-1.0], "ended": [False], "cuts": []} for token in text]
+        seq = {"label": "one", "steps": steps, "best": [[step, 0] for step in range(len(text))], "result": ""}
+        spec = Spec("beams", {"title": "Beam search", "live": False, "seqs": [seq], "join": ""})
+        return text_of(spec), drawing(spec, 400).notes
+
+    for written, expected in (
+        ("xabcabcabcay", "The winner goes in circles: “abc” 3 times in a row."),
+        ("aaabcbcbcbc", "The winner goes in circles: “bc” 4 times in a row."),
+        ("ababcd", None),
+    ):
+        text, notes = of(written)
+        if expected is None:
+            assert "circles" not in text + "".join(notes)
+        else:
+            assert expected in text.splitlines() and expected in notes

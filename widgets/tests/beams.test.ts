@@ -10,7 +10,7 @@ import { aligned, differing, directionOf, winnerChanges } from "../src/beams/nbe
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
 import { problem } from "../src/beams/problem";
 import type { Node } from "../src/beams/tree";
-import { cutText, grow, nbest, pathOf, prefix, rating } from "../src/beams/tree";
+import { cutText, grow, nbest, pathOf, prefix, rating, repeatOf } from "../src/beams/tree";
 import { verdictOf } from "../src/beams/verdict";
 import { showIn } from "../src/mount";
 import { busOf } from "../src/selection";
@@ -239,6 +239,45 @@ describe("the layout", () => {
     expect([cells.tokens, cells.rail, cells.cells]).toEqual([false, false, true]);
   });
 
+  it("names in an overview what lives where it leaves another way that does, without overlaps", () => {
+    const steps = Array.from({ length: 40 }, (_, step) => ({
+      tokens: ["winner", `left${step}`, "word"],
+      parents: step ? [0, 0, 1] : [0, 0, 0], // each step one leaves the winner, and dies out two steps on
+      scores: [-1, -2, -3],
+      ended: [false, false, false],
+    }));
+    const tree = grow({ steps, best: steps.map((_, step) => [step, 0]) } as SeqSpec),
+      turn = (made: Layout, step: number) => ({
+        x: made.x[step]!,
+        y: made.lanes[1]! + made.half + 6,
+        label: `left${step}`,
+      });
+    for (const [width, every] of [
+      [1000, 2], // each second one would lie on the one before
+      [1700, 1],
+    ] as const) {
+      const made = layout(tree, { ...options, width });
+      expect([made.tokens, made.turns.filter(({ label }) => label !== "word")]).toEqual([
+        false,
+        steps.flatMap((_, step) => (step % every ? [] : [turn(made, step)])),
+      ]);
+    }
+    const wide = layout(
+      straight(30, 16, (slot) => String(slot % 10)),
+      options,
+    );
+    expect([wide.tokens, wide.turns]).toEqual([true, []]);
+    expect(layout(straight(500, 64), options).turns).toEqual([]);
+  });
+
+  it("says where tokens go in circles: of three times in a row or more the longest stretch", () => {
+    const of = (text: string) => repeatOf([...text]);
+    expect([of(""), of("abcd"), of("abab"), of("aab")]).toEqual([null, null, null, null]);
+    expect(of("xabcabcabcay")).toEqual({ start: 1, period: 3, times: 3 });
+    expect(of("aaabcbcbcbc")).toEqual({ start: 3, period: 2, times: 4 });
+    expect(of("xaaaa")).toEqual({ start: 1, period: 1, times: 4 });
+  });
+
   it("turns to cells for 64 hypotheses over 200 steps, within the width", () => {
     const row = Array.from({ length: 64 }, (_, slot) => slot);
     const steps = Array.from({ length: 200 }, () => ({
@@ -398,6 +437,18 @@ describe("the view in the page", () => {
       .querySelector(".rfnb-beams-scroll")!
       .dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   afterEach(() => document.body.replaceChildren());
+
+  it("says that a result goes in circles, and that the search was over before it had ended", () => {
+    const tokens = [..."xyzyzyz"],
+      steps = tokens.map((token, step) => ({ tokens: [token], parents: [0], scores: [-step], ended: [false] }));
+    open({ ...head, seqs: [{ steps, best: steps.map((_, step) => [step, 0]) } as SeqSpec] });
+    expect(root.querySelector(".rfnb-beams-verdict")!.textContent).toContain(
+      "It goes in circles: “y z” 3 times in a row.",
+    );
+    expect(root.querySelector(".rfnb-beams-nbest")!.textContent).toContain(
+      "the search was over after 7 steps, before the winner had ended",
+    );
+  });
 
   it("publishes step, beam and cursor, and follows the keys", () => {
     open(head);

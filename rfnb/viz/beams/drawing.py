@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.beams.beside import BETWEEN, Beside, draw_arms, joins
-from rfnb.viz.beams.text import EMPTY, apart, of_smaller, prefix
+from rfnb.viz.beams.text import EMPTY, apart, circles, of_smaller, prefix
 from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grown
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
@@ -50,6 +50,7 @@ def drawing(spec: Any, width: float) -> Drawing:
         made.alt += description(head, seq, tree) + " "
         made.put(one, 0, made.height)
         made.notes += one.notes
+        made.notes += filter(None, [circles(tree.nbest[0].path(), head.get("join", " "))] if tree.nbest else [])
         made.height += one.height + 12
         right = max(right, one.width)
     made.width = min(width, right)

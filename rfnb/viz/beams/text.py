@@ -39,6 +39,26 @@ def tokens_of(path: Sequence[TreeNode]) -> list[str]:
     return tokens[:-1] if closed else tokens
 
 
+_LONGEST_PERIOD, _LEAST_TIMES = 12, 3
+
+
+def circles(path: Sequence[TreeNode], join: str) -> str:
+    """Say what a path repeats at least three times in a row, of several the longest stretch; "" if nothing."""
+    tokens = tokens_of(path)
+    most = 0
+    said = ""
+    for period in range(1, _LONGEST_PERIOD + 1):
+        run = 0
+        for at in range(period, len(tokens)):
+            run = run + 1 if tokens[at] == tokens[at - period] else 0
+            times = run // period + 1
+            if times >= _LEAST_TIMES and times * period > most:
+                most, start = times * period, at - run - period + 1
+                once = line(join.join(shortened(token, _MOST_CELL) for token in tokens[start : start + period]))
+                said = f"The winner goes in circles: “{once}” {times} times in a row."
+    return said
+
+
 def join_labels(labels: Sequence[str], join: str) -> str:
     """The labels of a reference as one text, without a closing mark."""
     return join.join(labels[:-1] if len(labels) > 1 and is_mark(labels[-1]) else labels)
@@ -63,6 +83,7 @@ def _sequence(spec: Any, seq: dict[str, Any]) -> str:
     if reference:
         lines += [f"reference: {line(join_labels(reference['labels'], head.get('join', ' ')))}", reference["text"]]
     lines += of_smaller(seq)
+    lines += filter(None, [circles(tree.nbest[0].path(), head.get("join", " "))] if tree.nbest else [])
     lines += (
         _nbest_table(tree, head.get("length_exponent") or 0.0, head.get("join", " "), bool(head.get("live")))
         + [""]

@@ -6,7 +6,7 @@ import { chance, fixed } from "../number";
 import type { Place } from "./cursor";
 import type { Cut, Node, Tree } from "./tree";
 import { line } from "../visible";
-import { childrenOf, cutText, pathOf, prefix, untold } from "./tree";
+import { childrenOf, cutText, pathOf, prefix, repeatOf, untold } from "./tree";
 import { verdictOf } from "./verdict";
 
 const MOST_TOKENS = 60,
@@ -42,7 +42,7 @@ export function showCard(
   const among = labels(tree, item.parent, item.step, item);
   card.replaceChildren(
     h("div.rfnb-beams-prefix", { dir: "auto" }, text || untold(item)),
-    h("div.rfnb-beams-verdict", `Step ${item.step}. ${capital(verdictOf(tree, place))}.`),
+    h("div.rfnb-beams-verdict", `Step ${item.step}. ${capital(verdictOf(tree, place))}.${circles(path, join)}`),
     ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(path, item.score, sums)]),
     ...(sums ? [h("div.rfnb-quiet", SUMS)] : []),
     ...(among ? [h("div", quiet("best of the vocabulary in this step "), ...among)] : []),
@@ -59,6 +59,15 @@ export function showCard(
     return end;
   });
   return () => ends.forEach((end) => end());
+}
+
+function circles(path: Piece[], join: string): string {
+  const tokens = path.map(({ token }) => token),
+    found = repeatOf(tokens);
+  if (!found) return "";
+  const { start, period, times } = found,
+    once = tokens.slice(start, start + period).map((token) => shorten(token, LONGEST));
+  return ` It goes in circles: “${line(once.join(join))}” ${times} times in a row.`;
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -145,7 +154,12 @@ function tokens(path: Piece[], score: number, sums: boolean): HTMLElement {
     scale = worst && !sums ? `; bars go from 100 % down to ${chance(worst.gain)}, the least probable token` : "",
     said = `score ${fixed(score, 3)}${scale}`,
     line = h("div.rfnb-beams-sum", said),
-    list = h("div.rfnb-beams-tokens.rfnb-beams-wide", { role: "list", "aria-label": "terms of the score" }, ...terms);
+    many = shown.length > MOST_COLUMNS ? ".rfnb-beams-many" : "",
+    list = h(
+      `div.rfnb-beams-tokens.rfnb-beams-wide${many}`,
+      { role: "list", "aria-label": "terms of the score" },
+      ...terms,
+    );
   on(list, "pointerover", ({ target }) => {
     line.textContent = (target as Element).closest(".rfnb-beams-token")?.getAttribute("title") ?? said;
   });

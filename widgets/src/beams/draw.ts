@@ -9,6 +9,7 @@ import { LONGEST_ON_END, nearest } from "./layout";
 import { cutStubs, pill } from "./pills";
 import { circle, edges, haloed, LOST, set, stroke } from "./strokes";
 import type { Arms, Node } from "./tree";
+import { repeatOf } from "./tree";
 
 export interface Scene {
   left: number;
@@ -53,6 +54,11 @@ export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene
     if (made.labels) return;
     dots(g, made, nodes, scene, palette);
     dots(g, made, won, scene, palette, true);
+    g.font = `9px ${palette.font}`;
+    g.textAlign = "center";
+    g.textBaseline = "middle";
+    for (const { x, y, label } of made.turns)
+      if (x >= made.x[first]! && x <= made.x[last]!) haloed(g, label, x, y, palette, palette.ink);
     if (made.tokens) tokens(g, nodes, scene, palette);
   });
 }
@@ -187,7 +193,15 @@ const AXIS_AT = 9;
 
 function rail(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
   g.textAlign = "left";
-  const pointed = scene.rail.some((node) => scene.path.has(node));
+  const pointed = scene.rail.some((node) => scene.path.has(node)),
+    repeat = repeatOf(scene.rail.map(({ token }) => token));
+  g.fillStyle = palette.warn;
+  for (let time = 0; repeat && time < repeat.times; time++) {
+    // a line below each round of what goes in circles
+    const from = repeat.start + time * repeat.period,
+      [begin, end] = [scene.rail[from]!, scene.rail[from + repeat.period - 1]!].map(({ step }) => made.x[step]!);
+    if (begin! - 5 > scene.left + 24) g.fillRect(begin! - 5 - scene.left, made.axis - 1, end! - begin! + 10, 2);
+  }
   for (const node of scene.rail) {
     const x = made.x[node.step]! - scene.left;
     if (x < 30 || x > scene.width) continue;

@@ -58,6 +58,7 @@ export interface Layout {
   columns: PlacedNode[][]; // of each step what is there; not of cells
   at: (node: Node) => PlacedNode;
   cuts: PlacedCut[][];
+  turns: { x: number; y: number; label: string }[]; // dots: the names of what lives where it leaves another way that does
   parting: { x: number; y: number } | null; // where two searches in one part, and the line between them
   lane: number; // from one slot to the next
   every: number; // each how-many-th step gets its number on the axis
@@ -84,6 +85,8 @@ const AXIS = 20,
 export const LONGEST_ON_END = 10;
 const OVERVIEW_HEIGHT = 420,
   WIDEST = 110, // of a step
+  NAMED = 17, // the least height of a lane in which dots have names
+  SMALL = 0.85, // of the width of a token in an overview
   ON_END = 11; // pixels that a token on end takes
 
 export function layout(tree: Tree, options: Options): Layout {
@@ -224,6 +227,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
     columns: columnsBy(tree, at),
     at,
     cuts,
+    turns: [],
     parting: arms ? { x: left[arms.at]! - gap / 2, y: (y[arms.split] ?? down) - LANE / 2 - BETWEEN / 2 } : null,
     lane: LANE,
     every: 1,
@@ -320,10 +324,35 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     columns: cells ? [] : columnsBy(tree, at),
     at,
     cuts,
+    turns: cells || lane < NAMED ? [] : turns(tree, at, half, measured),
     parting: arms ? { x: x[arms.at]! - pitch / 2, y: (y[arms.split] ?? 0) - (lane + BETWEEN) / 2 } : null,
     lane,
     every: [1, 2, 5, 10, 20, 50, 100, 200, 500].find((every) => every * pitch >= 34) ?? 1000,
   };
+}
+
+/** The tokens below the dots where what lives leaves another way that does, as far as they have room; as on paper. */
+function turns(
+  { nodes }: Tree,
+  at: Layout["at"],
+  half: number,
+  measured: (node: Node) => { label: string; wide: number },
+): Layout["turns"] {
+  const live = nodes
+    .flat()
+    .map((node) => node && at(node))
+    .filter((one): one is PlacedNode => !!one && (one.won || one.node.state === "alive" || one.node.state === "ended"));
+  const ways = new Map<Node | null, number>(),
+    ends = new Map<number, number>();
+  for (const { node } of live) ways.set(node.parent, (ways.get(node.parent) ?? 0) + 1);
+  return live.flatMap(({ node, won, label, x, y }) => {
+    if (won || label || !node.written || ways.get(node.parent)! < 2) return [];
+    const own = measured(node),
+      wide = own.wide * SMALL;
+    if (x - wide / 2 <= (ends.get(y) ?? -Infinity)) return [];
+    ends.set(y, x + wide / 2 + 3);
+    return [{ x, y: y + half + 6, label: own.label }];
+  });
 }
 
 const columnsBy = ({ nodes }: Tree, at: Layout["at"]): PlacedNode[][] =>

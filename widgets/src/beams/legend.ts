@@ -23,6 +23,7 @@ export function legend({ cuts, spec: { blank } }: Tree, made: Layout, smaller?: 
       ? ["line: the winner", "dark: complete", "middle: goes on", "light: died out"]
       : ["thick: the winner", "square: complete", "small: died out", "larger: more of the probability"];
   if (made.rail) said.push("on top: the tokens of the winner, or of where you point");
+  if (made.turns.length) said.push("named: what leaves another way");
   if (blank && !made.cells) said.push(`hollow: “${blank}”,\u00a0no new label`);
   if (smaller) said.push(`faint: not in a beam of ${smaller.size}`);
   if (smaller?.lost !== undefined && smaller.best) said.push("dashed line: what that finds");

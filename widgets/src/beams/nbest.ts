@@ -1,6 +1,6 @@
 // The n-best list: what a search found, each where it differs from the best.
 
-import { h, on, set } from "../dom";
+import { h, on, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
 import { line } from "../visible";
@@ -103,6 +103,7 @@ export function showNbest(
   ];
   const shown = nbest.slice(0, 10);
   const paths = shown.map((node) => pathOf(node));
+  const none = !options.live && shown.every(({ state }) => state !== "ended"); // goes without saying in each row
   const rows = shown.map((node, index) => {
     const won = ends.some((end) => end?.[0] === node.step && end?.[1] === node.slot);
     const whole = line(prefix(paths[index]!, options.join)) || untold(node),
@@ -129,7 +130,7 @@ export function showNbest(
         "td.rfnb-quiet",
         [
           ...(won ? [options.live ? "★ best so far" : "★ winner"] : []),
-          ...(node.state === "ended" ? [] : ["open"]),
+          ...(node.state === "ended" || none ? [] : [options.live ? "open" : "not ended"]),
         ].join(", "),
       ),
     );
@@ -143,11 +144,19 @@ export function showNbest(
     (table.getRootNode() as Document).activeElement as HTMLButtonElement,
   );
   table.replaceChildren(
-    h("caption", nbest.length ? "n-best list" : "n-best list: nothing yet"),
+    h("caption", nbest.length ? "n-best list" : "n-best list: nothing yet", ...over(nbest, options.live)),
     h("thead", h("tr", ...heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td"))))),
     h("tbody", ...rows, ...more),
   );
   if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
+}
+
+/** That a search was over before its winner had ended. */
+function over([won]: Node[], live: boolean): HTMLElement[] {
+  const steps = `${(won?.step ?? 0) + 1} step${won?.step ? "s" : ""}`;
+  return live || !won || won.state === "ended"
+    ? []
+    : [quiet(`: the search was over after ${steps}, before the winner had ended`)];
 }
 
 /** Marks the row of the cursor. */

@@ -187,6 +187,27 @@ export function tokensOf(path: Node[]): string[] {
   return tokens;
 }
 
+/** Where tokens go in circles: of at least three times in a row the stretch that is longest. */
+export interface Repeat {
+  start: number;
+  period: number;
+  times: number;
+}
+const LONGEST_PERIOD = 12,
+  LEAST_TIMES = 3;
+
+export function repeatOf(tokens: string[]): Repeat | null {
+  let found: Repeat | null = null;
+  for (let period = 1; period <= LONGEST_PERIOD; period++)
+    for (let at = period, run = 0; at < tokens.length; at++) {
+      run = tokens[at] === tokens[at - period] ? run + 1 : 0;
+      const times = Math.floor(run / period) + 1;
+      if (times >= LEAST_TIMES && times * period > (found ? found.times * found.period : 0))
+        found = { start: at - run - period + 1, period, times };
+    }
+  return found;
+}
+
 /** The same as one text. */
 export const prefix = (path: Node[], join = " "): string => tokensOf(path).join(join);
 
