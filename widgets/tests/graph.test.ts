@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import flowSmall from "../../tests/viz/fixtures/flow_small.json";
 import small from "../../tests/viz/fixtures/plan_small.json";
 import type { GraphHead } from "../src/graph/layout";
-import { levelsOf, middleOf, pathOf, problem, sentence, trail, walk } from "../src/graph/layout";
+import { levelsOf, middleOf, pathOf, problem, scaleOf, sentence, trail, walk } from "../src/graph/layout";
 import { showIn } from "../src/mount";
 
 const head = small.head as unknown as GraphHead;
@@ -133,6 +133,29 @@ describe("the flow of dims", () => {
     expect(line.querySelectorAll(".rfnb-graph-strand")).toHaveLength(edge.hues!.length);
     expect([...line.querySelectorAll("text")].map((text) => text.textContent)).toEqual(edge.glyphs);
     expect(line.querySelectorAll(".rfnb-graph-ragged")).toHaveLength(edge.ragged!.filter(Boolean).length);
+  });
+
+  it("greys nothing of what a click has opened, until the pointer moves", () => {
+    const at = (node: string) => root.querySelector(`[data-node="${node}"]`)!,
+      move = (node: string, movementX: number) =>
+        at(node).dispatchEvent(Object.assign(new MouseEvent("pointermove", { bubbles: true }), { movementX }));
+    const [first] = levels[1]!.graph.nodes;
+    move(inner.id, 3);
+    expect(root.dataset["cursor"]).toBe(inner.id);
+    at(inner.id).dispatchEvent(new MouseEvent("click", { bubbles: true, detail: 1 }));
+    move(first!.id, 0); // as a browser says when what lies under the pointer is another one
+    expect([level(), root.dataset["cursor"]]).toEqual(["1", ""]);
+    move(first!.id, 1);
+    expect(root.dataset["cursor"]).toBe(first!.id);
+    press(first!.id, "Escape");
+  });
+
+  it("is drawn larger where there is room, and never smaller", () => {
+    const of = (width: number, height: number, room: number) =>
+      scaleOf({ width, height, bands: [], nodes: [], edges: [] }, room);
+    expect([of(160, 300, 800), of(700, 300, 840), of(160, 500, 800), of(2000, 300, 800), of(160, 900, 800)]).toEqual([
+      1.6, 1.2, 1.12, 1, 1,
+    ]);
   });
 
   it("opens a box by key and by click, and goes back to it", () => {

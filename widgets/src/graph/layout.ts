@@ -93,6 +93,13 @@ export function problem(head: GraphHead): string | null {
   return null;
 }
 
+const LARGEST = 1.6,
+  TALLEST = 560; // pixels that a picture is not made higher than
+
+/** How much larger than laid out a graph is drawn: as far as its room allows, never smaller. */
+export const scaleOf = ({ width, height }: Graph, room: number): number =>
+  Math.max(1, Math.min(LARGEST, room / Math.max(1, width), TALLEST / Math.max(1, height)));
+
 /** `d` of an SVG path, `off` to the right. */
 export function pathOf({ path, form }: Pick<Edge, "path" | "form">, off = 0): string {
   const at = ([x, y]: Point) => `${r(x + off)} ${r(y)}`;

@@ -3,20 +3,22 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { button, h, on, quiet, set, status, svg } from "../dom";
+import { button, h, on, onResize, quiet, set, status, svg } from "../dom";
 import type { Frame } from "../frame";
 import { Shell } from "../shell";
 import type { Edge, Graph, GraphHead, Node } from "./layout";
-import { levelsOf, middleOf, pathOf, problem, sentence, trail, walk } from "./layout";
+import { levelsOf, middleOf, pathOf, problem, scaleOf, sentence, trail, walk } from "./layout";
 
 const HINT = "Arrow keys lead from a box down to what reads it, up to what it reads.";
 const OPENS = " Enter or a click opens one with another behind it, Escape goes back.";
 const STRAND = 5,
-  MARK = 6.5; // of a letter beside them
+  MARK = 7.5; // of a letter beside them
 
 class GraphView {
   private head!: GraphHead;
   private level = 0;
+  private still = false; // the pointer lies where it has opened something
+  private readonly unwatch: () => void;
   private readonly levels = h("span.rfnb-graph-levels", { role: "group", "aria-label": "what is shown" });
   private readonly legend = h("ul.rfnb-graph-legend", { "aria-label": "dims" });
   private readonly stage = h("div.rfnb-graph-stage");
@@ -29,11 +31,18 @@ class GraphView {
   constructor(private readonly el: HTMLElement) {
     const { legend, stage, readout, list } = this;
     this.shell = new Shell(el, [this.levels], h("div.rfnb-graph", legend, stage, readout, list));
-    on(this.stage, "pointerover", (event) => this.cursor.hover(nodeAt(event.target)));
+    on(this.stage, "pointermove", ({ movementX, movementY, target }) => {
+      if (movementX || movementY) this.still = false;
+      if (!this.still) this.cursor.hover(nodeAt(target));
+    });
+    this.unwatch = onResize(this.stage, () => this.fit());
     on(this.stage, "pointerleave", () => this.cursor.hover(null));
-    on(this.stage, "focusin", (event) => this.cursor.pin(nodeAt(event.target)));
+    on(this.stage, "focusin", (event) => this.still || this.cursor.pin(nodeAt(event.target)));
     on(this.stage, "focusout", () => this.cursor.pin(null));
-    on(this.stage, "click", (event) => this.open(nodeAt(event.target)));
+    on(this.stage, "click", ({ target, detail }) => {
+      this.still = detail > 0; // of a pointer: what it has opened is not greyed because it lies, or the focus goes, somewhere in it
+      this.open(nodeAt(target));
+    });
     onKeys(this.stage, (event) => this.key(event));
   }
 
@@ -46,6 +55,7 @@ class GraphView {
   }
 
   destroy(): void {
+    this.unwatch();
     this.el.replaceChildren();
   }
 
@@ -106,9 +116,21 @@ class GraphView {
       for (const edge of graph.edges) picture.append(lineOf(edge));
       for (const node of graph.nodes) picture.append(boxOf(node));
       this.stage.replaceChildren(picture);
+      this.fit();
       this.nodes()[0]?.setAttribute("tabindex", "0");
     }
     this.cursor.pin(null);
+  }
+
+  /** A small picture is larger where there is room. */
+  private fit(): void {
+    const { graph } = this,
+      picture = this.stage.querySelector("svg");
+    if (!graph || !picture) return;
+    const { width, height } = graph,
+      scale = scaleOf(graph, this.stage.clientWidth - 4);
+    set(picture, "width", String(Math.round(width * scale)));
+    set(picture, "height", String(Math.round(height * scale)));
   }
 
   private nodes(): SVGGElement[] {
@@ -140,6 +162,7 @@ class GraphView {
     const from = nodeAt(target),
       up = levelsOf(this.head)[this.level]?.up ?? null,
       { graph } = this;
+    this.still = false;
     if (ctrlKey || from === null || !graph) return false;
     if (key === "Enter" || key === " ") return this.open(from);
     if (key === "Escape" && up !== null) {
