@@ -279,6 +279,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
         import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
         import_params_hf_llama_to_rf_transformer_decoder,
     )
+    from rfnb.interop.atlas import Atlas, atlas
     from rfnb.interop.attribution import attribute
     from rfnb.interop.edit import edit
     from rfnb.interop.hf_search import hf_search_options
@@ -301,7 +302,7 @@ from rfnb.places import paths as _paths
 
 # For type checkers and `import *`: what is imported above. `python tests/contracts/test_public_names.py` writes this list.
 __all__ = [
-    "Alignment", "AmpPolicy", "Backend", "BasicLSTMCell", "BasicRNNCell", "BatchNorm", "BeamHistory",
+    "Alignment", "AmpPolicy", "Atlas", "Backend", "BasicLSTMCell", "BasicRNNCell", "BatchNorm", "BeamHistory",
     "BlocksparseLSTMCell", "BlocksparseMultiplicativeMultistepLSTMCell", "CausalSelfAttention",
     "CausalSelfAttentionState", "CheckpointError", "ConcatAttention", "ConformerConvBlock", "ConformerConvSubsample",
     "ConformerEncoder", "ConformerEncoderLayer", "ConformerEncoderV2", "ConformerFrontend",
@@ -322,11 +323,11 @@ __all__ = [
     "TransformerEncoderLayer", "TransposedConv1d", "TransposedConv2d", "TransposedConv3d", "TwoDLSTM",
     "VanillaLSTMCell", "VarianceScaling", "VerifyOutShapeException", "WeightDropout", "WeightNoise", "WhyNot",
     "ZoneoutLSTM", "ZoneoutLSTMCell", "abs", "add", "additive_attention", "additive_attention_weights", "align",
-    "amp_cast_compute", "amp_cast_float32", "as_torch", "assert_", "attribute", "audio", "backtrack", "batch_dim",
-    "batch_norm_distributed_default", "beam_search", "beam_search_step", "beams_of", "build_dict", "build_from_dict",
-    "calc_conv_out_length", "calc_transposed_conv_out_length", "cast", "ceil", "ceil_divide", "character_errors",
-    "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc", "compare", "compare_bc",
-    "compare_runs", "compile_loops", "complex_as_real", "concat", "concat_features", "cond", "constant",
+    "amp_cast_compute", "amp_cast_float32", "as_torch", "assert_", "atlas", "attribute", "audio", "backtrack",
+    "batch_dim", "batch_norm_distributed_default", "beam_search", "beam_search_step", "beams_of", "build_dict",
+    "build_from_dict", "calc_conv_out_length", "calc_transposed_conv_out_length", "cast", "ceil", "ceil_divide",
+    "character_errors", "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc", "compare",
+    "compare_bc", "compare_runs", "compile_loops", "complex_as_real", "concat", "concat_features", "cond", "constant",
     "control_flow_ctx", "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos",
     "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
     "ctc_no_label_loop_blank_durations_from_path", "ctc_output", "ctc_prefix_beam_search", "cum_concat",

@@ -57,7 +57,7 @@ const handless = {
   name: "handless",
   setup(build) {
     const nothing = (filter, contents) => build.onLoad({ filter }, () => ({ contents, loader: "ts" }));
-    nothing(/src\/\w+\/hands\.ts$/, "export const offer = () => null, changeOf = offer;");
+    nothing(/src\/\w+\/hands\.ts$/, "export const offer = () => null, changeOf = offer, openEffect = offer;");
     nothing(/src\/ghosts\.ts$/, "export class Ghosts { shown = []; rest() {} show() {} clear() {} }");
     nothing(
       /src\/beams\/lanes\.ts$/,

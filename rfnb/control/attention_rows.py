@@ -29,8 +29,8 @@ class RowEdit(NamedTuple):
     Attributes:
         path: Where the weights are made, or an end of it.
         entries: Of the dims of the weights besides the one that is attended over; `...`: all rows.
-        how: "row", "sharpen", "uniform", "focus".
-        value: A row, a temperature, nothing, a position.
+        how: "row", "sharpen", "uniform", "focus", "hide".
+        value: A row, a temperature, nothing, a position to look at, one that is hidden.
         words: For who reads what was changed.
     """
 
@@ -65,12 +65,12 @@ def check_value(edit: RowEdit) -> None:
                 "It is a number above 0: below 1 a row gets sharper, above 1 flatter.",
                 f'run.at.attention["{edit.path}"].sharpen(0.5)',
             )
-    elif edit.how == "focus":
+    elif edit.how in ("focus", "hide"):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer, str)):
             raise type_error(
                 f"{what}: no position.",
                 [("given", repr(value))],
-                "All weight is put on a position, an int, or on a label of the dim that is attended over.",
+                "A position is an int, or a label of the dim that is attended over.",
             )
     elif edit.how == "row":
         _check_row(np.asarray(_host(value)), edit, is_whole=not isinstance(value, Tensor))
@@ -99,6 +99,8 @@ def edited(weights: np.ndarray, edit: RowEdit, dims: tuple[Dim, ...], axis: Dim,
         rows = np.zeros(before.shape)
         rows[..., _position(edit, axis)] = 1.0
         _refuse_hidden(edit.what, axis, rows, real)
+    elif edit.how == "hide":
+        rows = _without(edit, before, real, axis)
     elif edit.how == "uniform":
         rows = real / np.maximum(real.sum(-1, keepdims=True), 1)
     else:
@@ -121,6 +123,22 @@ def _sharpened(edit: RowEdit, rows: np.ndarray) -> np.ndarray:
     total = powers.sum(-1, keepdims=True)
     sharp: np.ndarray = powers / np.where(total > 0, total, 1) * rows.sum(-1, keepdims=True)
     return sharp
+
+
+def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np.ndarray:
+    """The rows without a position, and what is left of each as much as the whole was; all of it spread where nothing is left."""
+    at, rest = _position(edit, axis), np.array(np.broadcast_to(real, rows.shape))
+    rest[..., at] = False
+    if not rest.any(-1).all():
+        raise value_error(
+            f"{edit.what}: nothing but position {edit.value} may be attended to.",
+            [("axis", axis.short_repr())],
+            "The weight of a position that is hidden goes to the others, so there is another one.",
+        )
+    left = np.where(rest, rows, 0)
+    left = np.where(left.sum(-1, keepdims=True) > 0, left, rest)
+    made: np.ndarray = left / left.sum(-1, keepdims=True) * rows.sum(-1, keepdims=True)
+    return made
 
 
 def _given(edit: RowEdit, chosen: Chosen, axis: Dim, shape: tuple[int, ...]) -> np.ndarray:
@@ -248,6 +266,7 @@ class Rows(OfPosition):
         att = run.at.attention["decoder.att"]
         att[{"batch": 0, "heads": 1}] = row         # array, torch or rf Tensor: divided by its sum; nothing on padding
         att[{"hypothesis": 2}] = 4                  # all weight on one position
+        att.hide(4)                                 # none on it; also by a label of what is attended over
         att.sharpen(0.5, {"batch": 0})              # softmax(log(row) / 0.5)
         att.during(3).uniform()                     # in three steps; during(None): from here on
 
@@ -298,6 +317,10 @@ class Rows(OfPosition):
     def focus(self, position: int | str, entries: Any = ...) -> None:
         """Put all weight on one position: its index, or its label if what is attended over has a vocabulary."""
         self._do(entries, "focus", position, f"all on position {position}")
+
+    def hide(self, position: int | str, entries: Any = ...) -> None:
+        """Take all weight from one position; the others share it as they share theirs."""
+        self._do(entries, "hide", position, f"without position {position}")
 
     def sharpen(self, temperature: float, entries: Any = ...) -> None:
         """softmax(log(row) / temperature): sharper below 1, flatter above."""

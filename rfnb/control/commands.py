@@ -333,13 +333,14 @@ def attention(
     row: VALUE = None,
     sharpen: NUMBER = None,
     focus: LABEL = None,
+    hide: LABEL = None,
     uniform: FLAG = False,
     steps: COUNT = 1,
     lasting: FLAG = False,
 ) -> None:
     """Change rows of attention weights in the next steps, or in all (`lasting`), as `run.at.attention` does."""
-    if sum([row is not None, sharpen is not None, focus is not None, uniform]) != 1:
-        raise _Wrong('Command "attention" needs one of "row", "sharpen", "focus" and "uniform".')
+    if sum([row is not None, sharpen is not None, focus is not None, hide is not None, uniform]) != 1:
+        raise _Wrong('Command "attention" needs one of "row", "sharpen", "focus", "hide" and "uniform".')
     rows = at.attention[path].during(None if lasting else steps)
     if row is not None:
         rows[entries] = row
@@ -347,6 +348,8 @@ def attention(
         rows.sharpen(sharpen, entries)
     elif focus is not None:
         rows.focus(focus, entries)
+    elif hide is not None:
+        rows.hide(hide, entries)
     else:
         rows.uniform(entries)
 

@@ -195,7 +195,7 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
     Source: search and model errors: Stahlberg and Byrne 2019, "On NMT Search Errors and Model Errors".
     """
     run = source if isinstance(source, Run) else None
-    history, place = _searched(run) if run is not None else (_history_of(source), None)
+    history, place = searched(run, "why_not") if run is not None else (_history_of(source), None)
     if not 0 <= seq < history.num_seqs:
         raise index_error(
             f"why_not: no sequence {seq}.",
@@ -209,7 +209,7 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
             "why_not: the search has found nothing.", [("sequence", seq)], "There is nothing to compare with."
         )
     tokens = _tokens(history, expected, found, next((item.tokens[-1] for item in history.finished(seq)), None))
-    tries = None if run is None or place is None else _Tries(run, place, history, seq, found)
+    tries = None if run is None or place is None else Tries(run, place, history, seq, found)
     scored = history
     if tries is None or found.tokens == tuple(tokens):
         whole = next((item for item in history.finished(seq) if item.tokens == tuple(tokens)), None)
@@ -232,7 +232,7 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
     return answer
 
 
-def _searched(run: Run) -> tuple[BeamHistory, StepPlace]:
+def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
     """The search in a run to its end."""
     once_only(run)
     base = plain_end(run)
@@ -241,7 +241,7 @@ def _searched(run: Run) -> tuple[BeamHistory, StepPlace]:
     history = history_at(base.run, place)
     if history is None or place is None:
         raise value_error(
-            "why_not: there is no search in the last loop of this run.",
+            f"{what}: there is no search in the last loop of this run.",
             [("run", run.name), ("steps", len(base.run.steps))],
             "Its candidates are recorded where the run records:",
             'run = rf.run(fn, record={"model": model})',
@@ -274,21 +274,10 @@ def _history_of(source: Any) -> BeamHistory:
 def _tokens(history: BeamHistory, expected: str | Sequence[Any], found: Hypothesis, end: int | None) -> list[int]:
     """The numbers of the labels that were expected, with the end."""
     labels = history.labels_of(0)
-    known = {text: number for number, text in enumerate(labels or ())}
     parts: Sequence[Any] = expected
     if isinstance(expected, str):
-        parts = expected.split() if " " in expected or expected in known or labels is None else list(expected)
-    out = []
-    for part in parts:
-        number = known.get(part) if isinstance(part, str) else whole_number(part)
-        if number is None or not 0 <= number < (history.num_labels[0] or number + 1):
-            raise value_error(
-                "why_not: no such label.",
-                [("label", repr(part)), ("labels", ", ".join([*known][:12]) or history.num_labels[0])],
-                "What was expected has labels of the search, their texts or indices.",
-                f"rf.why_not(run, {' '.join(found.labels)!r})",
-            )
-        out.append(number)
+        parts = expected.split() if " " in expected or labels is None or expected in labels else list(expected)
+    out = labels_in(history, parts, found, "why_not")
     if end is not None and end not in out:
         out.append(end)
     if not out or (end is not None and out.index(end) != len(out) - 1):
@@ -301,12 +290,33 @@ def _tokens(history: BeamHistory, expected: str | Sequence[Any], found: Hypothes
     return out
 
 
+def labels_in(history: BeamHistory, given: Sequence[Any], found: Hypothesis, what: str) -> list[int]:
+    """The numbers of labels of a search that are given by their texts or indices, for `what`.
+
+    Raises:
+        ValueError: If one is none of them.
+    """
+    known = {text: number for number, text in enumerate(history.labels_of(0) or ())}
+    out = []
+    for part in given:
+        number = known.get(part) if isinstance(part, str) else whole_number(part)
+        if number is None or not 0 <= number < (history.num_labels[0] or number + 1):
+            raise value_error(
+                f"{what}: no such label.",
+                [("label", repr(part)), ("labels", ", ".join([*known][:12]) or history.num_labels[0])],
+                "Labels are those of the search, their texts or indices.",
+                f"rf.{what}(run, {' '.join(found.labels)!r})" if what == "why_not" else None,
+            )
+        out.append(number)
+    return out
+
+
 def _gains(history: BeamHistory, seq: int, item: Hypothesis) -> list[float]:
     """The part of the score that each label of a hypothesis adds."""
     return np.diff([0.0, *(float(history.steps[row]["scores"][seq, slot]) for row, slot in item.path)]).tolist()
 
 
-class _Tries:
+class Tries:
     """The function run again with changes, of which only its search is looked at."""
 
     def __init__(self, run: Run, place: StepPlace, history: BeamHistory, seq: int, best: Hypothesis):

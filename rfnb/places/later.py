@@ -118,6 +118,7 @@ LATER = {
         "import_params_hf_llama_mlp_to_rf_feed_forward_gated import_params_hf_llama_rms_norm_to_rf "
         "import_params_hf_llama_to_rf_transformer_decoder"
     ),
+    "rfnb.interop.atlas": "Atlas atlas",
     "rfnb.interop.attribution": "attribute",
     "rfnb.interop.edit": "edit",
     "rfnb.interop.hf_search": "hf_search_options",

@@ -11,13 +11,14 @@ from rfnb.core.errors import value_error
 from rfnb.core.place import warn_user
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.panels import MapPanel, scale_of
+from rfnb.viz.attention.words import effect_labels
 from rfnb.viz.curves.content import DrawnCurve, curves_of, since_nan
 from rfnb.viz.curves.drawing import look
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import MARKERS, color_map, draw_on, hatch
-from rfnb.viz.drawing.theme import Theme
+from rfnb.viz.drawing.theme import Theme, on_cell
 from rfnb.viz.drawing.theme import theme as theme_of
-from rfnb.viz.kinds import drawing_of, problem_of, spec_of
+from rfnb.viz.kinds import drawing_of, maker_of, problem_of, spec_of
 from rfnb.viz.parts.matrix import farthest
 from rfnb.viz.pool import largest_in
 from rfnb.viz.spec import Spec
@@ -34,7 +35,8 @@ def attention(
     **options: Any,
 ) -> Any:
     """The image of attention weights: see `rfnb.plot.attention`."""
-    spec = spec_of("attention", weights, **options)
+    measured = maker_of(weights)  # numbers that have their labels, as of a sweep
+    spec = spec_of("attention", weights, **options) if measured is None else measured(weights, **options)
     check(problem_of(spec), spec.head.get("maps"), "attention", "weights")
     names = [str(entry["label"]) for entry in spec.head["maps"]]
     entry = spec.head["maps"][choice("attention", "map", names, map)]
@@ -51,9 +53,9 @@ def attention(
         if hidden.any():
             hatch(ax, (-0.5, -0.5, col_len, row_len), paper, "mask", 0.5)
     image = ax.imshow(
-        _fitting(values, ax, largest_in),
+        _fitting(values, ax, farthest if scale.ramp == "diverging" else largest_in),
         extent=(-0.5, cols - 0.5, rows - 0.5, -0.5),
-        cmap=color_map(paper, "sequential"),
+        cmap=color_map(paper, scale.ramp),
         norm=_norm(scale),
         aspect=_aspect(rows, cols),
         interpolation="nearest",
@@ -62,6 +64,11 @@ def attention(
         hatch(ax, (col_len - 0.5, -0.5, cols - col_len, rows), paper, "padding")
     if rows > row_len:
         hatch(ax, (-0.5, row_len - 0.5, col_len, rows - row_len), paper, "padding")
+    for row, texts in enumerate(effect_labels(entry, index) or ()):
+        for col, text in enumerate(texts):
+            shade = float(np.nan_to_num(scale.shares(values[row : row + 1, col : col + 1])[0, 0], nan=0.5))
+            color = paper.hex(on_cell(scale.ramp, shade))
+            ax.text(col, row, text, ha="center", va="center", fontsize=6, color=color, parse_math=False)
     _ticks(ax, panel.seq["cols"][:col_len], cols, "x")
     _ticks(ax, panel.seq["rows"][:row_len], rows, "y")
     ax.set_xlabel(labels.short(entry["col_dim"]["name"], 40), parse_math=False)

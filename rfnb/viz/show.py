@@ -72,6 +72,9 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         from rfnb.viz.control.live import RunView
 
         return RunView(value, **options).view
+    if (own := getattr(type(value), "__rfnb_view__", None)) is not None:  # of what is above this layer and goes on
+        made: View = own(value, **options)
+        return made
     if (kind := kind_showing(value)) is not None:
         return View(spec_of(kind, value, **options))
     if is_alignments(value):

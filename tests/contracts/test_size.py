@@ -13,7 +13,7 @@ from pathlib import Path
 import rfnb
 
 FILES = sorted(Path(rfnb.__file__).parent.rglob("*.py"))
-AT_MOST = {"tokens": 953_700, "files": 763, "classes": 861, "lines of a function body": 100}
+AT_MOST = {"tokens": 960_000, "files": 765, "classes": 864, "lines of a function body": 100}
 _SPACE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

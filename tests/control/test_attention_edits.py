@@ -34,6 +34,10 @@ def applied(how, value, seq, head):
                     row[:] = np.arange(6) == value
                 elif how == "uniform":
                     row[:] = REAL[b] / REAL[b].sum()
+                elif how == "hide":
+                    rest = np.where(np.arange(6) == value, 0, row)
+                    even = REAL[b] & (np.arange(6) != value)
+                    row[:] = (rest / rest.sum() if rest.sum() else even / even.sum()) * row.sum()
                 else:
                     row[:] = row ** (1 / value) / (row ** (1 / value)).sum()
 
@@ -44,6 +48,7 @@ ROWS = st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any)
 EDITS = st.one_of(
     st.tuples(st.just("row"), ROWS),
     st.tuples(st.just("focus"), st.integers(0, 3)),
+    st.tuples(st.just("hide"), st.integers(0, 3)),
     st.tuples(st.just("uniform"), st.none()),
     st.tuples(st.just("sharpen"), st.sampled_from([0.25, 0.5, 1.0, 3.0])),
 )
@@ -234,7 +239,7 @@ BAD = {
     "half a position": (
         lambda at: at["att"].focus(1.5), TypeError,
         'attention "att": no position.\n  given  1.5\n'
-        "All weight is put on a position, an int, or on a label of the dim that is attended over.",
+        "A position is an int, or a label of the dim that is attended over.",
     ),
     "temperature 0": (
         lambda at: at["att"].sharpen(0), ValueError,

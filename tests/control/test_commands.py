@@ -288,7 +288,7 @@ def test_a_page_changes_rows_of_attention():
     page.ask("attention", path="att", sharpen=0.5)
     assert page.answer() is None
     page.ask("attention", path="att", sharpen=0.5, uniform=True)
-    assert page.answer() == 'Command "attention" needs one of "row", "sharpen", "focus" and "uniform".'
+    assert page.answer() == 'Command "attention" needs one of "row", "sharpen", "focus", "hide" and "uniform".'
     run.resume()
     _ = run.result
     first, second, third, last = (run.trace.attention.steps("att")[step].numpy() for step in (0, 1, 2, 4))

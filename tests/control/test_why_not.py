@@ -176,7 +176,7 @@ def test_labels_that_are_none(parachute):
         why_not: no such label.
           label   'XX'
           labels  <end>, AA, AE, AH, AO, AW, AY, B, CH, D, DH, EH
-        What was expected has labels of the search, their texts or indices.
+        Labels are those of the search, their texts or indices.
             rf.why_not(run, 'P EH R AH SH UW T <end>')
         """,
     ):

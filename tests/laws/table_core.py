@@ -6,7 +6,7 @@ exempt("looks for mistakes while others compute; tests/debugging/test_debug.py",
 exempt("says how programs of loops are compiled; tests/rec/test_compiled.py", "compile_loops")
 exempt(
     "runs a function whose loops wait, computes nothing; tests/control",
-    "Run RunStopped WhyNot explore gate run why_not",
+    "Atlas Run RunStopped WhyNot atlas explore gate run why_not",
 )
 exempt("looks at trainings, computes nothing; tests/interop/watch", "watch")
 exempt("asks questions in notebooks, computes nothing; tests/teaching", "lesson")

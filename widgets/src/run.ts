@@ -108,6 +108,7 @@ export class Held implements HeldRun {
   private readonly ends: (() => void)[];
 
   constructor(private readonly wire: Wire) {
+    globalThis.addEventListener?.("pagehide", this.unlook);
     this.ends = [
       wire.listen((message) => this.heard(message)),
       wire.onGone?.(() => {
@@ -207,7 +208,14 @@ export class Held implements HeldRun {
     return () => void this.listeners.delete(changed);
   }
 
+  /** The page is closed: the kernel works no more for it. */
+  private readonly unlook = (): void => {
+    if (this.now) void this.ask({ do: "unlook" });
+  };
+
   destroy(): void {
+    this.unlook();
+    globalThis.removeEventListener?.("pagehide", this.unlook);
     for (const end of this.ends) end();
     clearTimeout(this.looks);
     for (const { timer } of this.waiting.values()) clearTimeout(timer as number);

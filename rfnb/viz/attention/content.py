@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.viz.attention.check import remarks, warnings
 from rfnb.viz.attention.long import glance, is_long, note
+from rfnb.viz.attention.words import effect_labels
 from rfnb.viz.kinds import drawing_of, none_yet, title_of
 from rfnb.viz.markup import findings, picture, title
 from rfnb.viz.page.budget import Room
@@ -64,12 +65,12 @@ def text(spec: Any) -> str:
     label = f"{entry['label']}, " if len(head["maps"]) > 1 else ""
     if head.get("alignment"):
         label = f"{head['slider']['labels'][entry['step']]}, "
-    names = names.replace(" looks at ", "  ") if head.get("alignment") else names
+    names = names.replace(" looks at ", "  ") if head.get("alignment") or head.get("signed") else names
     lines = [f"{title_of(spec)}: {label}{seq['label']}  ({names})"]
     if not values.size:
         lines.append("  empty: nothing to look at")
     elif values.shape[0] <= _HEIGHT and _numbers_fit(seq):
-        lines += _numbers(values, seq)
+        lines += _numbers(values, seq, effect_labels(entry, 0))
     else:
         lines += _shades(values, seq, loudness(spec, entry["seqs"][0]))
     empty = int(np.isnan(values).all(-1).sum()) if values.size else 0
@@ -152,14 +153,17 @@ def _numbers_fit(seq: dict[str, Any]) -> bool:
     return 6 * len(seq["cols"]) < WIDTH and _sizes(seq)[0] + 6 * len(seq["cols"]) <= WIDTH
 
 
-def _numbers(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
+def _numbers(values: np.ndarray, seq: dict[str, Any], said: list[list[str]] | None = None) -> list[str]:
     rows, cols = seq["rows"], seq["cols"]
     left, wide = _sizes(seq)
     wide = min(wide, (WIDTH - left) // len(cols) - 1)
     full = top(values)
     lines = [" " * left + " " + " ".join(clip(token, wide) for token in cols)]
-    for token, row in zip(rows, values):
+    for at, (token, row) in enumerate(zip(rows, values)):
         cells = [clip(shade(value / full) + _number(float(value), wide - 1), wide) for value in row]
+        if said:  # in the place of a number the label that comes of it
+            plain = ("" if np.isnan(value) else f"{round(float(value), 2) + 0.0:.2f}" for value in row)
+            cells = [clip(text or number, wide) for text, number in zip(said[at], plain)]
         lines.append(f"{clip(token, left, right=True)} " + " ".join(cells))
     return [line.rstrip() for line in lines]
 

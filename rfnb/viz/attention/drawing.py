@@ -21,6 +21,7 @@ from rfnb.viz.attention.panels import (
     scale_of,
     slider_note,
 )
+from rfnb.viz.attention.words import effect_labels
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.shapes import Cells, Drawing, Rect, Text
@@ -108,7 +109,10 @@ def _with_labels(
     place = MatrixBox(left, y, cell, high)
     draw_panel(made, spec, panel, place, scale)
     draw_rail(made, spec, panel, MatrixBox(left, y - above, cell, high))
-    if cell >= 29 and high >= 17 and numbers:
+    said = effect_labels(panel.entry, panel.index)
+    if said is not None:
+        _said(made, panel, place, scale, said)
+    elif cell >= 29 and high >= 17 and numbers:
         _numbers(made, panel, place, scale)
     labels.draw_rows(made, down, left - 6, y, high)
     labels.draw_columns(made, across, left, y - above - 2, cell)
@@ -146,6 +150,18 @@ def _numbers(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale) -> 
             made.add(Text(x, y, text, _NUMBER, on_cell(scale.ramp, float(shares[row, col])), "middle"))
 
 
+def _said(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale, said: list[list[str]]) -> None:
+    """The labels of a map of effects in their cells, where there is room."""
+    shares = scale.shares(panel.values)
+    for row, texts in enumerate(said):
+        for col, text in enumerate(texts):
+            if not text or fonts.width(text, _NUMBER) > place.pitch_x - 1 or place.pitch_y < _NUMBER + 1:
+                continue
+            share_ = float(np.nan_to_num(shares[row, col], nan=0.5))
+            x, y = place.x + (col + 0.5) * place.pitch_x, place.y + (row + 0.5) * place.pitch_y
+            made.add(Text(x, y, text, _NUMBER, on_cell(scale.ramp, share_), "middle", bold=True))
+
+
 _MOST_ROWS, _MOST_NAMES = 24, 40
 
 
@@ -154,7 +170,7 @@ def description(spec: Any, panels: list[MapPanel]) -> str:
     entry, index, seq = panels[0].entry, panels[0].index, panels[0].seq
     values = real(spec, entry, index)
     where = f"{short(entry['label'], 60)}, {short(seq['label'], 60)}"
-    words = f"Attention, {where}: {seq['row_len']} target by {seq['col_len']} source positions."
+    words = f"{'Effects' if entry.get('effects') else 'Attention'}, {where}: {seq['row_len']} target by {seq['col_len']} source positions."
     first = values[:_MOST_ROWS]
     rows = [row for row in range(len(first)) if values.shape[1] and np.isfinite(first[row]).any()]
     most = [

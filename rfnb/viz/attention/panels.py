@@ -125,9 +125,8 @@ def draw_panel(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox, scal
         made.add(Hatch(place.x, place.y + start * place.pitch_y, width, (end - start) * place.pitch_y, "missing"))
     draw_matrix(made, values, place, scale)
     part = panel.values[:, :col_len]
-    draw_odd(
-        made, part if hidden is None else np.where(hidden, 0, part), place
-    )  # what is masked is no number on purpose
+    if "effects" not in panel.entry:  # what is masked, or no branch has come to yet, is no number on purpose
+        draw_odd(made, part if hidden is None else np.where(hidden, 0, part), place)
     draw_end(made, values, place, col_len)
 
 

@@ -109,3 +109,9 @@ def merged(array: Any, rows: Sequence[int], row_len: int, cols: Sequence[int], c
         inner = np.add.reduceat(array[..., :row_len, :], list(rows), axis=-2) / sizes
         array = np.concatenate([inner, array[..., row_len:, :]], -2)
     return array
+
+
+def effect_labels(entry: dict[str, Any], index: int) -> list[list[str]] | None:
+    """The labels in the cells of a map of effects, [row][column]; None: it is none."""
+    effects = entry.get("effects")
+    return None if not effects else effects[index]["labels"]

@@ -154,9 +154,19 @@ class RunView:
         link = f"run {self.run.root.number}"
         if other is not None:
             link += " beside another"  # which has hypotheses of its own
-        head = {**shown.head, "title": "", "live": state.live, "link": link, "ordered": True}
-        parts = parts_of(shown)
-        return join(head, [state, *(parts if other is not None else in_order(parts))])
+        head = {**shown.head, "title": "", "live": state.live or self._more(), "link": link, "ordered": True}
+        return join(head, [state, *self._parts(parts_of(shown), beside=other is not None)])
+
+    def _more(self) -> bool:
+        """Whether more comes that is not of the run."""
+        return False
+
+    def _parts(self, parts: Sequence[Spec], *, beside: bool) -> list[Spec]:
+        """The views below the state, of all that a run has, or of two beside each other."""
+        return list(parts) if beside else in_order(parts)
+
+    def _looked(self, page: str, there: bool) -> None:
+        """A page has been opened that shows it, or is closed."""
 
     # -- what pages ask ----------------------------------------------------------------------------------------------------
 
@@ -169,7 +179,8 @@ class RunView:
             self._leave_what_is_gone()  # before the page hears of it
             send({"rfnb": "did", "id": content.get("id"), "said": said})
 
-        if asked.get("do") == "look":
+        if asked.get("do") in ("look", "unlook"):
+            self._looked(str(content.get("id")).split()[0], asked["do"] == "look")
             self._said = None
             answer(None)
         elif asked.get("do") in ("follow", "compare"):

@@ -141,8 +141,11 @@ function drawNothing(
     }
     if (Math.min(cell, tall) < 5) continue;
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++)
-      if (Number.isNaN(matrix.value(row, col)) && !matrix.hidden(row, col))
-        cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
+      if (!Number.isNaN(matrix.value(row, col)) || matrix.hidden(row, col)) continue;
+      else if (matrix.effects) {
+        if (!matrix.effects.labels[row]?.[col])
+          dots(g, col * cell, row * tall, cell, tall, palette.muted, Math.min(cell, tall));
+      } else cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
   }
 }
 
@@ -201,6 +204,23 @@ function drawNumbers(
   for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) {
       const value = matrix.value(row, col);
+      if (matrix.effects) {
+        const text = matrix.effects.labels[row]?.[col],
+          bright = !Number.isNaN(value) && lightness(colors, scale.share(value)) <= 0.62,
+          color = Number.isNaN(value) ? palette.ink : bright ? "#f6faff" : "#10181f";
+        if (text)
+          write(
+            g,
+            shorten(text, 8),
+            (col + 0.5) * cell,
+            (row + 0.5) * tall + 0.5,
+            `bold ${font}`,
+            color,
+            "center",
+            cell - 2,
+          );
+        continue;
+      }
       if (Number.isNaN(value) || matrix.hidden(row, col) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
       const color = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
       write(g, inCell(value), (col + 0.5) * cell, (row + 0.5) * tall + 0.5, font, color, "center");

@@ -1,9 +1,11 @@
 // What may be done by hand with a row of an attention: drawn anew, sharpened, put on one position; in its own step or in the next one.
 
 import { h } from "../dom";
-import type { Hands, HeldCells, Offer } from "../hands";
+import type { Context } from "../context";
+import type { Hands, HeldCells, HeldRows, Offer, Place } from "../hands";
 import { entriesOf, isOfOne, placeOf } from "../hands";
 import { times } from "../list";
+import type { Command } from "../run";
 import type { Palette } from "../theme";
 import type { Matrix, Position } from "./matrix";
 import type { Drawn } from "./row";
@@ -16,6 +18,18 @@ export interface HeldMap extends HeldCells {
   axis: string;
   widths: number | number[]; // how many positions there are, in all rows or row by row
 }
+/** The step of each row, and the commands of each column with what they have besides in a row. */
+export interface HeldEffects extends HeldRows {
+  run: number; // of which it is
+  then: Command[][];
+  words: string[];
+  by_row: Record<string, unknown>[];
+}
+export interface Change {
+  place: Place;
+  then: Command[];
+  name: string;
+}
 interface Offered {
   hands: Hands;
   held: HeldMap | undefined;
@@ -24,6 +38,21 @@ interface Offered {
   slots: { before: number[]; after: number[] } | null; // of the hypothesis that is shown
   last: number; // the last row that was computed
   palette: () => Palette;
+}
+
+/** A cell of a map of effects as a branch; where that is there, it is shown. null: nothing is done. */
+export function openEffect(
+  { run }: Context,
+  held: HeldEffects | null | undefined,
+  { row, col }: Position,
+): Change | null {
+  const place = held && placeOf(held, row),
+    then = held?.then[col];
+  if (!run || !place || !then || run.state.run !== held.run) return null;
+  const name = `${held.words[col]} at ${place.step}`,
+    there = run.state.runs.find((each) => each.name === name);
+  if (there) void run.do({ do: "follow", number: there.number });
+  return there ? null : { place, then: then.map((each) => ({ ...each, ...held.by_row[row] })), name };
 }
 
 /** Offers what may be done with the row of a cell; gives what puts all weight on a position. */

@@ -29,7 +29,8 @@ const MARGIN = 10,
   FEW = 64,
   LEAST = 96,
   READABLE = 15, // a row of labels over the frames of a sound
-  CELL_NUMBERS = 30;
+  CELL_NUMBERS = 30,
+  CELL_LABELS = 12;
 
 export function layout(matrix: Matrix, { width, height, zoom, measure }: Options): Layout {
   const texts = labelsOf(matrix.rowLen, (row) => rowText(matrix, row));
@@ -56,7 +57,7 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
     width: left + cols * cell + right,
     height: top + rows * tall + 4,
     rows: shown.map((index) => ({ index, text: texts[index]! })),
-    numbers: Math.min(cell, tall) >= CELL_NUMBERS && !matrix.about,
+    numbers: Math.min(cell, tall) >= (matrix.effects ? CELL_LABELS : CELL_NUMBERS) && !matrix.about,
   };
 }
 

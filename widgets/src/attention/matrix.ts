@@ -4,7 +4,7 @@ import type { Block } from "../block";
 import type { Cells } from "../canvas";
 import type { AnyHead, Frame } from "../frame";
 import type { Marks } from "../hands";
-import type { HeldMap } from "./hands";
+import type { HeldEffects, HeldMap } from "./hands";
 
 interface DimEntry {
   name: string;
@@ -25,6 +25,13 @@ export interface MapEntry {
   notes?: Record<string, string>;
   remark?: string;
   held?: HeldMap; // of a run that is held
+  effects?: Effects[]; // by sequence: what comes of a change, not weights
+}
+/** The cells of a map of effects, by row and column. */
+export interface Effects {
+  labels: string[][]; // the first label that is another one
+  said: string[][]; // all labels of the result, and its score
+  held: HeldEffects | null; // what makes a cell a branch
 }
 export interface SeqEntry {
   label: string;
@@ -94,6 +101,7 @@ export interface Matrix {
   words: Word[];
   sound: Cells | null;
   soundLabel: string;
+  effects: Effects | null;
   value(row: number, col: number): number;
   hidden(row: number, col: number): boolean;
   rowLabel(row: number): string;
@@ -150,6 +158,7 @@ export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number
     words: rail?.words[number] ?? [],
     sound: soundOf(blocks[rail?.block ?? ""], number, rail?.cols?.[number] ?? 0),
     soundLabel: rail?.label ?? "",
+    effects: entry.effects?.[seq] ?? null,
     value: (row, col) => block.at(seq, row, col),
     hidden: hides(entry, blocks, seq, colLen - rowLen, rowLen, colLen),
     rowLabel: (row) => of.rows[row] ?? String(row),

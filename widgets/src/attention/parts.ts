@@ -57,7 +57,8 @@ export function sentence(matrix: Matrix, at: Position): string {
   const names = `${matrix.rowName} “${matrix.rowLabel(at.row)}” (${at.row}) to ${matrix.colName} “${matrix.colLabel(at.col)}” (${at.col})`;
   const wrong = fault(matrix, at.row),
     word = wordAt(matrix, at.col);
-  return `${names}${word && `, in “${word}”`}: ${told(matrix, value)}${wrong && `; ${wrong}`}`;
+  const comes = comesOf(matrix, at);
+  return `${names}${word && `, in “${word}”`}: ${told(matrix, value)}${comes && `; ${comes}`}${wrong && `; ${wrong}`}`;
 }
 
 /** What lies where nothing should; zeros go without saying, so does NaN where all is as it should be. */
@@ -67,6 +68,13 @@ const onPadding = (value: number, matrix: Matrix): string =>
     : value || (matrix.note && Number.isNaN(value))
       ? `, with ${Number.isNaN(value) ? "NaN" : told(matrix, value)} on it`
       : "";
+
+/** What comes of the change of a cell, in a map of effects; "" in others. */
+const comesOf = ({ effects, value }: Matrix, { row, col }: Position): string =>
+  effects
+    ? (effects.said[row]?.[col] ?? "") ||
+      (Number.isNaN(value(row, col)) ? (effects.labels[row]?.[col] ? "it cannot be done here" : "still to come") : "")
+    : "";
 
 /** The cell under the cursor, and where else its row looks. */
 export function words(matrix: Matrix, at: Position): (Node | string)[] {
@@ -97,8 +105,11 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
     ...token(matrix.colName, matrix.colLabel(at.col), at.col),
     ...(word ? [quiet(" in "), h("b", shorten(word, 40))] : []),
     "  ",
-    h("b.rfnb-value", masked ? `masked${onPadding(value, matrix)}` : told(matrix, value)),
-    ...(top.length > 1 ? ["; ", others] : []),
+    h(
+      "b.rfnb-value",
+      masked ? `masked${onPadding(value, matrix)}` : matrix.effects && Number.isNaN(value) ? "" : told(matrix, value),
+    ),
+    ...(matrix.effects ? ["  ", comesOf(matrix, at)] : top.length > 1 ? ["; ", others] : []),
     ...warned,
   ];
 }

@@ -16,7 +16,7 @@ import { Card } from "./card";
 import type { Cells } from "./draw";
 import { draw, veilOf } from "./draw";
 import type { Choice } from "./grid";
-import { offer } from "./hands";
+import { offer, openEffect } from "./hands";
 import { BESIDE, Drag } from "./drag";
 import type { GhostRow } from "./ghost";
 import { drawGhosts, ghostHeight, ghostRows } from "./ghost";
@@ -236,6 +236,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected override get hint(): string {
+    if (this.ctx.run && this.matrix.effects?.held)
+      return "Point at a cell for what comes of its change; a click or Enter makes it a branch.";
     const held = this.ctx.run && this.frame.head.maps[this.maps[0]!]?.held;
     return held
       ? `Drag a weight up or down to see what the run would say; dropped, that is kept. ${super.hint}`
@@ -272,6 +274,22 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.point();
   }
 
+  protected override clicked(at: Position): void {
+    super.clicked(at);
+    this.openEffect(at);
+  }
+
+  protected override key(event: KeyboardEvent): boolean {
+    if (event.key === "Enter" && this.cursor.pinned && this.matrix.effects) this.openEffect(this.cursor.pinned);
+    else return super.key(event);
+    return true;
+  }
+
+  private openEffect(at: Position): void {
+    const change = openEffect(this.ctx, this.matrix.effects?.held, at);
+    if (change) this.hands.keep(change);
+  }
+
   protected has({ row, col }: Position): boolean {
     return row < this.matrix.rows && col < this.matrix.cols;
   }
@@ -288,7 +306,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     [this.opened, this.dark] = [this.frame, dark];
     const { alignment } = this.frame.head,
       several = !alignment && Overview.needed(this.frame.head, this.ctx.hasChooser());
-    for (const each of this.modeButtons) each.hidden = !!alignment && ["text", "arcs"].includes(each.dataset["do"]!);
+    const rest = !!alignment || !!this.matrix.effects; // rows that are no weights
+    for (const each of this.modeButtons) each.hidden = rest && ["text", "arcs"].includes(each.dataset["do"]!);
     this.card.element.hidden = !!alignment; // rows are no weights that a target spreads
     if (several !== (this.overview.element.parentElement === this.side)) {
       if (several) this.side.prepend(this.overview.element);
