@@ -98,7 +98,11 @@ class Ghost:
         if self._base is not None:
             self._base.on_change(self._tell)
         if self.run.trace is not None:
-            self.run.trace.subscribe(lambda event: self._tell())
+            # On the way to its step there is nothing to tell, and who had been told would hear of the first one later.
+            steps = self.run._holder.steps
+            self.run.trace.subscribe(
+                lambda event: self._tell() if event.kind == "beams" and len(steps) > tick else None
+            )
 
     def _change(self, at: Position) -> None:
         try:

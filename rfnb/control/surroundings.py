@@ -154,9 +154,9 @@ def _is_module(value: Any) -> bool:
 def _parts(module: Any) -> Iterator[tuple[str, Any]]:
     """Parameters and buffers, and of a module that has one the mode, by name."""
     yield from module.named_parameters()
-    if callable(getattr(module, "named_buffers", None)):
+    if callable(getattr(type(module), "named_buffers", None)):
         yield from module.named_buffers()
-    if isinstance(getattr(module, "training", None), bool):
+    if isinstance(vars(module).get("training"), bool):
         yield "", module.training
 
 

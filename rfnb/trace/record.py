@@ -161,7 +161,8 @@ def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, st
         for name, module in each.named_modules():
             path = ".".join(filter(None, [prefix, name]))
             names.setdefault(id(module), (module, path))
-            other = getattr(module, "bridged", None)  # the module of the other kind that this one calls
+            # The module of the other kind that this one calls. Its class is asked: a module of rfnb answers with a message for people.
+            other = module.bridged if hasattr(type(module), "bridged") else None
             for inner, part in other.named_modules() if other is not None else ():
                 names.setdefault(id(part), (part, ".".join(filter(None, [path, inner]))))
             if other is not None and attacher_of(other) and not any(is_inside(path, above) for above in others):

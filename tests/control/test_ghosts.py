@@ -237,6 +237,16 @@ def test_a_label_that_cannot_come_is_a_sentence_and_no_ghost_waits_for_a_person(
     run.stop()
 
 
+def test_a_ghost_is_told_from_its_own_step_on_and_makes_no_message_that_nobody_reads(model, monkeypatch):
+    run, asked, seen = held(model, steps=4), [], []
+    monkeypatch.setattr("rfnb.core.errors.no_attribute", lambda value, name: asked.append(name) or AttributeError(name))
+    ghost = Ghost(run, 3, "search", 0, [], "the same")
+    ghost.on_change(lambda: seen.append(ghost.is_over or ghost.told()["lane"] is not None))
+    assert wait_until(lambda: ghost.is_over)
+    run.stop()
+    assert asked == [] and seen.count(False) <= 1  # that it has begun to run
+
+
 def test_a_ghost_that_nobody_looks_at_any_more_ends(model):
     run = rf.run(counting(1_000_000, "endless"), paused=True)
     run.step(3)

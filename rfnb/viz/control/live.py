@@ -255,7 +255,8 @@ class Ghosts:
         except Exception as error:
             return answer(said(error))
         ghost.on_change(lambda: self._tell(number, ghost))
-        self._tell(number, ghost)  # it may be over already
+        if ghost.is_over:  # already
+            self._tell(number, ghost)
         answer(None)
 
     def _tell(self, number: Any, ghost: Ghost) -> None:

@@ -389,6 +389,7 @@ class BeamsView implements Rendered<BeamsHead> {
     if (this.head.held) ctx.run?.show(over);
     this.el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
     // The run tells of each of its steps: the tree is laid out anew only for other lanes.
+    this.el.dataset["lanes"] = this.ways.map(({ lane }) => lane?.labels.length ?? 0).join(" "); // how far each is known
     const drawn = JSON.stringify([this.ways, !!ctx.run]);
     if (drawn === this.drawnWays) return;
     this.drawnWays = drawn;
