@@ -16,8 +16,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from rfnb.core.block import Among, all_of, block
-from rfnb.core.errors import message, missing_key_error, nearest, type_error, value_error
+from rfnb.core.errors import index_error, message, missing_key_error, nearest, type_error, value_error
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.edit_tensors import Patched, put
@@ -85,7 +87,7 @@ def edits_for(model: Any, edits: Mapping[str, Any]) -> list[ValueEdit]:
 
         check_editable(others)
     modules = {path: module for module, path in names.values()}
-    return [_made(text, value, modules) for text, value in _items(edits)]
+    return [made for text, value in _items(edits) for made in _all_made(text, value, modules)]
 
 
 def _deaf(kind: str, place: Any, values: Any) -> None:
@@ -103,10 +105,51 @@ def _items(edits: Any) -> list[tuple[str, Any]]:
     return list(edits.items())
 
 
+def _all_made(text: str, value: Any, modules: Mapping[str, Any]) -> list[ValueEdit]:
+    """The edits of a place: one; or one for each head that is a module in a list of them, since a recording has these as one map."""
+    place = EditPlace.of(text)
+    path = _list_of_heads(place.path, modules)
+    if path is None:
+        return [_made(text, value, modules)]
+    count = sum(each.rpartition(".")[0] == path and each.rpartition(".")[2].isdigit() for each in modules)
+    entries = dict(place.entries)
+    at = entries.pop("head", slice(None))
+    chosen = list(range(count))[at] if isinstance(at, slice) else at if isinstance(at, list) else [at]
+    if not all(isinstance(each, int) and -count <= each < count for each in chosen):
+        raise index_error(
+            f'edit: "{text}" has no such entry.',
+            [("given", f"head={at}"), ("heads", f"{path}.0 to {path}.{count - 1}")],
+            f"Entries are 0 to {count - 1}; -1 is the last one.",
+        )
+    if not (callable(value) or np.ndim(value) == 0 or len(chosen) == 1) or isinstance(value, (Trace, tuple)):
+        raise value_error(
+            f'edit: "{text}" is of several modules.',
+            [("modules", ", ".join(f"{path}.{each % count}" for each in chosen)), ("given", type(value).__name__)],
+            "Each head is a module of its own here: a number or a function goes to all of them, other values to each one by its path.",
+            f'{{"{path}.0.weights": ...}}',
+        )
+    made = []
+    for each in chosen:
+        own = _made(f"{path}.{each % count}.weights", value, modules)
+        own.text, own.entries, own.step = text, entries, place.step
+        made.append(own)
+    return made
+
+
+def _list_of_heads(path: str, modules: Mapping[str, Any]) -> str | None:
+    """The path of a list of modules whose weights are meant."""
+    head, _, last = path.rpartition(".")
+    found = [each for each in modules if each == head or (head and is_end_of(head, each))] if last == "weights" else []
+    return found[0] if len(found) == 1 and not _is_called(modules[found[0]]) else None
+
+
 def _made(text: str, value: Any, modules: Mapping[str, Any]) -> ValueEdit:
     place = EditPlace.of(text)
     path, part = _found(text, place.path, modules)
-    found = ValueEdit(text, modules[path], path, part, place.entries, place.step, value)
+    name, _, last = part.rpartition(".")
+    found = ValueEdit(text, modules[path], path, last if last == "weights" else part, place.entries, place.step, value)
+    if name and last == "weights":  # of one of several attentions, which has the name of a variable
+        found.name = name
     if hasattr(found.module, "module_path"):
         found.put = partial(put, found)
     source = value if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Trace) else (value, None)
@@ -126,7 +169,7 @@ def _found(text: str, path: str, modules: Mapping[str, Any]) -> tuple[str, str]:
         if len(found) == 1 and count < len(parts) and not _is_called(modules[found[0]]):
             break
         # Of the whole model only what has one name.
-        if len(found) == 1 and not several and (count or len(parts) < 2):
+        if len(found) == 1 and not several and (count or len(parts) < 2 or (len(parts) == 2 and parts[1] == "weights")):
             return found[0], ".".join(parts[count:])
     known = [each for each in modules if each]
     raise missing_key_error(
@@ -146,7 +189,7 @@ def _recorded(to: ValueEdit, trace: Trace, place: Any) -> Any:
     """The value of a recording for an edit, of which entries are taken where it is put."""
     own = EditPlace.of(place) if place is not None else EditPlace(to.path, to.entries, to.step)
     if place is None:
-        path, part = to.path, to.part
+        path, part = ".".join(filter(None, [to.path, to.name])), to.part
     else:
         ends = own.path.rpartition(".")
         path, part = (ends[0], ends[2]) if ends[2] == to.part and to.part else (own.path, to.part)

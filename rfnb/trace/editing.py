@@ -96,6 +96,7 @@ class ValueEdit:
         value: What is put there: a number, an array, a Tensor, or a function of what is there.
         when: Says whether it is for the steps that run; None: always.
         put: Of a Module of rfnb, gives a Tensor with the value in it if it is now; of attention weights with the dim that is attended over.
+        name: Of one of several attentions that a module has written out.
         done: How often it was put.
         calls: How many calls of the module have begun.
     """
@@ -109,6 +110,7 @@ class ValueEdit:
     value: Any
     when: Callable[[], bool] | None = None
     put: Callable[[Any, Any], Any] | None = None
+    name: str = ""
     done: int = 0
     calls: int = 0
 

@@ -128,6 +128,8 @@ class _Seeing(InPlace):
             _quietly(_before, call)
             try:
                 ran = partial(found.forward_of, call, forward)
+                if edits and any([edit.part == "weights" for edit in edits_of(call.module)]):
+                    found.learn(call, ran, args, kwargs)
                 result = edited_call(call, ran, args, kwargs) if edits else ran(*args, **kwargs)
             except Exception as error:
                 _quietly(tell_call, call, [], type(error).__name__)

@@ -33,6 +33,9 @@ from rfnb.trace.probe import held_back
 
 EDITED = "edited weights"
 """In `Call.seen`: weights {batch, head, target, source} that a kernel would have made otherwise, for its reader."""
+LEARNED = "learned softmaxes"
+"""In `Call.seen` of an outermost call: by path of each softmax in a call of it, in their order, the way to weights with names; None of what
+is no attention."""
 _OUTSIDE = "edited outside"  # in `Call.seen`: queries, keys, values and heads are those of a function around the kernel
 _AXES = ("batch", "head", "target", "source")
 _FAST = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
@@ -345,6 +348,8 @@ def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[st
     if not edits or not isinstance(axis, int) or not isinstance(result, torch.Tensor) or result.is_nested:
         return result
     place = call.outer if isinstance(call.module, torch.nn.Softmax) and call.outer is not None else call
+    if place.path in place.root.seen.get(LEARNED, ()) and not call.seen.get("multi_head"):
+        return result if place is call else as_learned(place, result)
     edits = [edit for edit in edits if edit.module is place.module or _is_attention(place)]
     if not edits:
         return result
@@ -370,6 +375,37 @@ def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[st
         axes = [frozenset(["batch", "target"]), frozenset(["source"])]
         made = changed(edits, raw, axes[-raw.ndim :], "weights")
     return made.movedim(-1, axis)
+
+
+def as_learned(call: Call, raw: torch.Tensor, begun: int = 0) -> torch.Tensor:
+    """The result of a softmax of a call, edited where it is known to be the weights of an attention.
+
+    Args:
+        begun: 1: it is the last one that has begun; 0: the next one.
+
+    Raises:
+        ValueError: If the edit is of one of several attentions, and does not say of which.
+    """
+    ways = call.root.seen.get(LEARNED, {}).get(call.path, ())
+    place = len(call.seen.get("softmaxes", ())) - begun
+    way, edits = ways[place] if place < len(ways) else None, attention_edits(call, "weights")
+    if way is None or not edits:
+        return raw
+    names = list(dict.fromkeys([each.name for each in ways if each is not None]))
+    for edit in edits:
+        if len(names) > 1 and not edit.name:
+            raise value_error(
+                f'edit: "{edit.text}" may be of several attentions.',
+                [
+                    ("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"),
+                    ("attentions", ", ".join(names)),
+                ],
+                "They are called as the variables that their weights are put into:",
+                f'{{"{".".join(filter(None, [call.path, names[0]]))}.weights": ...}}',
+            )
+    edits = [edit for edit in edits if edit.name == way.name]
+    result: torch.Tensor = way.changed(raw, lambda weights, axes: changed(edits, weights, axes, "weights"))
+    return result
 
 
 def _is_attention(call: Call) -> bool:
@@ -410,7 +446,7 @@ def _not_made(call: Call, edit: ValueEdit, by: str = "") -> Exception:
     kind = f"{edit.path or 'the model'}, a {type(call.module).__name__}"
     if edit.part == "weights":
         rule = (
-            "Weights are changed behind a softmax in a module that is called attention, and in F.scaled_dot_product_attention; "
+            "Weights are changed behind a softmax that is summed with values, and in F.scaled_dot_product_attention; "
             "kernels of flash and flex attention have none. Models of transformers take another one:"
         )
         fix = 'model.set_attn_implementation("eager")'

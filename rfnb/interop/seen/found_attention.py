@@ -11,9 +11,11 @@ What is no attention by these rules is named, with the reason and the line that 
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -25,11 +27,14 @@ from rfnb.interop.seen import written_attention
 from rfnb.interop.seen.attention import described, unchanged
 from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, origin, product, reaches
 from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.edited import LEARNED, as_learned
 from rfnb.interop.seen.function_calls import pause, resume
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
 from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables_of
-from rfnb.trace.probe import Later, listening, offers_here, probe, probe_later, trace_context
+from rfnb.interop.watch.example import untouched
+from rfnb.trace.editing import editing
+from rfnb.trace.probe import Later, heard_as, listening, offers_here, probe, probe_later, trace_context
 
 _SEARCH, _ALONE, _HEADS = "search", "softmaxes", "heads of modules"
 _POSITIONS = ("input", "other")
@@ -102,6 +107,99 @@ class Looking(Undone):
     def undo(self) -> None:
         while pause() is not None:
             pass
+
+
+# -- what is edited ---------------------------------------------------------------------------------------------------------------
+class Learned(NamedTuple):
+    """The way from the result of a softmax to weights with named axes.
+
+    Attributes:
+        order: The axes of the softmax in the order of the weights.
+        sizes: Of the weights.
+        axes: The names that each of their axes goes by.
+        name: The variable that they are put into, where a module has several attentions; else "".
+    """
+
+    order: list[int]
+    sizes: list[int]
+    axes: list[frozenset[str]]
+    name: str
+
+    def changed(self, raw: torch.Tensor, change: Callable[[torch.Tensor, Any], torch.Tensor]) -> torch.Tensor:
+        """The result with the weights that `change` makes of these."""
+        ordered = raw.permute(self.order)
+        back = sorted(range(raw.ndim), key=self.order.__getitem__)
+        return change(ordered.reshape(self.sizes), self.axes).reshape(ordered.shape).permute(back)
+
+
+def learn(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> None:
+    """Find out which softmaxes of a call are attention before it is made: what becomes of them is known behind them only. For that it is
+    made once by itself, and leaves nothing behind."""
+    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    if search is None or not is_looked_into(call.module):
+        return
+    count, seen, outer = len(search.candidates), dict(call.seen), None if call.outer is None else dict(call.outer.seen)
+    loops, change, search.loops, search.change = search.loops, search.change, None, None
+    attributes = [(each, dict(vars(each))) for each in call.module.modules()]
+    token = editing.set(())
+    try:
+        with heard_as(lambda *_: ()), untouched(call.module, evaluating=False):
+            forward(*_fresh(args), **_fresh(kwargs))
+        learned = _all_learned(search.candidates[count:])
+    finally:
+        editing.reset(token)
+        search.loops, search.change = loops, change
+        del search.candidates[count:]
+        for each, own in attributes:
+            vars(each).clear()
+            vars(each).update(own)
+        for of, before in ((call, seen), (call.outer, outer)):
+            if of is not None and before is not None:
+                of.seen.clear()
+                of.seen.update(before)
+    if learned:
+        call.root.seen[LEARNED] = call.root.seen.get(LEARNED, {}) | learned
+        search.change = lambda candidate, raw: as_learned(candidate.home, raw, 1)
+
+
+def _all_learned(candidates: list[WrittenSoftmax]) -> dict[str, list[Learned | None]]:
+    """The ways of the softmaxes of each path, of its first call; not of a path that has attention by its name alone."""
+    homes: dict[str, Call] = {}
+    for each in candidates:
+        homes.setdefault(each.home.path, each.home)
+    found: dict[str, list[Learned | None]] = {}
+    for path, home in homes.items():
+        own = [each for each in candidates if each.home is home]
+        lines = list(dict.fromkeys([each.line for each in own if each.reason is None]))
+        if lines or not any([written_attention.is_by_name(home, each) for each in own]):
+            names = dict(zip(lines, variables_of(lines) if len(lines) > 1 else [""]))
+            found[path] = [_learned(home, each, names[each.line]) if each.reason is None else None for each in own]
+    return found
+
+
+def _learned(call: Call, candidate: WrittenSoftmax, name: str) -> Learned:
+    order, targets = _order(candidate)
+    dims, sizes = _dims(call, candidate, order, targets)
+    axes = [frozenset({dim.name, "batch"} if dim.kind == "batch" else {dim.name}) for dim in dims]
+    axes[-1] |= {"source"}
+    for place in range(len(axes) - 1 - targets, len(axes) - 1):
+        axes[place] |= {"target"}
+    return Learned(order, sizes, axes, name)
+
+
+def _fresh(value: Any, depth: int = 4) -> Any:
+    """Arguments whose containers are others, with the same tensors in them: a cache that grows is not grown twice."""
+    if not depth or isinstance(value, (torch.Tensor, nn.Module, str, int, float)) or value is None:
+        return value
+    if type(value) in (list, tuple):
+        return type(value)([_fresh(each, depth - 1) for each in value])
+    if type(value) is dict:
+        return {key: _fresh(each, depth - 1) for key, each in value.items()}
+    if isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, (type, FunctionType, MethodType)):
+        made = copy.copy(value)
+        vars(made).update({name: _fresh(each, depth - 1) for name, each in vars(made).items()})
+        return made
+    return value
 
 
 def end(call: Call, result: Any) -> None:

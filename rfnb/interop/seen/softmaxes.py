@@ -139,6 +139,7 @@ class SoftmaxSearch(Looks):
 
     Attributes:
         candidates: The softmaxes.
+        change: Gives what stands in for the result of a softmax; None: nothing is edited.
         loops: Looks for recurrences.
         error: What has gone wrong last in looking.
     """
@@ -157,6 +158,8 @@ class SoftmaxSearch(Looks):
         self._judge, self._accept, self._buffers = judge, accept, buffers
         self._nodes: dict[int, AxisNode] = {}
         self.candidates: list[WrittenSoftmax] = []
+        self.change: Callable[[WrittenSoftmax, torch.Tensor], torch.Tensor] | None = None
+        self._begun: tuple[WrittenSoftmax, AxisNode] | None = None
         self.error: Exception | None = None
         for _, raw in root.tensors():
             self._nodes[id(raw)] = AxisNode("input", (raw,), _NOTHING, (), raw.shape, weakref.ref(raw))
@@ -171,7 +174,20 @@ class SoftmaxSearch(Looks):
                     self.loops.look(sys._getframe(1), current())
             except Exception as error:  # never the run's
                 self.error = error
+            if self._begun is not None:
+                begun, self._begun = self._begun, None
+                if self.change is not None:
+                    return self._changed(*begun, result)
         return result
+
+    def _changed(self, candidate: WrittenSoftmax, node: AxisNode, raw: torch.Tensor) -> torch.Tensor:
+        """The result of a softmax with other values in it, where somebody edits these."""
+        assert self.change is not None
+        new = self.change(candidate, raw)
+        if new is not raw:
+            node.ref = weakref.ref(new)
+            self._nodes[id(new)], candidate.kept = node, ValueSnapshot(new)
+        return new
 
     def module_call(self, call: Call, result: Any) -> None:
         """A module was called that is not looked into."""
@@ -181,6 +197,7 @@ class SoftmaxSearch(Looks):
         for _, raw in [("", result)] if isinstance(result, torch.Tensor) else tensors_of(result):
             if not inputs or inputs[0].ref() is not raw:
                 self._made(op, args, kwargs, inputs, raw)
+        self._begun = None  # what torch.nn has made is edited where it is made
 
     def close(self) -> None:
         """The call has ended: let go what nothing but the garbage collector would."""
@@ -245,6 +262,7 @@ class SoftmaxSearch(Looks):
         candidate = WrittenSoftmax(home, scores, axis % raw.ndim, raw, drawn=drawn)
         self.candidates.append(candidate)
         home.seen.setdefault("softmaxes", []).append(candidate)
+        self._begun = candidate, node
         node.weights = Weights(candidate, axis % raw.ndim, tuple(frozenset([each]) for each in range(raw.ndim)))
 
     def _follow(self, node: AxisNode, parent: AxisNode, raw: torch.Tensor) -> None:
