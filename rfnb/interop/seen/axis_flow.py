@@ -7,6 +7,7 @@ A node is one result. It holds no tensor but those that the model got, and ends 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -200,6 +201,22 @@ def reaches(node: AxisNode, earlier: AxisNode, most: int = 4000) -> bool:
                 seen.add(id(each))
                 todo.append(each)
     return False
+
+
+def uses_of(node: AxisNode, most: int = 1000) -> Counter[int]:
+    """The weights, and modules with weights, on the way to a tensor: how often each one was used."""
+    todo, seen, found = [node], {id(node)}, Counter[int]()
+    while todo and len(seen) < most:
+        at = todo.pop()
+        if at.op == "module" and next(at.kwargs["module"].parameters(), None) is not None:
+            found[id(at.kwargs["module"])] += 1
+        for each in at.inputs:
+            if each.op == "param":
+                found[id(each)] += 1
+            elif id(each) not in seen:
+                seen.add(id(each))
+                todo.append(each)
+    return found
 
 
 # -- products ---------------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ came of it.
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -488,6 +489,8 @@ def _without_fast_path(module: torch.nn.Module) -> Iterator[None]:
 def _refuse_checkpoints(call: Call, edit: ValueEdit) -> None:
     """A call that is made once more in the backward pass would be without the edit, if that comes after the block."""
     if not torch.is_grad_enabled():
+        if _is_in_reentrant_checkpoint():
+            refuse_checkpoint(edit, "torch.utils.checkpoint, use_reentrant=True")
         return
     hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None)(True)
     if hooks and "checkpoint" in getattr(hooks[0], "__module__", ""):
@@ -495,6 +498,16 @@ def _refuse_checkpoints(call: Call, edit: ValueEdit) -> None:
     for each in around(call):
         if getattr(each.module, "gradient_checkpointing", False) and each.module.training:
             refuse_checkpoint(edit, f"{each.path or 'the model'}, a {type(each.module).__name__}")
+
+
+def _is_in_reentrant_checkpoint() -> bool:
+    """Whether what runs is called by a checkpoint that hides its gradients: it leaves no mark but itself among the callers."""
+    frame: Any = sys._getframe(1)
+    checkpoint = sys.modules.get("torch.utils.checkpoint")
+    code = None if checkpoint is None else checkpoint.CheckpointFunction.forward.__code__
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
 
 
 def refuse_checkpoint(edit: ValueEdit, where: str) -> None:

@@ -25,7 +25,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import written_attention
 from rfnb.interop.seen.attention import described, unchanged
-from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, origin, product, reaches
+from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, origin, product, reaches, uses_of
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.edited import LEARNED, as_learned
 from rfnb.interop.seen.function_calls import pause, resume
@@ -252,6 +252,8 @@ def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -
     if candidate.is_table:
         return f"what it is multiplied with is a {'parameter' if table.op == 'param' else 'buffer'}, no values of positions"
     there = origin(values, axis)
+    if there.node.op == "unfold" and not _is_of_pairs(candidate.scores):
+        return "the entries on its axis are those of a window, weighted by no pairs of query and key: a kernel"
     if there.kind == "made":
         return "what it is multiplied with is a constant"
     if there.kind in _POSITIONS or there.kind == "one":
@@ -318,6 +320,10 @@ def _offer_all(call: Call, found: list[WrittenSoftmax]) -> None:
 def _are_heads(group: Sequence[WrittenSoftmax]) -> bool:
     """Whether maps stand beside each other: equal shapes, and none is made of another one's output."""
     first, second = group[:2]
+    before, now = uses_of(first.scores), uses_of(second.scores)
+    # Where a state has gone through the same weights once more, these are its steps.
+    if any([now[weight] > count for weight, count in before.items()]):
+        return False
     if any((each.shape, each.axis, each.shared) != (first.shape, first.axis, first.shared) for each in group):
         return False
     return first.used is not None and not reaches(second.scores, first.used)

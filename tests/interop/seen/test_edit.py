@@ -456,6 +456,16 @@ def test_a_checkpoint_of_torch_is_refused_too(reentrant):
     assert parts(error.value)
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_is_refused_before_its_gradients_could_be_those_without_the_edit(reentrant):
+    """The backward pass would come after the block, and compute the module once more as it is."""
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.Tanh()), torch.randn(2, 4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="computed once more in the backward pass"), rf.edit(model, {"0": 0}):
+        torch.utils.checkpoint.checkpoint(model, x, use_reentrant=reentrant)
+    with torch.no_grad(), rf.edit(model, {"0": 0}):
+        assert not torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False).any()
+
+
 def test_a_function_of_attention_without_weights_is_refused():
     model = made("GPT2")
     from transformers import AttentionInterface
