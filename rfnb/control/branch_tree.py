@@ -35,12 +35,12 @@ def tree_of(root: Run) -> Tree:
 
 def free_name(name: str, taken: Iterable[str]) -> str:
     """The name, with a number if there is one of that name."""
-    others = set(taken)
-    return next(
-        made
-        for made in itertools.chain([name], (f"{name} {number}" for number in itertools.count(2)))
-        if made not in others
-    )
+    begin, numbers, free = f"{name} ", set(), True
+    for other in taken:  # there may be thousands, and each new one comes here
+        if other.startswith(begin) and other[len(begin) :].isdecimal():
+            numbers.add(int(other[len(begin) :]))
+        free = free and other != name
+    return name if free else begin + str(next(number for number in itertools.count(2) if number not in numbers))
 
 
 def _branch(run: Run) -> Branch:

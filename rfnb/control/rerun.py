@@ -45,12 +45,12 @@ def states_at(run: Run, tick: int) -> States:
     Raises:
         RuntimeError: If they were not kept, and the function does not do the same once more.
     """
-    kept, steps = run._holder.kept, run._holder.steps
-    found = kept.at(tick)
+    found = run._holder.kept.at(tick)
     if found is not None:
         return found
-    if run.parent is not None and tick < kept.begin:
-        return states_at(run.parent, tick)
+    while run.parent is not None and tick < run._holder.kept.begin:
+        run = run.parent
+    kept, steps = run._holder.kept, run._holder.steps
     span = kept.around(tick, len(steps))
     # up to where it shows whether it was the same
     end = next((each for each in kept.ticks() if each >= span[-1]), span[-1])

@@ -524,7 +524,10 @@ class Run(OfRun, NearNames):
     @property
     def root(self) -> Run:
         """The run that this one, and all that it has a step in common with, are branches of."""
-        return self if self.parent is None else self.parent.root
+        run = self
+        while run.parent is not None:
+            run = run.parent
+        return run
 
     def tree(self) -> Tree:
         """All branches of the tree that this run is in, as they are now: printed, shown, found by name, compared, saved."""

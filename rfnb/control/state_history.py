@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rfnb.control.asked_there import any_different, is_there
@@ -66,17 +66,30 @@ class StateHistory(OfRun):
 
     def ticks(self) -> list[int]:
         """The ticks that are kept, in order."""
-        before = [] if self._trunk is None else [tick for tick in self._trunk.ticks() if tick < self._begin]
-        return before + sorted(self._states)
+        found: set[int] = set()
+        for history, end in self._along():
+            found.update(tick for tick in history._states if end is None or tick < end)
+        return sorted(found)
+
+    def _along(self) -> Iterator[tuple[StateHistory, int | None]]:
+        """This one, and what it is a branch of, and so on, each with the tick from which it does not count: there may be very many."""
+        history: StateHistory | None = self
+        end: int | None = None
+        while history is not None:
+            yield history, end
+            end = history._begin if end is None else min(end, history._begin)
+            history = history._trunk
 
     def at(self, tick: int) -> States | None:
         """The states before a step, by dotted path; None: they were not kept."""
-        found = self._states.get(tick)
-        if found is not None:
-            return found[0]
-        if self._trunk is not None and tick < self._begin:
-            return self._trunk.at(tick)
-        return self._again.get(tick)
+        for history, end in self._along():
+            if end is not None and tick >= end:
+                break
+            if tick in history._states:
+                return history._states[tick][0]
+            if history._trunk is None or tick >= history._begin:
+                return history._again.get(tick)
+        return None
 
     # -- made again --------------------------------------------------------------------------------------------------------
 

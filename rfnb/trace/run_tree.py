@@ -143,6 +143,7 @@ class Tree(Mapping[str, Branch]):
 
     def __init__(self, branches: Sequence[Branch]):
         self._branches: dict[str, Branch] = {}
+        self._children: dict[str | None, list[Branch]] = {}
         for index, branch in enumerate(branches):
             fault = (
                 "there are two of this name"
@@ -160,6 +161,7 @@ class Tree(Mapping[str, Branch]):
                     "A branch has a name of its own, and comes after the one that it is made of.",
                 )
             self._branches[branch.name] = branch
+            self._children.setdefault(branch.parent, []).append(branch)
             object.__setattr__(branch, "tree", self)  # frozen for all others
 
     def __getitem__(self, name: str) -> Branch:
@@ -186,8 +188,7 @@ class Tree(Mapping[str, Branch]):
 
     def children(self, name: str) -> list[Branch]:
         """The branches of a run, in the order in which they were made."""
-        made_of = self[name].name
-        return [branch for branch in self._branches.values() if branch.parent == made_of]
+        return list(self._children.get(self[name].name, ()))
 
     def rows(self) -> list[tuple[int, Branch]]:
         """Each branch below the one that it is made of, with its depth, 0 for the root."""
@@ -223,22 +224,22 @@ class Tree(Mapping[str, Branch]):
 
 
 _MOST_SEQS, _MOST_CHANGES, _MOST_TEXT = 4, 8, 200
+_DEEPEST = 40  # branches of branches that are indented
 
 
 def text_of(tree: Tree) -> str:
     """The tree, each branch below the one that it is made of."""
-    return "\n".join(_lines(tree, tree.root, "", ""))
-
-
-def _lines(tree: Tree, branch: Branch, first: str, rest: str) -> Iterator[str]:
-    children = tree.children(branch.name)
-    below = rest + ("│  " if children else "   ")
-    yield f"{first}{one_line(branch.name)}: {story(branch)}"
-    for words in (*changes_words(branch), *outcome_words(branch.outcome)):
-        yield f"{below}    {words}"
-    for child in children:
-        last = child is children[-1]
-        yield from _lines(tree, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+    lines, waiting = [], [(tree.root, "", "")]
+    while waiting:
+        branch, first, rest = waiting.pop()
+        children = tree.children(branch.name)
+        below = rest + ("│  " if children else "   ")
+        lines.append(f"{first}{one_line(branch.name)}: {story(branch)}")
+        lines += [f"{below}    {words}" for words in (*changes_words(branch), *outcome_words(branch.outcome))]
+        for child in reversed(children):
+            last, inner = child is children[-1], rest if len(rest) < 3 * _DEEPEST else rest[:-3]
+            waiting.append((child, inner + ("└─ " if last else "├─ "), inner + ("   " if last else "│  ")))
+    return "\n".join(lines)
 
 
 def story(branch: Branch) -> str:

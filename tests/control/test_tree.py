@@ -10,7 +10,10 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import rfnb as rf
+from rfnb.control.branch_tree import free_name
+from rfnb.control.state_history import StateHistory
 from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.viz.control.spec import spec
 
 
 @pytest.fixture
@@ -289,3 +292,55 @@ def test_a_branch_has_recorded_the_steps_that_it_has_in_common_too(step):
             np.testing.assert_array_equal(one.steps[index][name], other.steps[index][name])
     [seq, same] = rf.viz.branches(run.tree()).spec.head["parts"][0]["head"]["seqs"]
     assert (seq["arms"]["at"], "arms" in same) == (step if step else 0, False)
+
+
+DEEP = 3000  # more than calls of Python go
+
+
+def test_a_tree_of_branches_of_branches_is_read_however_deep_it_is():
+    names = [f"b{number}" for number in range(DEEP)]
+    tree = Tree([Branch(name, before) for name, before in zip(names, [None, *names])])
+    lines = str(tree).splitlines()
+    assert [line.split(":")[0].split()[-1] for line in lines] == names
+    assert max(map(len, lines)) < 200  # nobody follows more than forty levels by their indent
+    assert [branch.name for _, branch in tree.rows()] == names
+
+
+def test_what_a_branch_of_branches_keeps_is_found_however_deep_it_is():
+    history = StateHistory()
+    for tick in range(4):
+        history.add(tick, lambda tick=tick: {"n": tick})
+    for _ in range(DEEP):
+        history = StateHistory(trunk=(history, 2))
+        for tick in (2, 3):
+            history.add(tick, lambda tick=tick: {"n": -tick})
+    assert [history.at(tick) for tick in range(5)] == [{"n": 0}, {"n": 1}, {"n": -2}, {"n": -3}, None]
+    assert history.ticks() == [0, 1, 2, 3]
+    earlier = StateHistory(trunk=(history, 1))  # what its trunk has from there on is not its own
+    assert [earlier.at(tick) for tick in (0, 1, 2)] == [{"n": 0}, None, None] and earlier.ticks() == [0]
+
+
+def test_of_many_equal_names_each_has_the_least_number_that_is_free():
+    taken = ["x", *(f"x {number}" for number in range(2, 10_001))]
+    assert free_name("x", taken) == "x 10001" and free_name("y", taken) == "y"
+    assert free_name("x", [name for name in taken if name != "x 4321"]) == "x 4321"
+    assert free_name("x", taken[1:]) == "x" and free_name("x", ["x", "x two", "x 2 b", "xx 2"]) == "x 2"
+
+
+@pytest.mark.slow
+def test_more_branches_of_branches_than_calls_of_python_go():
+    batch, steps = rf.Dim(1, name="batch"), rf.Dim(3, name="steps")
+
+    def count():
+        loop = rf.Loop(axis=steps, name="count")
+        loop.state.h = rf.zeros([batch])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+        return loop.state.h
+
+    first = run = rf.run(count)
+    for _ in range(1200):
+        run.wait()
+        run = run.from_step(1, lambda at: at.states["h"].__setitem__(..., 5.0), paused=False)
+    assert run.result.numpy() == [7.0] and run.root is first and run.look(1)["h"].numpy() == [1.0]
+    assert len(run.tree()) == 1201 and len(spec(run).head["runs"]) < 300

@@ -14,6 +14,7 @@ from rfnb.viz.control.words import state_of
 
 _MOST_SEQS = 16
 _MOST_RUNS = 200
+_MOST_ABOVE = 50  # of a run that is shown, those that it is a branch of
 _kept: weakref.WeakKeyDictionary[Run, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
 
@@ -30,9 +31,10 @@ def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tup
         wanted = {run.number for run in sorted(runs, key=lambda run: -run.number)[:_MOST_RUNS]}
         for run in (root, *shown):
             above: Run | None = run
-            while above is not None:
-                wanted.add(above.number)
-                above = above.parent
+            for _ in range(_MOST_ABOVE):
+                if above is not None:
+                    wanted.add(above.number)
+                    above = above.parent
         runs = [run for run in runs if run.number in wanted]
     return [_entry(run, changed) for run in runs], note
 
