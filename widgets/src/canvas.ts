@@ -1,11 +1,16 @@
 // Canvas helpers: sharp on dense screens, matrices as images, hatching.
 
 import type { Table } from "./color";
-import { shown } from "./dom";
+import { shown, zoomOf } from "./dom";
 
 /** Sizes a canvas in CSS pixels; null where there is none to draw on (tests without a browser). */
-export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
-  const ratio = globalThis.devicePixelRatio || 1;
+export function prepare(
+  canvas: HTMLCanvasElement,
+  width: number,
+  height: number,
+  within = canvas.parentElement,
+): CanvasRenderingContext2D | null {
+  const ratio = (globalThis.devicePixelRatio || 1) * zoomOf(within);
   const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
   if (canvas.width !== w || canvas.height !== h) {
     canvas.width = w;

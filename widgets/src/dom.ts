@@ -190,3 +190,9 @@ export function showNotes(box: HTMLElement, wrong: string, remark = "", more: st
   );
   box.hidden = !box.childElementCount;
 }
+
+/** How much larger an element is drawn than it says: on the stage. */
+export function zoomOf(element: HTMLElement | null): number {
+  const wide = element?.offsetWidth;
+  return wide ? Math.round((100 * element.getBoundingClientRect().width) / wide) / 100 : 1;
+}

@@ -4,7 +4,7 @@
 import { attempt } from "./attempt";
 import { prepare } from "./canvas";
 import { onKeys } from "./cursor";
-import { h, on, onResize, set } from "./dom";
+import { h, on, onResize, set, zoomOf } from "./dom";
 
 export interface Scene {
   left: number;
@@ -81,10 +81,11 @@ export class Pane {
     this.element = h("div", { ...usual, ...attributes }, this.space);
     this.space.append(this.canvas);
     const spot = (event: MouseEvent): Spot => {
-      const box = this.element.getBoundingClientRect();
+      const box = this.element.getBoundingClientRect(),
+        zoom = zoomOf(this.element);
       return {
-        x: event.clientX - box.left - this.element.clientLeft,
-        y: event.clientY - box.top - this.element.clientTop,
+        x: (event.clientX - box.left) / zoom - this.element.clientLeft,
+        y: (event.clientY - box.top) / zoom - this.element.clientTop,
         left: this.element.scrollLeft,
         top: this.element.scrollTop,
         touch: this.touch,

@@ -3,7 +3,7 @@
 import { context, prepare } from "../canvas";
 import type { Context, Render, Rendered } from "../context";
 import { Cursor } from "../cursor";
-import { button, h, quiet, region, select, set, setOptions, slider, status, steady } from "../dom";
+import { button, h, quiet, region, select, set, setOptions, slider, status, steady, zoomOf } from "../dom";
 import type { Frame } from "../frame";
 import type { Change } from "../ghosts";
 import { Ghosts } from "../ghosts";
@@ -617,10 +617,10 @@ class BeamsView implements Rendered<BeamsHead> {
     };
     if (made.labels) drawBase(g, made, scene, palette);
     else {
-      const key = JSON.stringify([sight, globalThis.devicePixelRatio, palette, this.scrub]);
+      const key = JSON.stringify([sight, globalThis.devicePixelRatio, zoomOf(this.pane.element), palette, this.scrub]);
       if (this.base?.made !== made || this.base.key !== key) {
         const layer = document.createElement("canvas");
-        drawBase(prepare(layer, sight.width, sight.height)!, made, scene, palette);
+        drawBase(prepare(layer, sight.width, sight.height, this.pane.element)!, made, scene, palette);
         this.base = { made, key, layer };
       }
       g.drawImage(this.base.layer, 0, 0, sight.width, sight.height);

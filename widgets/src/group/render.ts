@@ -12,6 +12,7 @@ import { shorten } from "../labels";
 import { showIn } from "../mount";
 import type { Bus, Hypothesis, Selection } from "../selection";
 import { Batch } from "./batch";
+import { asked, Stage, upTo } from "./stage";
 import { Stick } from "../stick";
 import { visible } from "../visible";
 import type { Sequence } from "./batch";
@@ -27,11 +28,13 @@ interface PartHead extends AnyHead {
   key?: string;
   held?: object; // which step a command names, in a held run
   batch?: string;
+  axis?: string;
   folded?: boolean; // whether it is closed until somebody opens it
   seqs?: { label?: string; result?: string; note?: string }[];
   maps?: Entry[];
   tracks?: Entry[];
 }
+type BeamsSeq = BeamsHead["seqs"][number];
 interface Head extends AnyHead {
   batch?: string;
   ordered?: boolean; // whether the parts stand in the order of the frame, whenever they come
@@ -45,7 +48,7 @@ interface Part {
 }
 
 class GroupView implements Rendered<Head> {
-  private readonly title = h("div.rfnb-group-title");
+  private readonly title = h("div.rfnb-group-title", { title: "f shows it on the whole window" });
   private readonly seqSelect = h("select", { "aria-label": "sequence" });
   private readonly hypothesisSelect = h("select", { "aria-label": "hypothesis" });
   private readonly bar = h(
@@ -63,6 +66,9 @@ class GroupView implements Rendered<Head> {
   private last: Partial<Selection> = {};
   private readonly ends: (() => void)[] = [];
   private readonly stick: Stick;
+  private readonly stage: Stage;
+  private frames: Frame<PartHead>[] = [];
+  private wantsAddress = true;
 
   constructor(
     el: HTMLElement,
@@ -80,10 +86,85 @@ class GroupView implements Rendered<Head> {
         if (seq === this.last.seq && hypothesis === this.last.hypothesis) return;
         this.last = { seq, hypothesis };
         this.choose();
+        this.stage.update();
       }),
     );
     this.stick = new Stick(this.bar, el, "top");
+    this.stage = new Stage(el, ctx, {
+      parts: () =>
+        this.frames.flatMap(({ kind, head }, index) => {
+          const part = this.parts.get(keyOf(kind, head, index));
+          return part ? [{ kind, head, root: part.root, box: part.box }] : [];
+        }),
+      axis: () => this.stepped()?.head.axis ?? "",
+      labels: () => this.labels(),
+      hypothesis: (by) => {
+        const all = this.ranked(),
+          at = all.findIndex(({ place }) => place === this.bus.now.hypothesis?.place);
+        this.take(by === null ? 0 : Math.max(0, Math.min(Math.max(0, at) + by, all.length - 1)));
+      },
+      refresh: () => this.refresh(),
+    });
+    globalThis.addEventListener?.("hashchange", this.follow);
   }
+
+  /** The part over whose steps the scrubber runs: the search, else the first over steps. */
+  private stepped(): Frame<PartHead> | undefined {
+    const { frames } = this;
+    return (
+      frames.find(({ kind }) => kind === "beams") ??
+      frames.find(({ kind, head }) => kind !== "control" && head.axis !== undefined)
+    );
+  }
+
+  /** The hypotheses of the search, best first. */
+  private ranked(): Hypothesis[] {
+    const head = this.frames.find(({ kind }) => kind === "beams")?.head as BeamsHead | undefined,
+      seq = head?.seqs[this.seq];
+    if (!head || !seq) return [];
+    const tree = grow(seq, head.length_exponent);
+    return nbest(tree.nodes, head.length_exponent ?? 0).map(({ step, slot }) =>
+      hypothesisOf(tree, placeOf(tree, `${step},${slot}`)!, head.join ?? " ", head.loop_steps),
+    );
+  }
+
+  /** Shows a hypothesis, by its rank from 0. */
+  private take(rank: number): void {
+    this.bus.point({ seq: this.seq, hypothesis: rank ? (this.ranked()[rank] ?? null) : null }, {});
+  }
+
+  /** The label of each step, of the hypothesis that is shown. */
+  private labels(): string[] {
+    const part = this.stepped(),
+      seq = part?.head.seqs?.[this.seq] as (BeamsSeq & { rows?: string[]; row_len?: number; len?: number }) | undefined;
+    if (!part || !seq) return [];
+    if (part.kind === "beams")
+      return (
+        this.bus.now.hypothesis?.labels ?? (seq.best ?? []).map(([step, slot]) => seq.steps[step]?.tokens[slot] ?? "")
+      );
+    const labels = seq.rows ?? (seq.steps as unknown as string[]) ?? [];
+    return labels.slice(0, seq.row_len ?? seq.len ?? labels.length);
+  }
+
+  /** Draws the parts anew: on the stage what comes next may be hidden. */
+  private refresh(): void {
+    const { last } = this.stage,
+      axis = this.stepped()?.head.axis ?? "";
+    this.frames.forEach((frame, index) => {
+      const part = this.parts.get(keyOf(frame.kind, frame.head, index));
+      part?.shown.update(last === null ? frame : upTo(frame, last, axis));
+    });
+  }
+
+  /** Goes where the address of the page says: `#step=4&hyp=2`. */
+  private readonly follow = (): void => {
+    const { step, hyp, view, stage } = asked();
+    if (hyp !== null) this.take(hyp - 1);
+    if (step !== null && step < this.labels().length)
+      this.ctx.busOf(this.stepped()!.head.axis ?? "").point({ step }, {});
+    if (stage || view !== null) this.stage.toggle(true);
+    if (view !== null) this.stage.only(view);
+  };
 
   update({ head, blocks }: Frame<Head>): void {
     this.title.textContent = head.title ?? "";
@@ -97,7 +178,8 @@ class GroupView implements Rendered<Head> {
     const of = (part: PartHead) =>
       head.batch !== undefined && part.batch === head.batch ? (part.seqs?.length ?? 0) : 0;
     const count = Math.max(0, ...frames.map((part) => of(part.head)));
-    const keys = frames.map((part, index) => `${part.kind} ${part.head.key ?? index}`);
+    const keys = frames.map(({ kind, head }, index) => keyOf(kind, head, index));
+    this.frames = frames;
     for (const [key, { root, box, shown }] of this.parts)
       if (!keys.includes(key) || (root !== box) !== !!frames[keys.indexOf(key)]!.head.folded) {
         shown.destroy();
@@ -121,6 +203,12 @@ class GroupView implements Rendered<Head> {
     this.arrange(order);
     this.choose();
     this.showBatch();
+    if (this.stage.last !== null) this.refresh();
+    this.stage.update();
+    if (this.wantsAddress && this.labels().length) {
+      this.wantsAddress = false;
+      this.follow();
+    }
   }
 
   private showBatch(): void {
@@ -191,12 +279,17 @@ class GroupView implements Rendered<Head> {
   }
 
   destroy(): void {
+    this.stage.destroy();
+    globalThis.removeEventListener?.("hashchange", this.follow);
     for (const end of this.ends) end();
     for (const { shown } of this.parts.values()) shown.destroy();
     this.batch?.destroy();
     this.stick.destroy();
   }
 }
+
+/** What a part is known by from frame to frame. */
+const keyOf = (kind: string, { key }: PartHead, index: number): string => `${kind} ${key ?? index}`;
 
 /** The name that all views give a sequence, else its number; what a search found for it; whether something is wrong with it. */
 function sequence(parts: Frame<PartHead>[], seq: number): Sequence {

@@ -1,0 +1,110 @@
+"""The stage: a saved recording on the whole window, by real keys and a real pointer; its address opens at a step."""
+
+from __future__ import annotations
+
+import pytest
+from browser.what_if import find
+from playwright.sync_api import expect
+
+import rfnb as rf
+from rfnb.models import load_g2p
+from rfnb.models.g2p_search import search
+
+_SIGHT = """() => {
+    const stage = document.querySelector(".rfnb-on-stage"), seen = (list) => [...list].filter((e) => e.offsetWidth);
+    const of = (e) => { const box = e.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom].map(Math.round); };
+    const boxes = seen(stage.querySelectorAll(".rfnb-part")), panes = seen(stage.querySelectorAll(".rfnb-pane"));
+    return {
+        stage: of(stage), scrolls: stage.scrollHeight > stage.clientHeight, bar: of(stage.querySelector(".rfnb-stage-bar")),
+        boxes: boxes.map(of), zooms: boxes.map((e) => Number(e.style.zoom)),
+        panes: panes.map((e) => [e.scrollHeight - e.clientHeight, e.scrollWidth - e.clientWidth]),
+    };
+}"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    model = load_g2p()
+    with rf.record(model=model) as trace, rf.stop_gradient_scope():
+        search(model, ["parachute"], beam_size=4)
+    return rf.save_html(tmp_path_factory.mktemp("stage") / "page.html", [rf.show(trace)])
+
+
+@pytest.fixture
+def page(browser, saved):
+    context = browser.new_context(viewport={"width": 1920, "height": 1080})
+    made = context.new_page()
+    made.errors = []
+    made.on("pageerror", lambda error: made.errors.append(str(error)))
+    yield made
+    assert not made.errors
+    context.close()
+
+
+def test_an_address_opens_at_a_step_and_a_hypothesis(page, saved):
+    page.goto(f"{saved.as_uri()}#step=4&hyp=2")
+    weights = page.locator('.rfnb-part[data-kind="attention"]')
+    expect(weights).to_have_attribute("data-linked", "4")
+    expect(weights).to_have_attribute("data-hypothesis", "P EH R AH CH UW T")
+    page.evaluate("() => { location.hash = '#step=1&hyp=1'; }")
+    expect(weights).to_have_attribute("data-linked", "1")
+    expect(weights).to_have_attribute("data-hypothesis", "")
+    assert page.locator(".rfnb-on-stage").count() == 0
+
+
+def test_the_stage_by_keys(page, saved):
+    page.goto(saved.as_uri())
+    page.locator(".rfnb-pane").first.focus()
+    page.keyboard.press("f")
+    stage = page.locator(".rfnb-on-stage")
+    expect(stage).to_have_count(1)
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(stage).to_have_attribute("data-stage-step", "1")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.rfnb-on-stage .rfnb-part')].some((e) => e.style.zoom)"
+    )
+    for _ in range(40):  # each view takes some frames until it fits
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+    seen = page.evaluate(_SIGHT)
+    assert seen["stage"] == [0, 0, 1920, 1080] and not seen["scrolls"]
+    assert len(seen["boxes"]) == 3  # the search, where it looks, its states
+    for left, top, right, bottom in seen["boxes"]:
+        assert 0 <= left < right <= 1920 and 0 <= top < bottom <= seen["bar"][1]
+    assert min(seen["zooms"]) >= 0.9 and seen["panes"][0] == [0, 0] and seen["panes"][1] == [0, 0]
+    tick = page.locator(".rfnb-stage-tick").first
+    assert float(tick.evaluate("(e) => parseFloat(getComputedStyle(e).fontSize)")) >= 24  # read from the last row
+    weights = page.locator('.rfnb-part[data-kind="attention"]')
+    page.keyboard.press(".")
+    expect(page.locator(".rfnb-stage-tick", has_text="?")).to_have_count(6)
+    expect(weights).to_have_attribute("data-step", "1")  # no later row
+    expect(page.locator('.rfnb-part[data-kind="beams"]')).to_have_attribute("data-step", "1")
+    page.keyboard.press("ArrowRight")
+    expect(weights).to_have_attribute("data-step", "2")
+    page.keyboard.press(".")
+    expect(weights).to_have_attribute("data-step", "7")
+    page.keyboard.press("2")
+    expect(page.locator('.rfnb-part[data-kind="beams"]')).to_be_hidden()
+    expect(weights).to_be_visible()
+    page.keyboard.press("0")
+    expect(page.locator('.rfnb-part[data-kind="beams"]')).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(weights).to_have_attribute("data-hypothesis", "P EH R AH CH UW T")
+    page.keyboard.press("f")
+    expect(stage).to_have_count(0)
+    assert page.evaluate("() => document.activeElement.classList.contains('rfnb-pane')")  # the focus is where it was
+
+
+def test_a_pointer_on_the_stage_is_on_the_cell_that_it_points_at(page, saved):
+    page.goto(f"{saved.as_uri()}#view=2")
+    weights = page.locator('.rfnb-on-stage .rfnb-part[data-kind="attention"]')
+    expect(weights).to_be_visible()
+    for _ in range(40):
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+    zoom, cell = float(weights.evaluate("(e) => e.style.zoom")), float(weights.get_attribute("data-cell"))
+    assert zoom > 1.5
+    first, third = find(weights, "1 1", "row", "col"), find(weights, "3 3", "row", "col")
+    for axis in (0, 1):
+        assert third[axis] - first[axis] == pytest.approx(2 * zoom * cell, rel=0.15)
+    page.mouse.click(*third)
+    expect(weights).to_have_attribute("data-row", "3")

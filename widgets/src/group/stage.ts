@@ -1,0 +1,321 @@
+// A recording or a run on the whole window, for a lecture: larger type, nothing scrolls, the steps as a scrubber, what comes next hidden.
+
+import type { Context } from "../context";
+import { button, h, on, set } from "../dom";
+import type { AnyHead, Frame } from "../frame";
+import { shorten } from "../labels";
+
+const LARGEST = 1.9, // times the usual size
+  ALONE = 3.2, // of one view
+  LEAST = { states: 1.2, others: 0.9 }, // what does not fit then is cut off
+  BESIDE = 2, // views below the search
+  PLAY = 900, // ms from a step to the next
+  HEAD_SHARE = 0.52; // of the height, for the search above the rest
+const KEYS =
+  "← → steps · space plays · . hides what comes next · 1–9 one view, 0 all · ↑ ↓ hypotheses · n notes · f leaves";
+
+/** A part of the group as the stage has it. */
+export interface Played {
+  kind: string;
+  head: AnyHead & { axis?: string };
+  box: HTMLElement;
+  root: HTMLElement;
+}
+interface Show {
+  parts(): Played[];
+  axis(): string; // of the steps
+  labels(): string[]; // of each step, of the hypothesis that is shown
+  hypothesis(by: number | null): void; // the next one, or the one before; null: the best
+  refresh(): void; // the views are drawn anew: what is hidden has changed
+}
+
+/** What an address asks for: `#step=4&hyp=2`, with `&view=1` or `&stage`. */
+export function asked(
+  hash = globalThis.location?.hash ?? "",
+): Record<"step" | "hyp" | "view", number | null> & { stage: boolean } {
+  const given = new URLSearchParams(hash.replace(/^#/, "")),
+    number = (name: string, least: number) => {
+      const value = Number(given.get(name) ?? NaN);
+      return Number.isInteger(value) && value >= least ? value : null;
+    };
+  return { step: number("step", 0), hyp: number("hyp", 1), view: number("view", 1), stage: given.has("stage") };
+}
+
+/** The frame of a view without what comes after a step of its axis: what an audience has not seen yet. */
+export function upTo<H extends AnyHead>(frame: Frame<H>, last: number, axis: string): Frame<H> {
+  const head = frame.head as AnyHead & { axis?: string; seqs?: Record<string, unknown>[] };
+  if (!head.seqs || (head.axis ?? "") !== axis) return frame;
+  const few = <T>(list: unknown): T[] => (Array.isArray(list) ? (list as T[]).slice(0, last + 1) : []);
+  const seqs = head.seqs.map((seq) => {
+    if (frame.kind === "beams") {
+      const steps = few<Record<string, unknown>>(seq["steps"]).map(({ states: _, ...step }) => step),
+        best = ((seq["best"] as [number, number][]) ?? []).filter(([step]) => step <= last);
+      const { reference: _, smaller: __, ...kept } = seq;
+      return { ...kept, steps, best, result: "" };
+    }
+    const sizes = ["row_len", "len"].flatMap((name) =>
+      name in seq ? [[name, Math.min(seq[name] as number, last + 1)]] : [],
+    );
+    const lists = ["rows", "steps", "right", "known"].flatMap((name) => (name in seq ? [[name, few(seq[name])]] : []));
+    return { ...seq, ...Object.fromEntries([...sizes, ...lists]) };
+  });
+  return { ...frame, head: { ...frame.head, seqs, live: true } };
+}
+
+export class Stage {
+  private readonly ticks = h("div.rfnb-stage-ticks", { role: "listbox", "aria-label": "steps" });
+  private readonly said = h("span.rfnb-stage-said", { "aria-live": "polite" });
+  private readonly notes = h("div.rfnb-stage-notes", { hidden: "" });
+  private readonly bar = h(
+    "div.rfnb-stage-bar",
+    this.ticks,
+    h("div.rfnb-stage-foot", this.said, h("span.rfnb-quiet", KEYS)),
+  );
+  private timer: ReturnType<typeof setInterval> | undefined;
+  private fitting = 0;
+  private alone: number | null = null; // the view that is shown alone
+  private hides = false;
+  private before: HTMLElement | null = null; // what had the focus
+  on = false;
+
+  constructor(
+    private readonly el: HTMLElement,
+    private readonly ctx: Context,
+    private readonly show: Show,
+  ) {
+    on(el, "keydown", (event) => this.key(event), true);
+    globalThis.addEventListener?.("resize", this.fitSoon);
+  }
+
+  /** The last step that may be seen; null: all. */
+  get last(): number | null {
+    return this.on && this.hides ? this.step : null;
+  }
+
+  get step(): number {
+    return Math.max(0, Math.min(this.ctx.busOf(this.show.axis()).now.step ?? 0, this.count - 1));
+  }
+
+  private get count(): number {
+    return this.show.labels().length;
+  }
+
+  toggle(open = !this.on): void {
+    const { el } = this;
+    if (open === this.on) return;
+    this.on = open;
+    this.alone = null;
+    this.hides = false;
+    el.classList.toggle("rfnb-on-stage", open);
+    if (open) {
+      el.setAttribute("popover", "manual"); // above all of the host, whatever that clips or moves
+      el.append(this.notes, this.bar);
+      this.before = document.activeElement as HTMLElement | null;
+      el.tabIndex = -1;
+      el.showPopover?.();
+      el.focus({ preventScroll: true });
+    } else {
+      this.play(false);
+      el.hidePopover?.();
+      for (const name of ["popover", "tabindex"]) el.removeAttribute(name);
+      this.before?.focus?.({ preventScroll: true });
+      this.bar.remove();
+      this.notes.remove();
+      for (const { box } of this.show.parts()) {
+        box.removeAttribute("style");
+        box.hidden = false;
+        delete box.dataset["fits"];
+      }
+    }
+    this.show.refresh();
+    this.update();
+  }
+
+  /** The views have changed, or what is pointed at. */
+  update(): void {
+    if (!this.on) return;
+    const labels = this.show.labels(),
+      at = this.step;
+    this.ticks.replaceChildren(
+      ...labels.map((label, index) => {
+        const hidden = this.hides && index > at,
+          tick = button(hidden ? "?" : shorten(label, 12), () => this.go(index), {
+            role: "option",
+            "aria-selected": index === at,
+            class: "rfnb-stage-tick",
+          });
+        tick.tabIndex = -1;
+        if (hidden) set(tick, "aria-label", `step ${index}, hidden`);
+        return tick;
+      }),
+    );
+    this.said.textContent = labels.length
+      ? `step ${at} of ${labels.length - 1}${this.hides && at < labels.length - 1 ? ": what comes next?" : ""}`
+      : "";
+    this.el.dataset["stageStep"] = String(at);
+    this.fitSoon();
+  }
+
+  /** Points at a step; one after the last of a run that waits is made. */
+  go(step: number): void {
+    const { run } = this.ctx;
+    if (step >= this.count && run?.state.state === "paused") void run.do({ do: "step" });
+    const to = Math.max(0, Math.min(step, this.count - 1));
+    this.ctx.busOf(this.show.axis()).point({ step: to }, this);
+    if (this.hides) this.show.refresh();
+    this.update();
+  }
+
+  /** Shows one view alone, by its number from 1; 0: all. */
+  only(number: number): void {
+    this.alone = number && number <= this.played().length ? number - 1 : null;
+    this.update();
+  }
+
+  private play(on: boolean): void {
+    clearInterval(this.timer);
+    this.timer = on
+      ? setInterval(() => (this.step >= this.count - 1 ? this.play(false) : this.go(this.step + 1)), PLAY)
+      : undefined;
+  }
+
+  private played(): Played[] {
+    return this.show.parts().filter(({ kind, box }) => kind !== "control" && !box.matches("details:not([open])"));
+  }
+
+  private key(event: KeyboardEvent): void {
+    const typed = (event.target as Element | null)?.closest?.("input, textarea, select, [contenteditable]");
+    if (typed || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { key } = event,
+      acts: Record<string, () => unknown> = {
+        ArrowRight: () => this.go(this.step + 1),
+        ArrowLeft: () => this.go(this.step - 1),
+        Home: () => this.go(0),
+        End: () => this.go(this.count - 1),
+        ArrowDown: () => this.hides || this.show.hypothesis(1),
+        ArrowUp: () => this.hides || this.show.hypothesis(-1),
+        " ": () => this.space(),
+        ".": () => {
+          this.hides = !this.hides;
+          if (this.hides) this.show.hypothesis(null); // another one would tell what is to come
+          this.show.refresh();
+          this.update();
+        },
+        n: () => this.note(),
+        Escape: () => this.toggle(false),
+      };
+    const act =
+      key === "f" ? () => this.toggle() : !this.on ? null : /^\d$/.test(key) ? () => this.only(Number(key)) : acts[key];
+    if (!act) return;
+    act();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private space(): void {
+    const { run } = this.ctx,
+      state = run?.state.state;
+    if (run && (state === "paused" || state === "running"))
+      void run.do({ do: state === "paused" ? "resume" : "pause" });
+    else this.play(this.timer === undefined);
+  }
+
+  /** The presenter's notes: the text of the notebook before the cell. In a window of its own, which an audience does not see, if there may be one. */
+  private note(): void {
+    const text = textBefore(this.el) || "There is no text before this cell.";
+    const other = globalThis.open?.("", "rfnb-notes", "width=700,height=500");
+    if (other?.document) {
+      other.document.title = "Notes";
+      other.document.body.textContent = text;
+      other.document.body.setAttribute("style", "font: 22px/1.5 sans-serif; white-space: pre-wrap; padding: 1em");
+    } else {
+      this.notes.textContent = text;
+      this.notes.hidden = !this.notes.hidden;
+    }
+  }
+
+  private readonly fitSoon = (): void => {
+    if (!this.on) return;
+    cancelAnimationFrame(this.fitting);
+    this.fitting = requestAnimationFrame(() => this.place());
+  };
+
+  /** Gives each view its place, and the largest type with which it fits there. */
+  private place(): void {
+    const all = this.played(),
+      shown = this.alone === null ? all : all.slice(this.alone, this.alone + 1),
+      body = shown[0]?.box.parentElement;
+    for (const { box, kind } of this.show.parts())
+      box.hidden = kind === "control" || !shown.some((one) => one.box === box);
+    if (!body) return;
+    const area = body.getBoundingClientRect(),
+      width = innerWidth - 2 * area.left,
+      height = this.bar.getBoundingClientRect().top - area.top - 12,
+      [head, ...rest] = shown as [Played, ...Played[]],
+      wide = rest.length && head.kind === "beams",
+      axis = this.show.axis(),
+      own = (one: Played) => Number((one.head.axis ?? "") !== axis), // what runs over the same steps comes first
+      row = [...(wide ? rest : shown)].sort((a, b) => own(a) - own(b)).slice(0, BESIDE);
+    for (const { box } of shown) box.hidden ||= !row.some((one) => one.box === box) && !(wide && box === head.box);
+    const tall = wide ? height * HEAD_SHARE : 0;
+    if (wide) this.fit(head, 0, 0, width, tall - 10);
+    row.forEach((part, index) =>
+      this.fit(part, (index * width) / row.length, tall, width / row.length - 16, height - tall),
+    );
+  }
+
+  /** Puts a view into a place, with the largest of some sizes at which all of it is in sight. */
+  private fit({ box, root, kind }: Played, left: number, top: number, width: number, height: number): void {
+    const put = (zoom: number) =>
+      Object.assign(box.style, {
+        zoom: String(zoom),
+        left: `${left / zoom}px`,
+        top: `${top / zoom}px`,
+        width: `${width / zoom}px`,
+        maxHeight: `${height / zoom}px`,
+      });
+    const room = [left, top, width, height].join(),
+      key = [room, root.dataset["step"], root.dataset["seq"]].join(),
+      there = box.dataset["fits"] ?? "";
+    if (there === key || (this.hides && there.startsWith(`${room},`))) return; // nothing jumps when more is revealed
+    box.dataset["fits"] = key;
+    const least = kind === "states" ? LEAST.states : LEAST.others;
+    let zoom = this.alone === null ? LARGEST : ALONE;
+    put(zoom);
+    const shrink = (tries: number) =>
+      requestAnimationFrame(() => {
+        if (!this.on || !tries) return;
+        const over = Math.max(box.scrollHeight / Math.max(1, height / zoom), this.overflow(root));
+        if (over <= 1.005 || zoom <= least) return;
+        zoom = Math.max(least, zoom / Math.min(1.35, Math.sqrt(over) * 1.01));
+        put(zoom);
+        requestAnimationFrame(() => shrink(tries - 1));
+      });
+    requestAnimationFrame(() => shrink(8));
+  }
+
+  /** How much larger the picture of a view is than its pane: what would be scrolled to. */
+  private overflow(root: HTMLElement): number {
+    const pane = root.querySelector<HTMLElement>(".rfnb-pane");
+    return pane?.clientWidth ? Math.max(pane.scrollWidth / pane.clientWidth, pane.scrollHeight / pane.clientHeight) : 1;
+  }
+
+  destroy(): void {
+    this.toggle(false);
+    cancelAnimationFrame(this.fitting);
+    globalThis.removeEventListener?.("resize", this.fitSoon);
+  }
+}
+
+/** The text of a notebook before the cell that something is in. */
+export function textBefore(element: Element): string {
+  let cell: Element | null = element.closest(".jp-Cell, .cell");
+  for (cell = cell?.previousElementSibling ?? null; cell; cell = cell.previousElementSibling)
+    if (cell.matches(".jp-MarkdownCell, .text_cell"))
+      return (
+        cell.querySelector<HTMLElement>(".jp-RenderedMarkdown, .rendered_html")?.innerText.trim() ??
+        cell.textContent?.trim() ??
+        ""
+      );
+  return "";
+}
