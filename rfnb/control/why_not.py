@@ -10,7 +10,7 @@ search goes on to it by itself, and with all weight of an attention on one posit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,10 @@ from rfnb.control.position import Position
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.errors import index_error, type_error, value_error
-from rfnb.core.whole_number import whole as whole_number
 from rfnb.search.beam_search import SearchResult
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
 from rfnb.trace.beam_diagnosis import Diagnosis, result_of
+from rfnb.trace.beam_labels import by_text, numbers_of
 from rfnb.trace.beams import BeamHistory, Hypothesis
 from rfnb.trace.trace import Trace
 
@@ -85,19 +85,18 @@ class WhyNot:
         self,
         run: Run | None,
         place: StepPlace | None,
-        diagnosis: Diagnosis,
+        kind: str,
         both: tuple[Sequence[str], Sequence[str]],
-        scores: Any,
-        verdict: Any,
+        scores: tuple[float | None, float],
+        fell: tuple[int | None, float | None, int | None],
+        steps: Iterable[WhyNotStep],
+        repairs: Iterable[Repair],
     ):
-        self._run, self._place = run, place
+        self._run, self._place, self.kind = run, place, kind
         self.expected, self.found = map(tuple, both)
-        self.kind, self.fell, self.margin = diagnosis.kind, diagnosis.step, diagnosis.margin
         self.expected_score, self.found_score = scores
-        self.rank = None if verdict is None else verdict.rank + 1
-        self.steps: list[WhyNotStep] = []
-        self.repairs: list[Repair] = []
-        self._why = None if verdict is None else verdict.verdict
+        self.fell, self.margin, self.rank = fell
+        self.steps, self.repairs = list(steps), list(repairs)
 
     def branch(self, number: int = 0) -> Run:
         """One of `repairs` as a branch of the run, which runs on.
@@ -220,16 +219,22 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
     verdict = _where_it_fell(history, seq, tokens, diagnosis)
     texts = history.texts(tokens), history.texts(found.tokens)
     scores = found.score if diagnosis.kind == "found" else None if whole is None else whole.score, found.score
-    answer = WhyNot(run, place, diagnosis, texts, scores, verdict)
-    if whole is None and answer.kind != "found" and (tries is not None or answer._why == "blocked"):
-        answer.kind = "not allowed" if answer._why == "blocked" else "impossible"
+    why, rank = (None, None) if verdict is None else (verdict.verdict, verdict.rank + 1)
+    kind = diagnosis.kind
+    if whole is None and kind != "found" and (tries is not None or why == "blocked"):
+        kind = "not allowed" if why == "blocked" else "impossible"
     own = found if diagnosis.kind == "found" else whole
-    answer.steps = [*_both(texts, None if own is None else _gains(scored, seq, own), _gains(history, seq, found))]
-    if answer.kind not in ("found", "not allowed", "impossible"):
+    steps = _both(texts, None if own is None else _gains(scored, seq, own), _gains(history, seq, found))
+    repairs: list[Repair] = []
+    if kind not in ("found", "not allowed", "impossible"):
         if tries is not None:
-            answer.repairs = [*tries.labels(tokens, texts[0]), *tries.positions(tokens)]
-        answer.repairs += _options(history, seq, tokens, answer)
-    return answer
+            repairs += [*tries.labels(tokens, texts[0]), *tries.positions(tokens)]
+        if kind == "model error" and scores[0] is not None:
+            repairs += _exponents(history, seq, tokens, scores[0])
+        if why == "cut by rank" and diagnosis.step is not None:
+            repairs.append(Repair("beam", f"beam_size={rank} keeps it in step {diagnosis.step}", None, False))
+    fell = diagnosis.step, diagnosis.margin, rank
+    return WhyNot(run, place, kind, texts, scores, fell, steps, repairs)
 
 
 def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
@@ -273,11 +278,7 @@ def _history_of(source: Any) -> BeamHistory:
 
 def _tokens(history: BeamHistory, expected: str | Sequence[Any], found: Hypothesis, end: int | None) -> list[int]:
     """The numbers of the labels that were expected, with the end."""
-    labels = history.labels_of(0)
-    parts: Sequence[Any] = expected
-    if isinstance(expected, str):
-        parts = expected.split() if " " in expected or labels is None or expected in labels else list(expected)
-    out = labels_in(history, parts, found, "why_not")
+    out = labels_in(history, expected, found, "why_not")
     if end is not None and end not in out:
         out.append(end)
     if not out or (end is not None and out.index(end) != len(out) - 1):
@@ -290,25 +291,24 @@ def _tokens(history: BeamHistory, expected: str | Sequence[Any], found: Hypothes
     return out
 
 
-def labels_in(history: BeamHistory, given: Sequence[Any], found: Hypothesis, what: str) -> list[int]:
+def labels_in(history: BeamHistory, given: str | Sequence[Any], found: Hypothesis, what: str) -> list[int]:
     """The numbers of labels of a search that are given by their texts or indices, for `what`.
 
     Raises:
         ValueError: If one is none of them.
     """
-    known = {text: number for number, text in enumerate(history.labels_of(0) or ())}
-    out = []
-    for part in given:
-        number = known.get(part) if isinstance(part, str) else whole_number(part)
-        if number is None or not 0 <= number < (history.num_labels[0] or number + 1):
-            raise value_error(
-                f"{what}: no such label.",
-                [("label", repr(part)), ("labels", ", ".join([*known][:12]) or history.num_labels[0])],
-                "Labels are those of the search, their texts or indices.",
-                f"rf.{what}(run, {' '.join(found.labels)!r})" if what == "why_not" else None,
-            )
-        out.append(number)
-    return out
+    known, count = by_text(history.labels_of(0)), history.num_labels[0]
+    return numbers_of(
+        given,
+        known,
+        count or None,
+        lambda part: value_error(
+            f"{what}: no such label.",
+            [("label", repr(part)), ("labels", ", ".join(sorted(known, key=known.__getitem__)[:12]) or count)],
+            "Labels are those of the search, their texts or indices.",
+            f"rf.{what}(run, {' '.join(found.labels)!r})" if what == "why_not" else None,
+        ),
+    )
 
 
 def _gains(history: BeamHistory, seq: int, item: Hypothesis) -> list[float]:
@@ -411,16 +411,12 @@ def _both(
         yield WhyNotStep(label(one), label(other), own, its, None if expected is None else behind)
 
 
-def _options(history: BeamHistory, seq: int, tokens: Sequence[int], answer: WhyNot) -> Iterator[Repair]:
-    """A length exponent with which it is the best of all that is known, and the least beam that keeps it where it fell."""
-    if answer.kind == "model error" and answer.expected_score is not None:
-        others = {item.tokens: item.score for item in [*history.finished(seq), *history.nbest(seq)] if item.ended}
-        others.pop(tuple(tokens), None)
-        rated = lambda score, length, exponent: score / length**exponent  # noqa: E731
-        for exponent in np.arange(0.1, 3.05, 0.1):
-            own = rated(answer.expected_score, len(tokens), exponent)
-            if all(own > rated(score, len(labels), exponent) for labels, score in others.items()):
-                yield Repair("length", f"length_exponent={exponent:.1f}, if it is in the beam at the end", None, False)
-                break
-    if answer.rank is not None and answer._why == "cut by rank" and answer.fell is not None:
-        yield Repair("beam", f"beam_size={answer.rank} keeps it in step {answer.fell}", None, False)
+def _exponents(history: BeamHistory, seq: int, tokens: Sequence[int], score: float) -> Iterator[Repair]:
+    """A length exponent with which it is the best of all that is known."""
+    others = {item.tokens: item.score for item in [*history.finished(seq), *history.nbest(seq)] if item.ended}
+    others.pop(tuple(tokens), None)
+    for exponent in np.arange(0.1, 3.05, 0.1):
+        own = score / len(tokens) ** exponent
+        if all(own > other / len(labels) ** exponent for labels, other in others.items()):
+            yield Repair("length", f"length_exponent={exponent:.1f}, if it is in the beam at the end", None, False)
+            break

@@ -16,7 +16,7 @@ import numpy as np
 
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.whole_number import whole
+from rfnb.trace.beam_labels import numbers_of
 
 Labels = tuple[int, ...]
 Rule = Callable[[Labels], Any]
@@ -515,20 +515,15 @@ def _row_of(given: Any, labels: Labels, num_labels: int) -> np.ndarray | None:
 
 
 def _labels_of(word: Sequence[int | str] | str, index: Mapping[str, int], what: str) -> Labels:
-    parts: Sequence[Any] = word
-    if isinstance(word, str):
-        parts = word.split() if " " in word or word in index else list(word)
-    out = []
-    for part in parts:
-        label = index.get(part) if isinstance(part, str) else whole(part)
-        if label is None or label < 0:
-            raise value_error(
-                f"{what}: a label that is none.",
-                [("word", repr(word)), ("label", repr(part)), ("vocab", ", ".join([*index][:12]) or "not given")],
-                "Labels are whole numbers from 0, or texts of the vocab.",
-                f"rf.{what}([[3, 1, 4]])" if not index else f"rf.{what}([{next(iter(index))!r}], vocab=vocab)",
-            )
-        out.append(label)
+    def wrong(part: Any) -> Exception:
+        return value_error(
+            f"{what}: a label that is none.",
+            [("word", repr(word)), ("label", repr(part)), ("vocab", ", ".join([*index][:12]) or "not given")],
+            "Labels are whole numbers from 0, or texts of the vocab.",
+            f"rf.{what}([[3, 1, 4]])" if not index else f"rf.{what}([{next(iter(index))!r}], vocab=vocab)",
+        )
+
+    out = numbers_of(word, index, None, wrong)
     if not out:
         raise value_error(f"{what}: a word without labels.", [("word", repr(word))], "It has one label at least.")
     return tuple(out)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.errors import value_error
-from rfnb.core.whole_number import whole
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
-from rfnb.trace.beam_labels import Combined, Labels
+from rfnb.trace.beam_labels import Combined, Labels, by_text, numbers_of
 
 if TYPE_CHECKING:
     from rfnb.trace.beams import BeamHistory, Hypothesis
@@ -118,35 +117,24 @@ def _tokens(history: BeamHistory, reference: Sequence[Any]) -> list[int]:
     labels = history.labels
     if isinstance(labels, Combined):
         return [
-            labels.combine(item) if isinstance(item, (tuple, list)) else _of_number(labels, item) for item in reference
+            labels.combine(item) if isinstance(item, (tuple, list)) else _number(labels, item) for item in reference
         ]
     last = history.num_steps - 1
-    return [
-        (_of_text if isinstance(item, str) else _of_number)(history.labels_of(min(step, last)), item)
-        for step, item in enumerate(reference)
-    ]
+    return [_number(history.labels_of(min(step, last)), item) for step, item in enumerate(reference)]
 
 
-def _of_text(labels: Labels, text: str) -> int:
-    """The number of a label."""
-    if labels is None or text not in labels:
-        raise _no_label(labels, text)
-    return labels.index(text)
-
-
-def _of_number(labels: Labels, given: Any) -> int:
-    """The number of a label, of those that there are."""
-    number = whole(given)
-    if number is None or number < 0 or (labels is not None and number >= len(labels)):
-        raise _no_label(labels, repr(given))
+def _number(labels: Labels, given: Any) -> int:
+    """The number of one label."""
+    size = None if labels is None else len(labels)
+    (number,) = numbers_of([given], by_text(labels), size, lambda part: _no_label(labels, part))
     return number
 
 
-def _no_label(labels: Labels, given: str) -> ValueError:
+def _no_label(labels: Labels, given: Any) -> ValueError:
     known = "none have a text" if labels is None else ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
     return value_error(
         "BeamHistory.diagnose: no such label.",
-        [("reference", given), ("labels", known)],
+        [("reference", given if isinstance(given, str) else repr(given)), ("labels", known)],
         "A reference has labels of the search, their numbers or texts.",
     )
 

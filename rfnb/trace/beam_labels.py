@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error
-from rfnb.core.whole_number import is_place
+from rfnb.core.whole_number import is_place, whole
 
 Labels = Sequence[str] | None
+
+
+def by_text(labels: Labels) -> dict[str, int]:
+    """The number of each text; of several equal ones the first."""
+    return {str(text): number for number, text in reversed([*enumerate(labels or ())])}
+
+
+def numbers_of(
+    given: str | Sequence[Any], known: Mapping[str, int], size: int | None, wrong: Callable[[Any], Exception]
+) -> list[int]:
+    """The numbers of labels that somebody gives.
+
+    Args:
+        given: A text: one label, several with spaces between, or one per letter. Or texts and numbers, one by one.
+        known: The texts, of `by_text`.
+        size: How many labels there are; None: it is not known.
+        wrong: The error for what is none of them.
+    """
+    parts: Sequence[Any] = given
+    if isinstance(given, str):
+        parts = [given] if given in known else given.split() if " " in given or not known else list(given)
+    found = []
+    for part in parts:
+        number = known.get(part) if isinstance(part, str) else whole(part)
+        if number is None or number < 0 or (size is not None and number >= size):
+            raise wrong(part)
+        found.append(number)
+    return found
 
 
 class Combined(Sequence[str]):

@@ -11,6 +11,7 @@ import torch
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.trace.beam_labels import by_text, numbers_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from asserting import raises_message, randn
@@ -461,3 +462,28 @@ def test_a_reference_may_be_texts():
         """,
     ):
         history.diagnose(0, ["a", "x", "</s>"])
+
+
+@pytest.mark.parametrize(
+    ("given", "numbers"),
+    [
+        ("EH", [1]),
+        ("a EH b", [0, 1, 2]),
+        ("ab", [0, 2]),
+        ("New York", [3]),  # one label has a space
+        ("a  b ", [0, 2]),
+        (["a", 1, "b"], [0, 1, 2]),
+        ("", []),
+    ],
+)
+def test_what_is_given_as_a_text_is_a_label_or_words_or_letters(given, numbers):
+    known = by_text(["a", "EH", "b", "New York", "a"])  # of two equal ones the first
+
+    def wrong(part):
+        return ValueError(f"none: {part!r}")
+
+    assert numbers_of(given, known, 5, wrong) == numbers
+    for none, part in (("a XX", "'XX'"), ([5], "5"), ([True], "True"), ([-1], "-1"), ([0.5], "0.5")):
+        with pytest.raises(ValueError, match=f"none: {part}"):
+            numbers_of(none, known, 5, wrong)
+    assert numbers_of([9], {}, None, wrong) == [9]
