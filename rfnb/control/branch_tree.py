@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.tensor import Tensor
@@ -33,14 +33,10 @@ def tree_of(root: Run) -> Tree:
     return Tree([_branch(run) for run in runs_of(root)])
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Container[str]) -> str:
     """The name, with a number if there is one of that name."""
-    begin, numbers, free = f"{name} ", set(), True
-    for other in taken:  # there may be thousands, and each new one comes here
-        if other.startswith(begin) and other[len(begin) :].isdecimal():
-            numbers.add(int(other[len(begin) :]))
-        free = free and other != name
-    return name if free else begin + str(next(number for number in itertools.count(2) if number not in numbers))
+    numbered = (f"{name} {number}" for number in itertools.count(2))
+    return next(made for made in itertools.chain([name], numbered) if made not in taken)
 
 
 def _branch(run: Run) -> Branch:

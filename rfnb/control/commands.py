@@ -476,6 +476,7 @@ def _take_back(branch: Run) -> None:
     branch._gate.stop()
     if branch.parent is not None:
         branch.parent.branches.remove(branch)
+        branch.root._names.difference_update(each.name for each in runs_of(branch))
 
 
 def _with_source(run: Run, asked: Any) -> Any:

@@ -84,6 +84,7 @@ class Run(OfRun, NearNames):
         self.parent: Run | None = None
         self.left: Left | None = None
         self.branches: list[Run] = []
+        self._names = {self.name}  # of the first run, those of all in its tree: each new one looks there
         self.then: tuple[Any, ...] = ()
         self.trace: Trace | None = None
         self._record = record
@@ -510,7 +511,9 @@ class Run(OfRun, NearNames):
         if paused or (paused is None and change is None):
             branch._holder.halt = tick, f"here it leaves {self.name}"
         with _naming:
-            branch.name = free_name(branch.name, (run.name for run in runs_of(self.root)))
+            taken = self.root._names
+            branch.name = free_name(branch.name, taken)
+            taken.add(branch.name)
             self.branches.append(branch)
         branch._start(*self._begins)
         self._gate.tell()

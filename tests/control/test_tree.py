@@ -8,9 +8,11 @@ from asserting import assert_same
 from control.held_models import letters, sums
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from waiting import LONG
 
 import rfnb as rf
 from rfnb.control.branch_tree import free_name
+from rfnb.control.commands import obey
 from rfnb.control.state_history import StateHistory
 from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
 from rfnb.viz.control.spec import spec
@@ -321,10 +323,10 @@ def test_what_a_branch_of_branches_keeps_is_found_however_deep_it_is():
 
 
 def test_of_many_equal_names_each_has_the_least_number_that_is_free():
-    taken = ["x", *(f"x {number}" for number in range(2, 10_001))]
+    taken = {"x", *(f"x {number}" for number in range(2, 10_001))}
     assert free_name("x", taken) == "x 10001" and free_name("y", taken) == "y"
-    assert free_name("x", [name for name in taken if name != "x 4321"]) == "x 4321"
-    assert free_name("x", taken[1:]) == "x" and free_name("x", ["x", "x two", "x 2 b", "xx 2"]) == "x 2"
+    assert free_name("x", taken - {"x 4321"}) == "x 4321" and free_name("x", taken - {"x"}) == "x"
+    assert free_name("x", ["x", "x two", "x 2 b", "xx 2"]) == "x 2"
 
 
 @pytest.mark.slow
@@ -344,3 +346,18 @@ def test_more_branches_of_branches_than_calls_of_python_go():
         run = run.from_step(1, lambda at: at.states["h"].__setitem__(..., 5.0), paused=False)
     assert run.result.numpy() == [7.0] and run.root is first and run.look(1)["h"].numpy() == [1.0]
     assert len(run.tree()) == 1201 and len(spec(run).head["runs"]) < 300
+
+
+def test_the_name_of_a_branch_that_was_let_go_is_free_again(run):
+    other = run.from_step(1, lambda at: at.force("a", hypothesis=1), name="other")
+    assert other.wait(LONG)
+    below = other.from_step(2, lambda at: at.ban("c"), name="below")
+    assert (other.name, below.name) == ("other 2", "below") and below.wait(LONG)
+    answers = []
+    obey(run, {"do": "let_go", "number": other.number}, answers.append)
+    assert answers == [None]
+    again = run.from_step(1, lambda at: None, name="other")
+    assert again.wait(LONG)
+    deep = again.from_step(2, lambda at: None, name="below")
+    assert (again.name, deep.name) == ("other 2", "below") and deep.wait(LONG)
+    assert run.find("below") is deep and set(run._names) == set(run.tree())
