@@ -133,13 +133,17 @@ def test_the_module_calls_have_the_sizes_of_the_weights(tour, plain):
         f"letter={units['encoder.embedding.weight'][0]}", f"letter_embedding={units['encoder.embedding.weight'][1]}",
     }  # fmt: skip
     assert wanted <= set(legend), legend
-    # A hundred rows do not push the rest of the notebook away: they scroll under their heading.
-    table = view.locator(".rfnb-dims-scroll")
-    assert table.bounding_box()["height"] < 600 < table.locator("table").bounding_box()["height"]
-    top = table.locator("th").first.bounding_box()["y"]
-    table.evaluate("box => { box.scrollTop = 900; }")
-    assert table.locator("th").first.bounding_box()["y"] == pytest.approx(top, abs=2)
-    table.evaluate("box => { box.scrollTop = 0; }")
+    # A hundred rows do not push the rest of the notebook away, and do not catch the wheel: the others are a click away.
+    table, every = view.locator(".rfnb-dims-scroll"), view.get_by_role("button", name="All rows")
+    tall = table.locator("table").bounding_box()["height"]
+    assert table.bounding_box()["height"] < 600 < tall
+    assert table.evaluate("box => getComputedStyle(box).overflowY") == "clip"
+    every.click()
+    assert table.bounding_box()["height"] >= tall
+    every.click()
+    assert table.bounding_box()["height"] < 600
+    table.locator("button").last.focus()  # what the keys lead to is seen
+    assert every.get_attribute("aria-pressed") == "true"
 
 
 @pytest.mark.parametrize("mark", ["beams", "wide"])

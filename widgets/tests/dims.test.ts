@@ -174,6 +174,62 @@ describe("the view in the page", () => {
   });
 });
 
+describe("a model of many dims and rows", () => {
+  const dims = Array.from({ length: 9 }, (_, id) => ({ id, name: `d${id}`, size: id + 2, kind: null, lengths: null }));
+  const rowOf = (label: string, of: number[]) => ({
+    label,
+    dims: of,
+    dtype: "float32",
+    device: "cpu",
+    bytes: 4,
+    stats: null,
+  });
+  const rows = [
+    rowOf("filter", [0, 1, 2, 3, 4]),
+    ...Array.from({ length: 24 }, (_, at) => rowOf(`bias ${at}`, [at % 9])),
+  ];
+  const shown = (head: unknown) => {
+    const root = document.createElement("div");
+    document.body.replaceChildren(root);
+    showIn(root).update({ kind: "dims", head, blocks: {} } as never);
+    return root;
+  };
+
+  it("folds what is said of each dim, says once what is the same everywhere, and keeps the chips of a row together", () => {
+    const root = shown({ title: "Model", dims, rows });
+    const legend = root.querySelector("details")!;
+    expect([legend.open, legend.querySelector("summary")!.textContent]).toEqual([false, "9 dims"]);
+    expect(legend.querySelectorAll("li")).toHaveLength(9);
+    expect(root.querySelector(".rfnb-dims-title")!.textContent).toBe("Model on cpu, float32");
+    expect([...root.querySelectorAll("thead th")].map(({ textContent }) => textContent)).toEqual([
+      "tensor",
+      "dims",
+      "bytes",
+    ]);
+    const [filter] = root.querySelectorAll<HTMLTableRowElement>("tbody tr");
+    expect([filter!.cells.length, filter!.cells[1]!.querySelectorAll("[data-dim]").length]).toEqual([3, 5]);
+  });
+
+  it("keeps what is small as it is: each dim with its lengths, below each other where it is the same", () => {
+    const root = shown({ title: "Small", dims: dims.slice(0, 3), rows: [rowOf("x", [0, 1]), rowOf("y", [1, 2])] });
+    expect([root.querySelector("details"), root.querySelectorAll("li").length]).toEqual([null, 3]);
+    expect([...root.querySelectorAll("thead th")].map(({ textContent }) => textContent)).toContain("dtype");
+    expect(root.querySelector('button[data-do="all"]')).toBeNull();
+    expect(root.querySelectorAll("tbody .rfnb-dims-missing").length).toBe(2);
+  });
+
+  it("opens a legend in which a dim clashes, and shows all rows where a key leads", () => {
+    const root = shown({ title: "Model", dims: [{ ...dims[0], clash: true }, ...dims.slice(1)], rows });
+    expect(root.querySelector("details")!.open).toBe(true);
+    const all = root.querySelector('button[data-do="all"]')!,
+      chips = [...root.querySelectorAll<HTMLElement>("[data-dim]")];
+    expect(all.getAttribute("aria-pressed")).toBe("false");
+    chips[0]!.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
+    expect(document.activeElement).toBe(chips.at(-1));
+    expect([all.getAttribute("aria-pressed"), !!root.querySelector(".rfnb-dims-whole")]).toEqual(["true", true]);
+  });
+});
+
 describe("repeats and values", () => {
   const root = document.createElement("div");
   document.body.append(root);

@@ -2,15 +2,21 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { h, on, quiet, status } from "../dom";
+import { button, h, on, quiet, set, status } from "../dom";
 import type { Frame } from "../frame";
 import type { DimsHead, Fold } from "./layout";
 import { layout, namesOf, problem, seenRows, valueTables } from "./layout";
-import { legendItem, oneDevice, rowTable, valueTable } from "./table";
+import { legendOf, rowTable, saidOnce, valueTable } from "./table";
+
+const MOST_ROWS = 18;
 
 class DimsView {
   private readonly box = h("div.rfnb-dims");
   private readonly readout = status("div.rfnb-dims-readout");
+  private readonly all = button("All rows", () => this.unfold(!this.box.classList.contains("rfnb-dims-whole")), {
+    "data-do": "all",
+    "aria-pressed": false,
+  });
   private readonly open = new Set<number>(); // folds, by their first row
   private frame!: Frame<DimsHead>;
   private readonly cursor = new Cursor<DOMStringMap>(() => this.point());
@@ -19,7 +25,12 @@ class DimsView {
     root.append(this.box);
     on(this.box, "pointerover", (event) => this.cursor.hover(chipAt(event.target)?.dataset ?? null));
     on(this.box, "pointerleave", () => this.cursor.hover(null));
-    on(this.box, "focusin", (event) => this.cursor.pin(chipAt(event.target)?.dataset ?? null));
+    on(this.box, "focusin", ({ target }) => {
+      const low = (element: Element) => element.getBoundingClientRect().bottom,
+        box = (target as Element).closest(".rfnb-dims-scroll");
+      if (box && low(target as Element) > low(box)) this.unfold(true); // Tab has led to what is cut off
+      this.cursor.pin(chipAt(target)?.dataset ?? null);
+    });
     on(this.box, "focusout", () => this.cursor.pin(null));
     onKeys(this.box, (event) => this.walk(event));
   }
@@ -35,7 +46,7 @@ class DimsView {
     const { legend, rows, columns } = layout(head);
     this.root.dataset["dims"] = String(legend.length);
     this.root.dataset["rows"] = String(rows.length);
-    const title = [head.title ?? "Dims", ...oneDevice(rows), ...(head.live ? [quiet(" running")] : [])];
+    const title = [head.title ?? "Dims", ...saidOnce(rows), ...(head.live ? [quiet(" running")] : [])];
     const seen = seenRows(head.folds ?? [], rows.length, this.open),
       values = valueTables(frame, namesOf(head.dims)),
       turn = ({ first }: Fold) => {
@@ -46,14 +57,21 @@ class DimsView {
     this.box.replaceChildren(
       ...(head.failure ? [h("pre.rfnb-dims-failure", { role: "alert" }, head.failure)] : []),
       h("div.rfnb-dims-title", ...title),
-      h("ul.rfnb-dims-legend", { "aria-label": "dims" }, ...legend.map(legendItem)),
+      legendOf(legend),
       ...(rows.length ? [h("div.rfnb-dims-scroll", rowTable(rows, columns, seen, this.open, turn))] : []),
+      ...(seen.length > MOST_ROWS ? [this.all] : []),
       ...(values.length ? [h("div.rfnb-dims-scroll", ...values.map(valueTable))] : []),
       ...(head.mend ? [h("pre.rfnb-dims-failure", head.mend)] : []),
       this.readout,
     );
     this.chips()[0]?.setAttribute("tabindex", "0");
     this.cursor.pin(null);
+  }
+
+  /** Many rows are cut off, so that the wheel goes on down the page; all of them at a click, or where a key leads. */
+  private unfold(whole: boolean): void {
+    this.box.classList.toggle("rfnb-dims-whole", whole);
+    set(this.all, "aria-pressed", whole);
   }
 
   destroy(): void {
@@ -92,6 +110,7 @@ class DimsView {
     };
     const to = walks[key]?.();
     if (!to) return false;
+    if (to.closest("tbody")) this.unfold(true);
     here.tabIndex = -1;
     to.tabIndex = 0;
     to.focus();

@@ -4,7 +4,9 @@ import { percent } from "../number";
 import { button, h, quiet, set } from "../dom";
 import type { Chip, Fold, Row } from "./layout";
 
-const MOST_BARS = 48;
+const MOST_BARS = 48,
+  MANY = 8,
+  APART = 4; // columns: of more the dims of a row stand together, or nothing else has room
 const ROLES: Record<string, string> = {
   thead: "rowgroup",
   tbody: "rowgroup",
@@ -44,7 +46,7 @@ function chipElement(chip: Chip, axis: number | null): HTMLElement {
   return element;
 }
 
-export function legendItem(chip: Chip): HTMLElement {
+function legendItem(chip: Chip): HTMLElement {
   const item = h("li", chipElement(chip, null));
   if (chip.clash) item.append(h("strong.rfnb-dims-alarm", "≠ clashes"));
   if (chip.kind) item.append(quiet(chip.kind));
@@ -74,10 +76,25 @@ export function legendItem(chip: Chip): HTMLElement {
 
 const devices = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row.device || []))];
 
-/** Where all tensors are on one device, it is said once. */
-export function oneDevice(rows: Row[]): HTMLElement[] {
-  const all = devices(rows);
-  return all.length === 1 ? [quiet(` on ${all[0]}`)] : [];
+const dtypes = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row.dtype || []))];
+
+/** Where all tensors are on one device, it is said once; of many rows also the dtype that all have, which takes a column. */
+export function saidOnce(rows: Row[]): HTMLElement[] {
+  const [device, dtype] = [devices(rows), dtypes(rows)];
+  const said = [
+    ...(device.length === 1 ? [` on ${device[0]}`] : []),
+    ...(dtype.length === 1 && rows.length > MANY ? [` ${dtype[0]}`] : []),
+  ];
+  return said.length ? [quiet(said.join(","))] : [];
+}
+
+/** The dims; of many the chips in the rows say most, and what is said of each of them is closed. */
+export function legendOf(chips: Chip[]): HTMLElement {
+  const list = h("ul.rfnb-dims-legend", { "aria-label": "dims" }, ...chips.map(legendItem)),
+    alarm = chips.some(({ clash }) => clash);
+  return chips.length > MANY
+    ? h("details", alarm ? { open: "" } : {}, h("summary", `${chips.length} dims`), list)
+    : list;
 }
 
 /** Tables of values: a row ends where its sequence ends. */
@@ -105,18 +122,20 @@ export function rowTable(
   const rows = all;
   const any = (what: (row: Row) => unknown) => rows.some((row) => Boolean(what(row)));
   const shown = {
-    dtype: any((row) => row.dtype),
+    dtype: any((row) => row.dtype) && !(rows.length > MANY && dtypes(rows).length === 1),
     device: devices(rows).length > 1,
     bytes: any((row) => row.bytes),
     values: any((row) => row.values),
   };
+  const together = columns > APART;
+  const noted = rows.some((row) => !row.heading && remarks(row).length);
   const heads: [string, number][] = [
     ["tensor", 1],
-    ["dims", columns],
+    ["dims", together ? 1 : columns],
     ...(["dtype", "device", "bytes", "values"] as const).flatMap((name): [string, number][] =>
       shown[name] ? [[name, 1]] : [],
     ),
-    ["notes", 1],
+    ...(noted ? ([["notes", 1]] as [string, number][]) : []),
   ];
   const top = h(
     "tr",
@@ -140,7 +159,10 @@ export function rowTable(
       );
     }
     if (row.heading) return h("tr.rfnb-dims-heading", label, h("td.rfnb-quiet", { colspan: columns + 5 }, row.note));
-    const cells = row.cells.map((cell) =>
+    const chips = row.cells.flatMap((cell) =>
+      cell ? [chipElement(cell.chip, row.permuted ? cell.axis : null), " "] : [],
+    );
+    const apart = row.cells.map((cell) =>
       h(
         "td.rfnb-dims-cell",
         cell
@@ -154,9 +176,9 @@ export function rowTable(
       "tr",
       { "data-tensor": row.label, "data-permuted": row.permuted },
       label,
-      ...cells,
+      ...(together ? [h("td.rfnb-dims-cell", ...chips)] : apart),
       ...said,
-      h("td.rfnb-quiet.rfnb-dims-remarks", ...remarks(row)),
+      ...(noted ? [h("td.rfnb-quiet.rfnb-dims-remarks", ...remarks(row))] : []),
     );
   });
   const table = h("table", { role: "table" }, h("thead", top), h("tbody", ...body));
