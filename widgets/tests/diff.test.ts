@@ -20,6 +20,14 @@ describe("places", () => {
     expect(layout(head, { width: 800, zoom: 2, measure }).pitch).toBe(2 * made.pitch);
   });
 
+  it("of what has no steps are bars, with room to be told apart", () => {
+    const flat = { ...head, cols: ["–"] },
+      bars = layout(flat, { width: 800, zoom: 1, measure });
+    expect([bars.pitch, made.pitch]).toEqual([260, 30]);
+    expect(hit(bars, flat, bars.left + 200, bars.top + 2)).toEqual({ row: 0, col: 0 });
+    expect(layout(flat, { width: 200, zoom: 1, measure }).width).toBeLessThanOrEqual(210);
+  });
+
   it("walk by keys, to the first difference and to the next path that differs", () => {
     expect(walk(head, null, "ArrowDown"), "begins at the first difference").toEqual({ row: 1, col: 1 });
     expect(walk(head, { row: 0, col: 0 }, "ArrowRight")).toEqual({ row: 0, col: 1 });
@@ -144,7 +152,12 @@ describe("the view", () => {
 
   it("says the first difference, what it looks like and the next line to type", () => {
     open();
-    expect(root.querySelector(".rfnb-diff-said b")!.textContent).toBe(head.said);
+    expect(root.querySelector(".rfnb-diff-said b")!.textContent).toBe(
+      "layer1, step 1, h is the first that differs (0.5 at most; 1 of 5 cells)",
+    );
+    expect(root.querySelector(".rfnb-diff-words")!.textContent, "the whole of it once, below").toContain(
+      "1.24225 in before",
+    );
     expect([...root.querySelectorAll(".rfnb-diff-said li")].map((item) => item.textContent)).toEqual(head.hints);
     expect(root.querySelector(".rfnb-diff-next")!.textContent).toBe(head.next.join("\n"));
     expect(root.querySelector(".rfnb-diff-words")!.textContent).toBe(head.pairs[0]!.words);

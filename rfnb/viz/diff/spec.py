@@ -62,6 +62,7 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
         "live": False,
         "names": [a, b],
         "said": _cut(diff_text.sentence(d) if d.first is None else f"First difference: {diff_text.sentence(d)}"),
+        "headline": "" if d.first is None else _cut(_headline(d.first)),
         "hints": [] if d.first is None else list(map(_cut, diff_text.more(d, d.first))),
         "limit": f"A difference is more than {d.tolerance.text()}.",
         "cols": cols,
@@ -76,6 +77,15 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
     made = Spec("diff", head, blocks)
     note_source(made, d, places)
     return made
+
+
+def _headline(row: Row) -> str:
+    """The first difference as one reads it first, where it is one of numbers; the whole of it is in the card below."""
+    numbers = row.numbers
+    if not np.isfinite(numbers.units) or not numbers.max_abs:
+        return ""
+    count = f"; {numbers.differing} of {numbers.cells} cells" if numbers.cells > 1 else ""
+    return f"{diff_text.place(row)} is the first that differs ({diff_text.number(numbers.max_abs, 3)} at most{count})"
 
 
 def _paths(d: Diff) -> list[str]:

@@ -42,6 +42,11 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
         const value = log.at(0, row, col);
         if (Number.isNaN(value)) continue;
         g.fillStyle = css(colors, share(value));
+        if (head.cols.length === 1) {
+          g.fillStyle = css(colors, value > 0 ? 0.75 : 0.3);
+          g.fillRect(x(0), y(row) + 3, Math.max(2, share(value) * pitch), ROW - 6);
+          continue;
+        }
         g.fillRect(x(col), y(row) + 1, Math.max(1, pitch - gap), ROW - 2);
         if (value > 0 && pitch >= 5) dot(g, colors, share(value), x(col) + pitch / 2, y(row) + ROW / 2);
       }

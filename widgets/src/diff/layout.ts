@@ -33,6 +33,7 @@ export interface Result {
 export interface Head extends AnyHead {
   names: [string, string];
   said: string;
+  headline?: string; // of the first difference, if it is one of numbers
   hints: string[];
   limit: string;
   cols: string[];
@@ -93,6 +94,8 @@ export const share = (log: number): number =>
 
 export const ROW = 20,
   LEAST = 3;
+/** The most pixels of a bar: what has no steps is one column, of bars instead of cells. */
+export const BAR = 260;
 
 export interface Layout {
   left: number;
@@ -113,7 +116,7 @@ export function layout(
   const names = rows.map(({ label }) => measure(shorten(label, 32)));
   const left = Math.ceil(Math.min(Math.max(40, ...names) + 18, width / 2));
   const room = Math.max(60, width - left - 52);
-  const pitch = Math.max(LEAST, Math.min(30, room / Math.max(1, cols.length))) * zoom;
+  const pitch = Math.max(LEAST, Math.min(cols.length > 1 ? 30 : BAR, room / Math.max(1, cols.length))) * zoom;
   return { left, top: 24, pitch, width: left + cols.length * pitch + 50, height: 24 + rows.length * ROW + 4 };
 }
 

@@ -68,9 +68,9 @@ class DiffView extends PanedView<Head, Position, Layout> {
 
   protected open(): [string, string, string] {
     const { head } = this.frame,
-      { said, hints, limit, mark } = head;
+      { said, headline, hints, limit, mark } = head;
     this.said.replaceChildren(
-      h("p", h("b", line(said))),
+      h("p", h("b", line(typeof headline === "string" && headline ? headline : said))),
       ...(hints.length ? [h("ul", ...hints.map((hint) => h("li", line(hint))))] : []),
       quiet(limit),
     );
