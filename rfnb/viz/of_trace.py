@@ -116,6 +116,8 @@ def spec(
     if title is None:  # of a choice, the parts say themselves what they are
         chosen = kinds is not None or path is not None
         title = "" if chosen and parts and not cut else title_of(trace, page.searches, page.names()) + cut
+    if kinds is None and path is None:
+        parts = _folded(parts)
     if len(parts) > _MOST_PARTS:
         few = f'the first {_MOST_PARTS} of {len(parts)} views; others: rf.show(trace, path="...")'
         title = f"{title} — {few}" if title else few
@@ -135,6 +137,17 @@ def spec(
     batches = [str(part.head["batch"]) for part in parts if "batch" in part.head]
     batch = max(batches, key=batches.count, default="")
     return group.spec(parts, title=title, live=running, link=f"trace {id(trace)}", batch=batch)
+
+
+def _folded(parts: list[Spec]) -> list[Spec]:
+    """The parts, of a search with its own states all other states closed at first: they are most of the page, and not what it is about."""
+    own = [part for part in parts if part.kind == "states" and part.head.get("best")]
+    if not own or not any(part.kind == "beams" for part in parts):
+        return parts
+    return [
+        part if part.kind != "states" or part in own else Spec(part.kind, {**part.head, "folded": True}, part.blocks)
+        for part in parts
+    ]
 
 
 def _with_sound(samples: Any, rate: float | None, shift: float | None, made: Spec) -> Spec:

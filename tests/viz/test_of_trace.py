@@ -431,6 +431,16 @@ def test_the_picture_of_a_recording_leaves_the_page_room_for_its_values(pronounc
         assert [seq["label"] for seq in part.head["seqs"]] == [seq["label"] for seq in exact.head["seqs"]]
 
 
+def test_of_a_search_the_states_of_others_are_closed_at_first_and_none_where_states_are_chosen(pronounced):
+    def closed(**options) -> list[tuple[str, bool]]:
+        parts = rf.show(pronounced, **options).spec.head["parts"]
+        return [(part["head"]["title"], bool(part["head"].get("folded"))) for part in parts if part["kind"] == "states"]
+
+    assert [folded for title, folded in closed()] == ["encoder" in title for title, _ in closed()]
+    assert {folded for _, folded in closed()} == {True, False}
+    assert not any(folded for _, folded in closed(kinds="states")) and len(closed(kinds="states")) == len(closed())
+
+
 def test_the_title_says_what_ran(pronounced):
     titles = [view_of(pronounced).spec.head["title"]]
     model, encoder = Pair(), Encoder(1)

@@ -149,11 +149,44 @@ describe("the page of a recording", () => {
     expect(texts(chooser())).toEqual(["1: tongue", "2", "3: queue !"]);
   });
 
+  it("has the views of a recording that is over in the order of its frame, whatever else was shown of it", () => {
+    const kinds = () => [...root.querySelectorAll<HTMLElement>(".rfnb-part")].map(({ dataset }) => dataset["kind"]);
+    show(attention()); // another output of the same page, of some of it
+    const other = showIn(document.createElement("div"));
+    show(beams(), attention(), states());
+    expect(kinds()).toEqual(["beams", "attention", "states"]);
+    other.destroy();
+  });
+
+  it("lists many views by name, and opens the one that is asked for", () => {
+    const contents = () => root.querySelector<HTMLElement>(".rfnb-group-contents")!,
+      folded: Part = { ...states(), head: { ...states().head, folded: true, key: "others" } };
+    show(beams(), attention(), states());
+    expect(contents().hidden).toBe(true); // three are seen without
+    show(beams(), attention(), states(), folded);
+    const names = [...contents().querySelectorAll("button")];
+    expect([contents().hidden, names.map(({ title }) => title)]).toEqual([
+      false,
+      [beams(), attention(), states(), folded].map(({ head }) => head["title"]),
+    ]);
+    const scrolled: Element[] = [];
+    Element.prototype.scrollIntoView = function (this: Element) {
+      scrolled.push(this);
+    };
+    names[3]!.click();
+    expect(scrolled).toEqual([root.querySelector("details")]);
+    expect(root.querySelector("details")!.open).toBe(true);
+  });
+
   it("keeps views where they are and as they are when others come before them", () => {
-    show(attention());
+    const live = (...parts: Part[]) => {
+      const frame = frameOf(link, ...parts);
+      shown.update({ ...frame, head: { ...frame.head, live: true } });
+    };
+    live(attention());
     const there = part("attention");
     options()[2]!.click();
-    show(beams(true), attention(), states());
+    live(beams(true), attention(), states());
     expect([...root.querySelectorAll<HTMLElement>(".rfnb-part")].map(({ dataset }) => dataset["kind"])).toEqual([
       "attention", "beams", "states",
     ]); // prettier-ignore

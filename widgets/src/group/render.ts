@@ -5,7 +5,7 @@ import { placeOf } from "../beams/cursor";
 import { grow, nbest } from "../beams/tree";
 import type { BeamsHead } from "../beams/tree";
 import type { Context, Render, Rendered } from "../context";
-import { h, on, setOptions } from "../dom";
+import { button, h, on, setOptions } from "../dom";
 import { prefixed } from "../exact";
 import type { AnyHead, Block, Frame } from "../frame";
 import { shorten } from "../labels";
@@ -17,7 +17,8 @@ import { Stick } from "../stick";
 import { visible } from "../visible";
 import type { Sequence } from "./batch";
 
-const MOST_HYPOTHESES = 16;
+const MOST_HYPOTHESES = 16,
+  LISTED = 4; // views from which on their names stand on top
 
 interface Entry {
   held?: object;
@@ -56,6 +57,8 @@ class GroupView implements Rendered<Head> {
     h("label", "sequence ", this.seqSelect),
     h("label", "hypothesis ", this.hypothesisSelect),
   );
+  private readonly contents = h("nav.rfnb-group-contents", { "aria-label": "views" });
+  private lived = false; // a recording that grows: what a reader has seen stays where and as it is
   private readonly body = h("div.rfnb-group");
   private batch: Batch | null = null; // once there are sequences to choose from
   private readonly bus: Bus;
@@ -75,7 +78,7 @@ class GroupView implements Rendered<Head> {
     private readonly ctx: Context,
   ) {
     this.bus = ctx.busOf("");
-    el.append(this.title, this.body);
+    el.append(this.title, this.contents, this.body);
     on(this.seqSelect, "change", () => this.bus.point({ seq: Number(this.seqSelect.value) }, {}));
     on(this.hypothesisSelect, "change", () => {
       const hypothesis = this.hypotheses[this.hypothesisSelect.selectedIndex - 1] ?? null;
@@ -180,17 +183,18 @@ class GroupView implements Rendered<Head> {
     const count = Math.max(0, ...frames.map((part) => of(part.head)));
     const keys = frames.map(({ kind, head }, index) => keyOf(kind, head, index));
     this.frames = frames;
+    this.lived ||= !!head.live;
+    const grows = (this.lived || this.bus.order.size > 0) && !head.ordered; // or it is opened anew when it has grown
     for (const [key, { root, box, shown }] of this.parts)
-      if (!keys.includes(key) || (root !== box) !== !!frames[keys.indexOf(key)]!.head.folded) {
+      if (!keys.includes(key) || (!grows && (root !== box) !== !!frames[keys.indexOf(key)]!.head.folded)) {
         shown.destroy();
         box.remove();
         this.parts.delete(key);
       }
     this.linked = frames.filter((part) => count > 1 && of(part.head) === count);
     this.all = Array.from({ length: count }, (_, seq) => sequence(this.linked, seq));
-    for (const key of keys) this.bus.order.add(key);
-    // Of a run the order of the frame, which is always the same; else what a reader has seen stays where it is.
-    const order = head.ordered ? keys : [...this.bus.order].filter((key) => keys.includes(key));
+    if (grows) for (const key of keys) this.bus.order.add(key);
+    const order = !grows ? keys : [...this.bus.order].filter((key) => keys.includes(key));
     for (const key of order) {
       const index = keys.indexOf(key),
         frame = frames[index]!,
@@ -201,6 +205,7 @@ class GroupView implements Rendered<Head> {
       part.shown.update(frame);
     }
     this.arrange(order);
+    this.list(order.map((key) => [frames[keys.indexOf(key)]!.head.title ?? key, key]));
     this.choose();
     this.showBatch();
     if (this.stage.last !== null) this.refresh();
@@ -247,6 +252,27 @@ class GroupView implements Rendered<Head> {
       if (box.nextElementSibling !== next) this.body.insertBefore(box, next);
       next = box;
     }
+  }
+
+  /** Of many views their names, each of which leads there: who reads the first does not know of the last. */
+  private list(names: [title: string, key: string][]): void {
+    const shown = names.filter(([, key]) => !key.startsWith("control "));
+    this.contents.hidden = shown.length < LISTED;
+    const texts = shown.map(([title]) => shorten(title, 48));
+    if (this.contents.textContent === texts.join("")) return;
+    this.contents.replaceChildren(
+      ...shown.map(([title, key], index) =>
+        button(
+          texts[index]!,
+          () => {
+            const { box } = this.parts.get(key)!;
+            if (box instanceof HTMLDetailsElement) box.open = true;
+            box.scrollIntoView({ block: "start" });
+          },
+          { title: visible(title) },
+        ),
+      ),
+    );
   }
 
   /** The choosers show what is chosen, here or in a view. */
