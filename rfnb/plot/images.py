@@ -207,7 +207,8 @@ def _line(ax: Any, curve: DrawnCurve, paper: Theme) -> None:
         ax.axvspan(curve.x[bad], curve.x[-1], color=paper.hex("warn"), alpha=0.12, linewidth=0)
 
 
-_POINTS = 8 / 11  # in a unit of a drawing: text of 8 points
+_POINTS, _MOST_POINTS = 8 / 11, 11 / 11  # in a unit of a drawing: text of 8 points, where there is room of 11
+_NARROWER = (1.0, 0.85, 0.7, 0.55)  # layouts that are tried: a wide one may leave most of the height
 
 
 def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str, **options: Any) -> Any:
@@ -222,14 +223,21 @@ def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str
 
 
 def put(spec: Any, ax: Any, theme: str) -> Any:
-    """Draw a spec as large as the axes let it be, its shape kept."""
+    """Draw a spec in the middle of axes, in the layout that fills most of them, its shape kept."""
     paper, ax = theme_of(theme), axes_or_current(ax)
     width, height = size_in_points(ax)
-    drawing = drawing_of(spec, width / _POINTS)
-    scale = min(_POINTS, width / drawing.width, height / drawing.height)
+    tried = []
+    for share in _NARROWER:
+        drawing = drawing_of(spec, share * width / _POINTS)
+        scale = min(_MOST_POINTS, width / drawing.width, height / drawing.height)
+        readable = min(scale, _POINTS)  # small text fills much, and says nothing
+        tried.append((readable, scale * scale * drawing.width * drawing.height, scale, drawing))
+    _, _, scale, drawing = max(tried, key=lambda one: one[:2])
     # Paper around what is smaller than the axes, so that a unit is as wide as it is high.
-    drawing.width, drawing.height = width / scale, height / scale
+    left, top = (width / scale - drawing.width) / 2, (height / scale - drawing.height) / 2
     draw_on(ax, drawing, paper, scale)
+    ax.set_xlim(-left, drawing.width + left)
+    ax.set_ylim(drawing.height + top, -top)
     return ax
 
 

@@ -17,7 +17,8 @@ from PIL import Image
 from viz.odd_views import HOSTILE, all_kinds, search, weights
 
 import rfnb as rf
-from rfnb.viz.kinds import KINDS
+from rfnb.viz.drawing.shapes import Cells
+from rfnb.viz.kinds import KINDS, drawing_of
 from rfnb.viz.paper import SUFFIXES, for_paper
 
 WORDS = ["the", "quick", "brown", "fox", "jumps"]
@@ -164,6 +165,26 @@ Axes show one map: its number or its label.
         rf.plot.attention(values, dims=["head", "target", "source"], map=3, ax=ax)
 
 
+def test_a_linear_scale_shows_how_small_small_weights_are_and_another_word_is_refused():
+    values = np.array([[0.97, 0.03], [0.5, 0.5]], np.float32)
+    shares = [float(rf.plot.attention(values, ax=axes(), **scale).norm(0.03)) for scale in ({}, {"scale": "linear"})]
+    assert shares == pytest.approx([0.03**0.5, 0.03])
+    made = [drawing_of(rf.viz.attention(values, **scale).spec, 300) for scale in ({}, {"scale": "linear"})]
+    of_root, of_line = (
+        next(shape.bytes for shape in one.shapes if isinstance(shape, Cells) and shape.bytes.shape == (2, 2))
+        for one in made
+    )
+    assert of_line[0, 1] == 1 + round(254 * 0.03) < of_root[0, 1] == 1 + round(254 * 0.03**0.5)
+    message = """\
+attention: there is no such scale of colours.
+  scale  'log'
+  known  'root', 'linear'
+The square root keeps small weights visible; a linear one shows how small they are.
+    rf.viz.attention(weights, scale="linear")"""
+    with raises_message(ValueError, message):
+        rf.viz.attention(values, scale="log")
+
+
 def test_nothing_to_plot_is_an_error():
     for plot in (rf.plot.attention, rf.plot.states, rf.plot.curves):
         call = lambda plot=plot: plot({}, ax=axes())  # noqa: E731
@@ -184,6 +205,20 @@ def test_beams_and_dims_on_axes_keep_their_shape():
 
     ax = put(search(5, 3), axes(6, 3), "dark")
     assert len(ax.texts) > 5
+
+
+@pytest.mark.parametrize("width, height", [(6, 4.5), (12, 4), (3, 3)])
+def test_a_search_fills_axes_as_far_as_its_shape_lets_it_and_stands_in_their_middle(width, height):
+    from rfnb.plot.images import put
+
+    ax = put(search(9, 4), axes(width, height), "light")
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    assert left <= 0 <= right and top <= 0 <= bottom
+    drawn = right + left, bottom + top  # what is left of paper is the same at both sides
+    filled = drawn[0] / (right - left), drawn[1] / (bottom - top)
+    points = ax.get_window_extent().width * 72 / ax.figure.dpi / (right - left)  # in a unit
+    assert max(filled) > 0.99 or points == pytest.approx(1), (filled, points)
+    assert filled[0] * filled[1] > 0.5, filled
 
 
 RUNS = {"train": {"loss": [3.0, 2.0, 1.5]}, "va$l_id": {"loss": [(0, 3.5), (2, 2.5)], "rate": [0.1]}}

@@ -100,6 +100,8 @@ describe("the colours", () => {
 
   it("have a scale where all is zero", () => {
     expect(scaleOf({ maps: [], seqs: [], range: [0, 0] }).share(0)).toBe(0);
+    const linear = scaleOf({ maps: [], seqs: [], range: [0, 0.9], scale: "linear" });
+    expect([linear.share(0.03), linear.share(0.25), linear.share(1)]).toEqual([0.03, 0.25, 1]);
   });
 });
 

@@ -91,7 +91,7 @@ def scale_of(spec: Any, panels: Sequence[MapPanel]) -> Scale:
     if low == 0 and 0.2 < high <= 1.001:
         high = 1.0
     ramp = "diverging" if spec.head.get("signed") else "sequential"
-    return Scale(low, high if high > low else low + 1, ramp, root=low == 0)
+    return Scale(low, high if high > low else low + 1, ramp, root=low == 0 and spec.head.get("scale") != "linear")
 
 
 def _range(panels: Sequence[MapPanel]) -> tuple[float, float]:

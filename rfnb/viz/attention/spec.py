@@ -32,6 +32,9 @@ from rfnb.viz.spec import Spec, single
 _EXAMPLE = 'rf.viz.attention(weights, dims=["head", "target", "source"])'
 
 
+_SCALES = "root", "linear"
+
+
 def spec(
     weights: Any,
     *,
@@ -51,6 +54,7 @@ def spec(
     sampling_rate: float | None = None,
     frame_shift: float | None = None,
     rail: str = "spectrogram",
+    scale: str = "root",
     title: str = "Attention",
     heads: Sequence[int] | None = None,
     seqs: Sequence[int] | None = None,
@@ -83,6 +87,7 @@ def spec(
         sampling_rate: Samples per second.
         frame_shift: Seconds from a source to the next. Default: the samples are spread over the sources, and that is said.
         rail: How the sound is drawn, "spectrogram" or "waveform".
+        scale: Of the colours, "root" (small weights stay visible) or "linear", for paper: there a weight of .03 is nearly white.
         heads, seqs: Of an `rf.LongAttention`, which ones; its weights are computed by rows. Default: the first.
         live: Whether more may come.
 
@@ -109,6 +114,13 @@ def spec(
             [("mask", repr(mask)), ("known", repr(CAUSAL))],
             "A mask is a boolean Tensor or array, true for what may be seen, or a known word.",
             f'rf.viz.attention(weights, mask="{CAUSAL}")',
+        )
+    if scale not in _SCALES:
+        raise value_error(
+            "attention: there is no such scale of colours.",
+            [("scale", repr(scale)), ("known", ", ".join(map(repr, _SCALES)))],
+            "The square root keeps small weights visible; a linear one shows how small they are.",
+            'rf.viz.attention(weights, scale="linear")',
         )
     made = Maps(live=live, title=title)
     for step, given in enumerate(_places(weights, slider, dims)):
@@ -143,6 +155,8 @@ def spec(
         name = slider if isinstance(slider, str) else "step"
         made.slider = {"name": name, "labels": list(map(str, weights))}
     out = made.spec()
+    if scale == "linear":
+        out.head["scale"] = scale
     if seen:
         out.head["remark"] = STEPS_REMARK
     if samples is None:

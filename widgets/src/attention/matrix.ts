@@ -60,6 +60,7 @@ export interface Head extends AnyHead {
   heads?: string[];
   slider?: { name: string; labels: string[] };
   range?: [low: number, high: number];
+  scale?: "linear"; // of the colours; else the square root, where nothing is negative
   signed?: boolean; // a difference: both sides of 0 have a colour of their own
   badges?: string[];
   looks?: string[];
@@ -271,13 +272,13 @@ export interface Scale {
 }
 
 /** The scale that all maps share: from 0 to 1 for ordinary weights (so that colours stay while rows arrive), else to the largest value. */
-export function scaleOf({ range }: Head): Scale {
+export function scaleOf({ range, scale }: Head): Scale {
   let [low, high] = range ?? [0, 1];
   if (low === 0 && high > 0.2 && high <= 1.001) high = 1;
   if (high === low) high = low + 1;
   const span = high - low;
-  return low < 0
-    ? { low, high, share: (value) => (value - low) / span }
+  return low < 0 || scale === "linear"
+    ? { low, high, share: (value) => Math.max(0, value - low) / span }
     : { low, high, share: (value) => Math.sqrt(Math.max(0, value) / high) };
 }
 

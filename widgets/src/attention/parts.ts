@@ -29,8 +29,9 @@ export const inList = (matrix: Matrix, value: number): string => `${matrix.about
 /** The colour scale with its numbers, where uniform weights are on it, and the marks of what holds no weight if there is any. */
 export function legend(element: HTMLElement, colors: Table, scale: Scale, matrix: Matrix): void {
   const { low, high } = scale;
-  const numbers = [low, low < 0 ? (low + high) / 2 : high / 4, high].map(short);
-  const title = low < 0 ? "linear colours" : "square-root colours: small weights stay visible";
+  const linear = scale.share((low + high) / 2) === 0.5,
+    numbers = [low, linear ? (low + high) / 2 : high / 4, high].map(short);
+  const title = linear ? "linear colours" : "square-root colours: small weights stay visible";
   const box = ramp(colors, numbers, title);
   const even = 1 / Math.max(1, matrix.colLen),
     uniform = matrix.sums && matrix.colLen > 1 && low >= 0 && !matrix.masked; // of a mask it is another one in each row

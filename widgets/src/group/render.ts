@@ -205,7 +205,10 @@ class GroupView implements Rendered<Head> {
       part.shown.update(frame);
     }
     this.arrange(order);
-    this.list(order.map((key) => [frames[keys.indexOf(key)]!.head.title ?? key, key]));
+    this.list(
+      !!head.ordered,
+      order.map((key) => [frames[keys.indexOf(key)]!.head.title ?? key, key]),
+    );
     this.choose();
     this.showBatch();
     if (this.stage.last !== null) this.refresh();
@@ -255,9 +258,9 @@ class GroupView implements Rendered<Head> {
   }
 
   /** Of many views their names, each of which leads there: who reads the first does not know of the last. */
-  private list(names: [title: string, key: string][]): void {
+  private list(shut: boolean, names: [title: string, key: string][]): void {
     const shown = names.filter(([, key]) => !key.startsWith("control "));
-    this.contents.hidden = shown.length < LISTED;
+    this.contents.hidden = shut || shown.length < LISTED; // the views of a run fit on a screen
     const texts = shown.map(([title]) => shorten(title, 48));
     if (this.contents.textContent === texts.join("")) return;
     this.contents.replaceChildren(
