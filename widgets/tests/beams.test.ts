@@ -6,6 +6,8 @@ import expected from "../../tests/viz/fixtures/beams_small.tree.json";
 import { keyOf, placeOf, sentence, start, walk } from "../src/beams/cursor";
 import type { Layout } from "../src/beams/layout";
 import { hit, layout, marginOf, nearest, shorten } from "../src/beams/layout";
+import type { PlacedWay } from "../src/beams/lanes";
+import { withLanes } from "../src/beams/lanes";
 import { aligned, differing, directionOf, winnerChanges } from "../src/beams/nbest";
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
 import { problem } from "../src/beams/problem";
@@ -268,6 +270,29 @@ describe("the layout", () => {
     );
     expect([wide.tokens, wide.turns]).toEqual([true, []]);
     expect(layout(straight(500, 64), options).turns).toEqual([]);
+  });
+
+  it("leads a kept way past what hangs below its parent, and closes up where its end would be out of sight", () => {
+    const tree = grow(head.seqs[0]!),
+      { measure } = options,
+      made = layout(tree, { ...options, width: 400, zoom: "labels" }),
+      labels = [..."ABCDEFGHIJ"],
+      way = {
+        lane: { row: 1, parent: 0, before: 0, labels, scores: labels.map(() => -1), ended: true, fell: null },
+        difference: -0.75,
+        over: true,
+        ghost: false,
+        from: { row: 1, parent: 0, cut: null },
+      };
+    const open = withLanes(made, [way], 1, measure),
+      tight = withLanes(made, [way], 1, measure, open.made.width - 30),
+      [{ begin }] = open.placed as [PlacedWay];
+    expect(begin.leave).toBe(made.columns[1]![0]!.bendFrom);
+    expect(begin.leave).toBeGreaterThan(Math.max(...made.cuts[0]!.map(({ x, width }) => x + width)) - 1);
+    expect(tight.made.width).toBeLessThanOrEqual(open.made.width - 30);
+    const stops = tight.placed[0]!.stops;
+    for (const [at, { x, width }] of stops.entries())
+      if (at) expect(x - width / 2).toBeGreaterThan(stops[at - 1]!.x + stops[at - 1]!.width / 2);
   });
 
   it("says where tokens go in circles: of three times in a row or more the longest stretch", () => {

@@ -11,9 +11,10 @@ import { circle, haloed, set } from "./strokes";
 
 const HEIGHT = 40, // of one
   GAP = 20,
+  CLOSE = 7, // the least gap, where more would lead out of sight
   LEAST = 26,
   AROUND = 18,
-  END = 120; // for what is said at the end
+  END = 60; // the least room for what is said at the end
 
 /** A way to draw: of a ghost (null: nothing is known yet), or of a branch. */
 export interface Way {
@@ -31,7 +32,7 @@ interface Stop {
 export interface PlacedWay {
   way: Way;
   y: number;
-  begin: { x: number; y: number; bend: number };
+  begin: { x: number; y: number; leave: number; bend: number }; // it stays level up to `leave`
   stops: Stop[];
 }
 
@@ -41,6 +42,7 @@ export function withLanes(
   ways: Way[],
   least: number,
   measure: (label: string) => number,
+  width = Infinity, // of the part in sight
 ): { made: Layout; placed: PlacedWay[] } {
   const count = Math.max(ways.length, least);
   if (!count || made.cells) return { made, placed: [] };
@@ -50,11 +52,18 @@ export function withLanes(
     longest = Math.max(0, ...ways.map(({ lane, from }) => from.row + (lane?.labels.length ?? 0)));
   const widthOf = (row: number) =>
     Math.max(LEAST, ...ways.map(({ lane, from }) => widthAt(lane?.labels[row - from.row] ?? "", measure)));
-  for (let row = rows; row < longest; row++)
-    x.push(
-      (x[row - 1] ?? made.root.x) +
-        (made.labels ? (widthOf(row) + (row > rows ? widthOf(row - 1) : LEAST)) / 2 + GAP : pitch),
-    );
+  const tail = Math.max(END, ...ways.map((way) => (way.lane ? measure(ended(way)) + 24 : 0)));
+  const go = (gap: number): number => {
+    x.length = rows;
+    for (let row = rows; row < longest; row++)
+      x.push(
+        (x[row - 1] ?? made.root.x) +
+          (made.labels ? (widthOf(row) + (row > rows ? widthOf(row - 1) : LEAST)) / 2 + gap : pitch),
+      );
+    return longest ? x[longest - 1]! + widthOf(longest - 1) / 2 + tail - width : 0; // how far that is out of sight
+  };
+  const far = go(GAP);
+  if (far > 0 && longest > rows) go(Math.max(CLOSE, GAP - far / (longest - rows)));
   const top = made.height;
   const placed = ways.map((way, index): PlacedWay => {
     const y = top + HEIGHT * (index + 0.5) - 8,
@@ -67,6 +76,8 @@ export function withLanes(
         : parent
           ? { x: made.at(parent).x + made.at(parent).width / 2, y: made.lanes[parent.slot]! }
           : { x: before, y: made.root.y };
+    const next = made.columns[from.row]?.[0],
+      leave = cut || !parent || !next ? begin.x : Math.max(begin.x, next.bendFrom); // not through what hangs below its parent
     const room = (row: number) => (row + 1 < x.length ? x[row + 1]! - x[row]! : Infinity) - 6;
     const stops = (lane?.labels ?? []).map((label, at): Stop => {
       const wide = widthAt(label, measure);
@@ -76,9 +87,17 @@ export function withLanes(
         width: Math.min(wide, Math.max(LEAST, room(from.row + at))),
       };
     });
-    return { way, y, begin: { ...begin, bend: (stops[0]?.x ?? begin.x + 24) - (stops[0]?.width ?? 0) / 2 - 8 }, stops };
+    return {
+      way,
+      y,
+      begin: { ...begin, leave, bend: (stops[0]?.x ?? begin.x + 24) - (stops[0]?.width ?? 0) / 2 - 8 },
+      stops,
+    };
   });
-  const right = Math.max(made.width, ...placed.map(({ stops }) => (stops.at(-1) ? stops.at(-1)!.x + END : 0)));
+  const right = Math.max(
+    made.width,
+    ...placed.map(({ stops }) => (stops.at(-1) ? stops.at(-1)!.x + stops.at(-1)!.width / 2 + tail : 0)),
+  );
   return { made: { ...made, height: top + count * HEIGHT, width: right }, placed };
 }
 
@@ -113,7 +132,8 @@ function draw(g: CanvasRenderingContext2D, { way, y, begin, stops }: PlacedWay, 
   set(g, { color, width: ghost ? 1.6 : 2.2, dash: ghost ? [2, 4] : [], alpha: 1 });
   g.beginPath();
   g.moveTo(begin.x, begin.y);
-  const drop = Math.min(begin.x, begin.bend);
+  g.lineTo(begin.leave, begin.y);
+  const drop = Math.min(begin.leave, begin.bend);
   g.bezierCurveTo(drop, (begin.y + y) / 2, drop, y, Math.max(begin.bend, drop), y);
   for (const [at, { x, width }] of stops.entries()) {
     if (at) {

@@ -324,7 +324,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const measure = measurer(context(document.createElement("canvas")), `bold 12px ${this.ctx.palette().font}`);
     const made = layout(this.tree, { width, zoom: this.zoom, cuts: this.shownCuts, measure }),
       room = this.ctx.run && this.head.held && made.cuts.some((row) => row.length) ? 1 : 0,
-      { placed, made: more } = withLanes(made, this.ways, room, measure);
+      { placed, made: more } = withLanes(made, this.ways, room, measure, width);
     this.made = more;
     this.lanes = placed;
     this.dress();
