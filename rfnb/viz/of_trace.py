@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -57,6 +58,7 @@ def spec(
     live: bool | None = None,
     title: str | None = None,
     hands: Hands | None = None,
+    expected: Mapping[int, Sequence[str]] | None = None,
 ) -> Spec:
     """The spec of what a trace has.
 
@@ -73,10 +75,11 @@ def spec(
         live: Whether more may come. Default: while the trace is not closed.
         title: Default says what ran, unless `kinds` or `path` choose.
         hands: Of a run that is held: its views then say which steps and entries commands name.
+        expected: By sequence the labels that were expected of its search, which says where they fell.
     """
     running = not trace.closed if live is None else live
     given = labels if tokens is None else tokens
-    page = RecordingPage(trace, Tokens(trace, given, tokenizer), searches_of(trace), running, hands)
+    page = RecordingPage(trace, Tokens(trace, given, tokenizer), searches_of(trace), running, hands, expected or {})
 
     def wanted(kind: str) -> bool:
         return kinds is None or kind_filter(kinds)(kind)
@@ -206,9 +209,16 @@ class RecordingPage:
     """Makes the parts of one recording."""
 
     def __init__(
-        self, trace: Any, tokens: Tokens, searches: list[SearchEvents], live: bool, hands: Hands | None = None
+        self,
+        trace: Any,
+        tokens: Tokens,
+        searches: list[SearchEvents],
+        live: bool,
+        hands: Hands | None = None,
+        expected: Mapping[int, Sequence[str]] = MappingProxyType({}),
     ):
         self.trace, self.tokens, self.searches, self.live, self.hands = trace, tokens, searches, live, hands
+        self.expected = expected
         self._axes: dict[Dim, str] = {}
         self._batches: dict[Any, str] = {}
         self._written: dict[Dim, Dim] = {}

@@ -15,8 +15,8 @@ WIDGETS, STATIC = ROOT / "widgets", ROOT / "rfnb" / "viz" / "static"
 
 # The real size and 1 %: a new feature says here what it costs. The last ones, about 13 kB: ghosts with their lanes, the rail of branches,
 # weights that are dragged, checks of each part of a view. 4 kB: names and circles in wide beams, the contents of a recording, the head that
-# says most. What only a kernel can answer is not in the static one.
-@pytest.mark.parametrize(("name", "most"), [("rfnb.js", 291_500), ("rfnb-static.js", 275_500)])
+# says most. 12 kB: the stage, effects in maps, a field for what was expected. What only a kernel can answer is not in the static one.
+@pytest.mark.parametrize(("name", "most"), [("rfnb.js", 294_000), ("rfnb-static.js", 278_000)])
 def test_the_bundle_stays_small(name, most):
     assert (STATIC / name).stat().st_size <= most
 

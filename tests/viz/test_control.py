@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 from control.held_models import sums
+from markov import Markov
 from viz.held import held
 from viz.stored_files import assert_stored
 from waiting import LONG, wait_until
@@ -259,3 +261,43 @@ def test_a_run_without_recording_shows_its_buttons_alone():
     recorded = rf.run(sums(), paused=True)
     recorded.wait(LONG)
     assert rf.viz.control(recorded).kind == "control" and RunView(recorded).view.kind == "group"
+
+
+# -- what was expected ------------------------------------------------------------------------------------------------------
+def test_what_was_expected_is_asked_of_the_view_and_its_way_is_in_the_tree():
+    model = Markov()  # 0.38 * 0.97 beats all that begins with a, which is better at first
+    table = [[0.01, 0.6, 0.38, 0.01], [0.3, 0.3, 0.2, 0.2], [0.97, 0.01, 0.01, 0.01], [0.25, 0.25, 0.25, 0.25]]
+    model.table = np.log(np.asarray(table, np.float32))[None, None].repeat(10, 1)
+    run = rf.run(lambda: model.search(1)[1], record=True, name="markov")
+    assert run.wait(LONG)
+    expected, wanted = "b", (2, 0)
+    why = rf.why_not(run, expected)
+    view, answers = RunView(run), []
+
+    def ask(do, **fields):
+        view._hear({"rfnb": "do", "id": "page 1", "do": do, **fields}, answers.append)
+        return answers[-1]["said"]
+
+    def state():
+        return view._state().head["why"]
+
+    assert state() is None and ask("repair", number=0) == "There is no answer yet."
+    assert ask("why", expected=expected) is None
+    wait_until(lambda: state()["text"])
+    assert state()["text"] == why.text and [each[0] for each in state()["repairs"]] == [
+        each.words for each in why.repairs
+    ]
+    tree = next(part["head"] for part in view._spec().head["parts"] if part["kind"] == "beams")
+    reference = tree["seqs"][0]["reference"]
+    assert reference["labels"] == list(why.expected) and reference.get("fell") == why.fell
+    assert view._spec().head["parts"][0]["head"]["vocab"] == model.vocab.vocab
+    number = next(index for index, each in enumerate(why.repairs) if each.tried)
+    assert ask("repair", number=number) is None
+    (branch,) = run.branches
+    assert branch.wait(LONG) and branch.trace.beams["search"].best(0).tokens == wanted
+    assert "no repair 99" in ask("repair", number=99)
+    assert ask("why", expected="q q") is None
+    wait_until(lambda: state()["text"])
+    assert state()["wrong"] and "no such label" in state()["text"] and state()["repairs"] == []
+    assert ask("why", expected=5).startswith("What was expected is a text")
+    assert ask("why", expected="") is None and state() is None

@@ -19,6 +19,8 @@ export interface RunState extends AnyHead {
   runs: Entry[];
   beside?: number | null; // the run that the one that is shown is compared with
   note: string; // what the host cannot do
+  vocab?: string[]; // of the search in it
+  why?: { expected: string; text: string; wrong: boolean; repairs: [words: string, makes: boolean][] } | null; // what was asked for
 }
 /** A run of the tree of branches. */
 export interface Entry {

@@ -17,9 +17,14 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec:
     history, hands = page.trace.beams[run.path, run.number], page.hands
     held = hands and hands.of_search(run.events, isinstance(history.labels, Combined))
     title = f"Beam search: {run.path or 'search'}" + (f", {history.about}" if history.about else "")
-    made = beams_spec(history, title=title, live=page.live, ids=bool(held) and "cannot" not in (held or {}))
+    labels = set(history.labels_of(0) or ())
+    wanted = {seq: each for seq, each in page.expected.items() if set(each) <= labels}
+    made = beams_spec(
+        history, title=title, live=page.live, ids=bool(held) and "cannot" not in (held or {}),
+        reference=[wanted.get(seq) for seq in range(history.num_seqs)] if wanted else None,
+    )  # fmt: skip
     made.head["axis"] = page.axis(loop_dim_of(run.events[0]))
     if hands and held:
-        labels = [] if "cannot" in held else vocabulary(history.labels)
-        made.head.update(held=held, hands=hands.marks(run.events), **({"vocab": labels} if labels else {}))
+        known = [] if "cannot" in held else vocabulary(history.labels)
+        made.head.update(held=held, hands=hands.marks(run.events), **({"vocab": known} if known else {}))
     return made

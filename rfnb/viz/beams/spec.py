@@ -50,7 +50,7 @@ def spec(
     cuts: int = 8,
     length_exponent: float | None = None,
     join: str | None = None,
-    reference: Sequence[Sequence[Any]] | None = None,
+    reference: Sequence[Sequence[Any] | None] | None = None,
     title: str | None = None,
     smaller: bool = True,
     live: bool = False,
@@ -67,7 +67,7 @@ def spec(
         cuts: How many of the best cut candidates to keep per step.
         length_exponent: The n-best list is sorted by score / length ** exponent. Default: that of the search, else 0, by score.
         join: Between the tokens of a result. Default: that of the search, else a space.
-        reference: For each sequence the labels that were wanted, numbers or texts, with the one that ends them. The view says
+        reference: For each sequence the labels (or None) that were wanted, numbers or texts, with the one that ends them. The view says
             where they fell out of the beam, and why, and marks in each hypothesis what is other than there.
         smaller: Whether the view says what smaller beams would have found.
         live: Whether more steps may come.
@@ -114,8 +114,9 @@ def spec(
             one["parts"] = parts.names
         tree = grow(one, length_exponent=length_exponent, threshold=threshold)
         done = _finish(one, tree, join)
-        if reference is not None and seq < len(reference) and tree.nbest:
-            done["reference"] = told(whole, seq, reference[seq], tree)
+        wanted = reference[seq] if reference is not None and seq < len(reference) else None
+        if wanted is not None and (tree.nbest or ids):  # one that is held has no result yet
+            done["reference"] = told(whole, seq, wanted, tree)
         if not live or ids:
             best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token), ids)
             done["steps"] = [{**step, "next": more} for step, more in zip(done["steps"], best_of)] or done["steps"]

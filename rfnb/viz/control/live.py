@@ -19,6 +19,7 @@ from rfnb.control.run import Run
 from rfnb.viz import display, of_trace
 from rfnb.viz.branches.sides import KINDS
 from rfnb.viz.branches.spec import beside_each_other
+from rfnb.viz.control.asked import WhyAsked
 from rfnb.viz.control.content import text
 from rfnb.viz.control.ghost_rows import rows_of
 from rfnb.viz.control.host import note
@@ -31,6 +32,7 @@ from rfnb.viz.view import Send, View
 
 controls = Pump()
 _shown: weakref.WeakSet[RunView] = weakref.WeakSet()
+_LONGEST = 2000  # letters of what was expected
 _MOVING = ("running", "pausing", "stopping")
 
 
@@ -56,6 +58,7 @@ class RunView:
         self._drawn: tuple[Any, Spec] | None = None  # the last spec of the trace, and of what
         self._said: dict[str, Any] | None = None
         self._ended: Run | None = None  # whose end the stored output has
+        self._asked: WhyAsked | None = None
         self.view = View(self._spec(), budget=budget, hear=self._hear)
         self._watch(run)  # which draws it, so there has to be a view
         pump.put(self.view, self._draw)  # what has come in between
@@ -68,7 +71,7 @@ class RunView:
         """Show another run of the tree."""
         if self.run.trace is not None:
             self.run.trace.unsubscribe(self._note)
-        self.run, self._beside = run, None
+        self.run, self._beside, self._asked = run, None, None
         self._watch(run)
         self._changed()
 
@@ -114,7 +117,9 @@ class RunView:
     # -- what pages get ----------------------------------------------------------------------------------------------------
 
     def _state(self) -> Spec:
-        return spec(self.run, beside=self._beside, note=note(), changed=self._changed)
+        made = spec(self.run, beside=self._beside, note=note(), changed=self._changed)
+        made.head["why"] = None if self._asked is None else self._asked.told()
+        return made
 
     def _say(self) -> None:
         """Tell the pages the state; of the branches, which may be many, only what they were not told last."""
@@ -143,14 +148,19 @@ class RunView:
             return state
         other = self._beside
         both = (self.run,) if other is None else (self.run, other)
-        key = tuple((each, each.trace and len(each.trace.events), each.state, len(each.changes)) for each in both)
+        why = None if self._asked is None else self._asked.why
+        key = why, *((each, each.trace and len(each.trace.events), each.state, len(each.changes)) for each in both)
         if self._drawn is None or self._drawn[0] != key:
             if other is None:
-                made = of_trace.spec(trace, hands=hands_of(self.run), **self._options)
+                expected = {} if why is None or self._asked is None else {self._asked.seq: why.expected}
+                made = of_trace.spec(trace, hands=hands_of(self.run), expected=expected, **self._options)
             else:
                 made = beside_each_other(self.run, other)
             self._drawn = key, made
         shown = self._drawn[1]
+        vocab = next((part["head"]["vocab"] for part in shown.head["parts"] if "vocab" in part["head"]), None)
+        if vocab is not None:
+            state.head["vocab"] = vocab
         link = f"run {self.run.root.number}"
         if other is not None:
             link += " beside another"  # which has hypotheses of its own
@@ -188,6 +198,8 @@ class RunView:
         elif asked.get("do") in ("ghost", "unghost"):
             self._ghosts.hear(self.run, content.get("id"), asked, answer)
             return
+        elif asked.get("do") in ("why", "repair") and content.get("run") in (None, self.run.number):
+            answer(self._why(asked))
         elif content.get("run") not in (None, self.run.number):
             answer(f"This was asked of another branch. {self.run.name} is shown now.")
         else:
@@ -196,6 +208,22 @@ class RunView:
                 self.follow(branch)
             self._leave_what_is_gone()  # it may have been taken back already
         self._changed()
+
+    def _why(self, asked: Mapping[str, Any]) -> str | None:
+        """Ask for what was expected, or make a branch of one of the repairs that were found."""
+        expected, seq, number = asked.get("expected"), asked.get("seq", 0), asked.get("number")
+        if asked["do"] == "why":
+            if not isinstance(expected, str) or not isinstance(seq, int) or len(expected) > _LONGEST:
+                return f"What was expected is a text of at most {_LONGEST:,} letters."
+            self._asked = WhyAsked(self.run, expected.strip(), seq, self._changed) if expected.strip() else None
+            return None
+        if self._asked is None or self._asked.why is None:
+            return "There is no answer yet."
+        try:
+            self._asked.why.branch(number if isinstance(number, int) else -1)
+        except Exception as error:
+            return said(error)
+        return None
 
     def _show(self, number: Any, *, beside: bool) -> str | None:
         """Follow a run of the tree, or show it beside the one that is followed."""

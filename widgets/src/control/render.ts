@@ -7,6 +7,7 @@ import { visible } from "../visible";
 import type { Command, RunState } from "../run";
 import type { Act } from "./layout";
 import { Rail } from "./rail";
+import { WhyNot } from "./why";
 import { KEYS, ofKernel, problem, speeds, speedText, timesText, whyNot } from "./layout";
 
 const GLYPHS: Record<RunState["state"], string> = {
@@ -29,6 +30,7 @@ class Toolbar implements Rendered<RunState> {
   private readonly steps = field("steps at once", "number", { min: 1, value: 10 });
   private readonly speed = select("speed", (index) => this.ask({ do: "speed", value: speeds(this.now.speed)[index]! }));
   private readonly rail: Rail;
+  private readonly why: WhyNot;
   private readonly when = field("pause when", "text", { placeholder: "12, nan, h.abs_max() > 5" });
   private readonly points = h("ul.rfnb-run-points");
   private from: { loop: number; step: number } | null = null; // where to branch off: the step that is chosen in a view
@@ -62,6 +64,7 @@ class Toolbar implements Rendered<RunState> {
       event.preventDefault();
       if (this.when.value.trim()) this.ask({ do: "break", when: this.when.value.trim() }, () => (this.when.value = ""));
     });
+    this.why = new WhyNot(ctx, (command) => this.ask(command));
     this.tools = h(
       "div",
       { role: "group", "aria-label": "run" },
@@ -76,6 +79,7 @@ class Toolbar implements Rendered<RunState> {
       ),
       form,
       this.points,
+      this.why.element,
       this.said,
     );
     this.rail = new Rail(ctx, (command) => this.ask(command));
@@ -125,6 +129,7 @@ class Toolbar implements Rendered<RunState> {
     put(this.note, now.note);
     this.tools.hidden = !can;
     this.rail.update(now);
+    this.why.update(now);
     if (!can) return;
     for (const [act, element] of this.buttons) {
       const why = whyNot(act, now);

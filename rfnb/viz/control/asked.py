@@ -1,0 +1,40 @@
+"""A question that a page asks a run, why it did not say what was expected, and its answer, found in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rfnb.control.commands import said
+from rfnb.control.run import Run
+from rfnb.control.why_not import WhyNot, why_not
+
+
+class WhyAsked:
+    """A question of why a run did not say what was expected, as of `rf.why_not`, and its answer.
+
+    Args:
+        changed: Called, in any thread, when there is an answer.
+    """
+
+    def __init__(self, run: Run, expected: str, seq: int, changed: Callable[[], None]):
+        self.run, self.expected, self.seq = run, expected, seq
+        self.why: WhyNot | None = None
+        self._refused: str | None = None
+        self._changed = changed
+        threading.Thread(target=self._find, name="rfnb why", daemon=True).start()
+
+    def _find(self) -> None:
+        try:
+            self.why = why_not(self.run, self.expected, seq=self.seq)
+        except Exception as error:
+            self._refused = said(error)
+        self._changed()
+
+    def told(self) -> dict[str, Any]:
+        """The answer so far, for a page: a sentence, and each repair with whether it makes a branch."""
+        why = self.why
+        text = self._refused or ("" if why is None else why.text)
+        repairs = [] if why is None else [[each.words, each.step is not None and each.tried] for each in why.repairs]
+        return {"expected": self.expected, "text": text, "wrong": self._refused is not None, "repairs": repairs}
