@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from rfnb.nn.module.lost_parts import parts_in
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 
+_PLAIN, _HOLDERS = (bool, int, float, str, type(None)), (dict, OrderedDict, list, tuple, set)
+
 
 def warn_of_lost_modules(model: torch.nn.Module) -> None:
     """Warn of what the attributes of torch modules hold, also in lists and dicts, if it has parameters that torch does not have."""
@@ -20,6 +23,8 @@ def warn_of_lost_modules(model: torch.nn.Module) -> None:
     found: set[int] | None = None
     for path, module in modules:
         for name, value in vars(module).items():
+            if type(value) in _PLAIN or (type(value) in _HOLDERS and not value):  # nearly all of them
+                continue
             inside = isinstance(value, (list, tuple, dict)) and value and name not in ("_modules", "_parameters")
             if not inside and not isinstance(value, (Module, Parameter)):
                 continue

@@ -149,7 +149,8 @@ def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, st
                 "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.",
                 'rf.record(model={"encoder": encoder, "decoder": decoder})',
             )
-        if not any(hasattr(module, "module_path") for _, module in each.named_modules()):  # of a layer above this one
+        modules = list(each.named_modules())
+        if not any([hasattr(module, "module_path") for _, module in modules]):  # of a layer above this one
             if attacher_of(each) is None:
                 raise type_error(
                     f"{what}: this model offers no events.",
@@ -158,7 +159,7 @@ def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, st
                     'rf.probe("attention", weights=weights, dims="batch target source", axis="source")',
                 )
             others[prefix] = each
-        for name, module in each.named_modules():
+        for name, module in modules:
             path = ".".join(filter(None, [prefix, name]))
             names.setdefault(id(module), (module, path))
             # The module of the other kind that this one calls. Its class is asked: a module of rfnb answers with a message for people.

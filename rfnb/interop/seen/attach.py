@@ -6,6 +6,7 @@ switches the fast path off, which changes the last bits of the result. The wrapp
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -93,9 +94,7 @@ class _Seeing(InPlace):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        # While it is recorded nothing in it is compiled: dynamo would run what it has made of some parts, which then were missing here.
-        dynamo = sys.modules.get("torch._dynamo")
-        self._see = _Seeing._look if dynamo is None else dynamo.disable(_Seeing._look)
+        self._see = _Seeing._look if "torch._dynamo" not in sys.modules else _look_uncompiled()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._see(self, *args, **kwargs)
@@ -159,6 +158,13 @@ def _after(call: Call, result: Any) -> None:
         recurrent.written_cell(call, result)
     found.end(call, result)
     end(call)
+
+
+@functools.cache
+def _look_uncompiled() -> Any:
+    """The function that looks at a call, in which nothing is compiled: dynamo would run what it has made of some parts, which then were
+    missing here. To make it costs more than a call, so it is made once."""
+    return sys.modules["torch._dynamo"].disable(_Seeing._look)
 
 
 _transforms: Callable[[], Any] = getattr(torch._C._functorch, "maybe_current_level", lambda: None)

@@ -161,14 +161,18 @@ class LoopSearch:
 
     def look(self, frame: Any, call: Call | None) -> None:
         """Torch is called from a frame; it or one of those around it may be in a loop."""
+        if call is None:
+            return
+        forward = getattr(type(call.module).forward, "__code__", None)
         for _ in range(_UP):
-            if frame is None or call is None:
+            if frame is None:
                 return
             loops = self._known.get(frame.f_code)
             if loops is None:
                 loops = self._known[frame.f_code] = _loops_of(frame.f_code)
             if loops:
-                self._in(frame, call, loops)
+                return self._in(frame, call, loops)
+            if frame.f_code is forward:  # who calls it is another module
                 return
             frame = frame.f_back
 
