@@ -9,7 +9,6 @@ as it is.
 from __future__ import annotations
 
 import functools
-import sys
 import types
 import typing
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ def say_annotated(
     Args:
         known: Gives the dims that a tensor has without them.
     """
-    if "jaxtyping" not in sys.modules or not (all_of := _annotations(typing.cast(Any, type(call.module)))):
+    if not (all_of := _annotations(typing.cast(Any, type(call.module)))):
         return
     for name, raw in tensors:
         patterns = all_of.get(".".join(filter(None, [OUTPUT, name])) if returned else name)

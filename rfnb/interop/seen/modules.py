@@ -7,6 +7,7 @@ they are, and the dim static: `names.mask_of(dim)`. Values on a GPU are waited f
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ def say_inputs(call: Call) -> None:
     told = call.names.told_of(call.module)
     if told:
         _apply(call, told, call.tensors())
+    if "jaxtyping" not in sys.modules:
+        return
     first = call.outer is None and batch_first_of(call.module)
     say_annotated(call, call.tensors(), lambda name, raw: call.names.of(raw) or _named(call, name, raw, first))
 
@@ -102,7 +105,8 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
     told = names.told_of(call.module)
     if told:
         _apply_to_result(call, told, outputs)
-    say_annotated(call, outputs, lambda name, raw: names.of(raw) or _returned(call, raw), returned=True)
+    if "jaxtyping" in sys.modules:
+        say_annotated(call, outputs, lambda name, raw: names.of(raw) or _returned(call, raw), returned=True)
     return [(name, raw, names.of(raw) or _returned(call, raw)) for name, raw in outputs]
 
 
