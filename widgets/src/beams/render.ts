@@ -3,13 +3,10 @@
 import { context, prepare } from "../canvas";
 import type { Context, Render, Rendered } from "../context";
 import { Cursor } from "../cursor";
-import { button, h, quiet, region, select, set, setOptions, slider, status, steady, zoomOf } from "../dom";
+import { button, h, region, select, set, setOptions, slider, status, steady, zoomOf } from "../dom";
 import type { Frame } from "../frame";
-import type { Change } from "../ghosts";
-import { Ghosts } from "../ghosts";
-import { Hands, marked } from "../hands";
+import { marked } from "../hands";
 import { measurer } from "../labels";
-import { keptOf } from "../run";
 import type { Scene as Sight, Spot } from "../pane";
 import { Pane } from "../pane";
 import type { Selection } from "../selection";
@@ -20,10 +17,6 @@ import { keyOf, placeOf, sentence, start, stepOf, tip, walk } from "./cursor";
 import type { Scene } from "./draw";
 import { drawBase, drawTop } from "./draw";
 import { hypothesisOf, whole } from "./follow";
-import type { Offered } from "./hands";
-import { changeOf, offer } from "./hands";
-import type { PlacedWay, Way } from "./lanes";
-import { drawLanes, withLanes } from "./lanes";
 import type { Layout, Zoom } from "./layout";
 import { hit, layout } from "./layout";
 import { legend } from "./legend";
@@ -33,6 +26,7 @@ import { showSteps } from "./steps";
 import type { BeamsHead, Node, SeqSpec, Smaller, Tree } from "./tree";
 import { problem } from "./problem";
 import { grow, isWon, nbest, pathOf } from "./tree";
+import { WhatIf } from "./what_if";
 
 const CUTS = [
   ["few", 3],
@@ -41,16 +35,12 @@ const CUTS = [
 ] as const;
 const MOST_HEIGHT = 560,
   BESIDE_HEIGHT = 320;
-const HINT =
-  "Rest on a candidate (✕) to see its future, click to keep it; by touch tap, and tap again. w: all of a step.";
 let count = 0;
 
 class BeamsView implements Rendered<BeamsHead> {
   private head: BeamsHead = { seqs: [] };
   private tree!: Tree;
   private made!: Layout;
-  private lanes: PlacedWay[] = [];
-  private drawnWays = ""; // of what the lanes are, as text
   private seq = 0;
   private zoom: Zoom = "auto";
   private cuts = 0; // index into CUTS
@@ -125,9 +115,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private readonly card = h("div.rfnb-beams-card", { role: "group", "aria-label": "hypothesis" });
   private readonly table = h("table.rfnb-beams-nbest");
   private readonly below = h("div.rfnb-beams-below");
-  private readonly ghosts: Ghosts;
-  private readonly told = h("div.rfnb-beams-told", { "aria-live": "polite" });
-  private readonly hands: Hands;
+  private readonly whatIf: WhatIf;
   private readonly pane: Pane;
   private readonly shell: Shell;
   private readonly unlisten: (() => void)[] = [];
@@ -141,7 +129,7 @@ class BeamsView implements Rendered<BeamsHead> {
       paint: (g: CanvasRenderingContext2D, sight: Sight) => this.paint(g, sight),
       hover: (spot: Spot | null) => {
         this.cursor.hover(spot && this.keyAt(spot));
-        this.rest();
+        this.whatIf.rest(this.cursor.at);
       },
       click: (spot: Spot) => {
         const key = this.keyAt(spot),
@@ -149,8 +137,8 @@ class BeamsView implements Rendered<BeamsHead> {
         this.goto(key);
         if (key === null) return;
         this.take(key);
-        if (!spot.touch || again) this.keep(key);
-        else this.rest(); // the first tap of a finger shows
+        if (!spot.touch || again) this.whatIf.keep(key);
+        else this.whatIf.rest(this.cursor.at); // the first tap of a finger shows
       },
       key: (event: KeyboardEvent) => this.key(event),
     };
@@ -164,26 +152,30 @@ class BeamsView implements Rendered<BeamsHead> {
       this.zoomButton,
       this.tableButton,
     );
-    this.ghosts = new Ghosts(ctx, () => this.tree && this.showLanes());
-    this.hands = new Hands(ctx, () => {
-      if (!this.tree) return;
-      this.offer();
-      this.showLanes();
-    });
+    this.whatIf = new WhatIf(
+      el,
+      ctx,
+      () => this.tree && { tree: this.tree, seq: this.seq, head: this.head },
+      () => this.offer(),
+      () => {
+        const { clientHeight, scrollTop } = this.pane.element;
+        this.pane.relayout();
+        if (this.pane.element.clientHeight === clientHeight) this.pane.element.scrollTop = scrollTop;
+      },
+    );
     const list = h("div.rfnb-beams-list", this.table, this.alphaLabel);
     this.below.append(this.card, list);
     const stage = h("div.rfnb-stage", this.pane.element);
-    this.told.hidden = true;
     const body = h(
       "div.rfnb-beams",
       stage,
       this.steps,
-      this.told,
+      this.whatIf.told,
       this.legend,
       this.beamNote,
       this.referenceNote,
       this.readout,
-      this.hands.element,
+      this.whatIf.hands.element,
       this.below,
     );
     this.shell = new Shell(el, [this.status, tools], body);
@@ -194,7 +186,6 @@ class BeamsView implements Rendered<BeamsHead> {
         if (origin !== this && this.tree) this.follow(selection);
       }),
       steady(this.card),
-      steady(this.told),
     );
     ctx.onTheme(() => this.tree && this.redraw());
   }
@@ -213,8 +204,7 @@ class BeamsView implements Rendered<BeamsHead> {
     for (const end of this.unlisten) end();
     cancelAnimationFrame(this.late);
     this.settle();
-    this.ghosts.clear();
-    this.hands.destroy();
+    this.whatIf.destroy();
     this.pane.destroy();
     this.el.replaceChildren();
   }
@@ -249,7 +239,7 @@ class BeamsView implements Rendered<BeamsHead> {
       labels = seqs.map(({ label }, index) => label ?? `sequence ${index}`);
     setOptions(this.seqSelect, this.ctx.hasChooser() ? [] : labels, this.seq);
     this.tree = grow(seq, this.exponent);
-    if (!this.head.held) this.ghosts.clear();
+    if (!this.head.held) this.whatIf.clear();
     this.cursor.hovered = null;
     if (this.cursor.pinned && !placeOf(this.tree, this.cursor.pinned)) this.cursor.pinned = null;
     if (this.followed && !placeOf(this.tree, this.followed)) this.followed = null;
@@ -322,80 +312,10 @@ class BeamsView implements Rendered<BeamsHead> {
 
   private layout(width: number): Layout {
     const measure = measurer(context(document.createElement("canvas")), `bold 12px ${this.ctx.palette().font}`);
-    const made = layout(this.tree, { width, zoom: this.zoom, cuts: this.shownCuts, measure }),
-      room = this.ctx.run && this.head.held && made.cuts.some((row) => row.length) ? 1 : 0,
-      { placed, made: more } = withLanes(made, this.ways, room, measure, width);
-    this.made = more;
-    this.lanes = placed;
+    const made = layout(this.tree, { width, zoom: this.zoom, cuts: this.shownCuts, measure });
+    this.made = this.whatIf.place(made, measure, width);
     this.dress();
     return this.made;
-  }
-
-  private get offered(): Offered {
-    const { hands, tree, seq, head } = this;
-    return { hands, tree, seq, held: head.held, vocab: head.vocab, loopSteps: head.loop_steps };
-  }
-
-  /** The change that a place of the picture is, if it is one. */
-  private changeAt(key: string | null): Change | null {
-    const place = key === null ? null : placeOf(this.tree, key);
-    return place?.kind === "cut" ? changeOf(this.offered, place.cut) : null;
-  }
-
-  /** Where the pointer, else the cursor, rests: what would come of that. */
-  private rest(): void {
-    if (this.ctx.run) this.ghosts.rest(this.changeAt(this.cursor.at));
-  }
-
-  /** Makes a branch of the candidate at a place. */
-  private keep(key: string): void {
-    const change = this.ctx.run && this.changeAt(key);
-    if (change) this.hands.keep(change);
-  }
-
-  /** Those of ghosts, and of the branch that is pointed at in the rail, else of the newest one that was made here. */
-  private get ways(): Way[] {
-    const { seq, tree } = this;
-    const ghosts = this.ghosts.shown.flatMap(({ at, told, ...ghost }): Way[] => {
-      const place = ghost.seq === seq ? placeOf(tree, at) : null;
-      if (place?.kind !== "cut") return [];
-      const { step, parent, index } = place.cut,
-        from = { row: step, parent: parent?.slot ?? null, cut: index };
-      return [{ lane: told?.lane ?? null, difference: told?.difference, over: !!told?.over, ghost: true, from }];
-    });
-    const kept = keptOf(this.ctx.held),
-      lane = kept?.lanes?.[seq];
-    if (!kept || !lane || !this.head.held) return ghosts;
-    const cut = tree.cuts[lane.row]?.find(
-      (cut) => cut.token === lane.labels[0] && (cut.parent?.slot ?? null) === lane.parent,
-    );
-    const from = { row: lane.row, parent: lane.parent, cut: cut?.index ?? null };
-    const difference = kept.results?.[seq]?.difference;
-    const same = ({ lane: other }: Way) =>
-      other?.row === lane.row && other.parent === lane.parent && other.labels.join() === lane.labels.join();
-    return [{ lane, difference, over: true, ghost: false, from }, ...ghosts.filter((way) => !same(way))];
-  }
-
-  private showLanes(): void {
-    const { ctx, seq } = this,
-      ghosts = this.ghosts.shown.map(({ told }) => told?.refused ?? told?.words ?? ""),
-      state = ctx.held?.state,
-      other = state?.runs.find(({ number }) => number === state.beside) ?? keptOf(ctx.held),
-      said = ghosts.length ? ghosts : [other?.results?.[seq]?.words ?? ""];
-    const words = said.filter(Boolean).map(line).join(" ");
-    this.told.replaceChildren(words || (this.lanes.length || !this.made.cuts.flat().length ? "" : quiet(HINT)));
-    this.told.hidden = !ctx.run || !(this.head.held ?? state?.beside);
-    const over = this.ghosts.shown.flatMap(({ told }) => (told?.over && told.lane?.seq === seq ? [told] : []));
-    if (this.head.held) ctx.run?.show(over);
-    this.el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
-    // The run tells of each of its steps: the tree is laid out anew only for other lanes.
-    this.el.dataset["lanes"] = this.ways.map(({ lane }) => lane?.labels.length ?? 0).join(" "); // how far each is known
-    const drawn = JSON.stringify([this.ways, !!ctx.run]);
-    if (drawn === this.drawnWays) return;
-    this.drawnWays = drawn;
-    const { clientHeight, scrollTop } = this.pane.element;
-    this.pane.relayout();
-    if (this.pane.element.clientHeight === clientHeight) this.pane.element.scrollTop = scrollTop;
   }
 
   private rerank(): void {
@@ -503,9 +423,7 @@ class BeamsView implements Rendered<BeamsHead> {
 
   /** What may be done by hand at the place that was chosen: not where the pointer only passes. */
   private offer(): void {
-    const { pinned } = this.cursor;
-    this.hands.mark(this.head.hands);
-    offer(this.offered, pinned === null ? null : placeOf(this.tree, pinned));
+    this.whatIf.offer(this.cursor.pinned);
   }
 
   /** Another view points at a step: mark it on the path of the winner, of which such views are. */
@@ -543,12 +461,11 @@ class BeamsView implements Rendered<BeamsHead> {
     if (key === "w" && this.place) {
       const { tree, shownCuts } = this,
         cuts = tree.cuts[stepOf(this.place)]!.slice(0, shownCuts);
-      this.ghosts.show(cuts.flatMap((cut) => changeOf(this.offered, cut) ?? []));
-      return !!this.ctx.run;
+      return this.whatIf.showAll(cuts);
     }
     if (key === "Escape") {
       if (this.ctx.run) this.ctx.run.before = null;
-      this.ghosts.clear();
+      this.whatIf.clear();
       this.cursor.pin(null);
       this.take(null);
       this.offer();
@@ -557,14 +474,14 @@ class BeamsView implements Rendered<BeamsHead> {
     if (key === "Enter" && this.place) {
       this.goto(keyOf(this.place));
       this.take(keyOf(this.place));
-      if (this.place.kind === "cut") this.keep(keyOf(this.place));
-      else this.hands.focus();
+      if (this.place.kind === "cut") this.whatIf.keep(keyOf(this.place));
+      else this.whatIf.hands.focus();
       return true;
     }
     const to = walk(this.tree, this.place, key, this.shownCuts);
     if (to) {
       this.goto(keyOf(to));
-      this.rest();
+      this.whatIf.rest(this.cursor.at);
     }
     return !!to;
   }
@@ -625,7 +542,7 @@ class BeamsView implements Rendered<BeamsHead> {
       }
       g.drawImage(this.base.layer, 0, 0, sight.width, sight.height);
     }
-    drawLanes(g, made, this.lanes, sight, palette);
+    this.whatIf.draw(g, made, sight, palette);
     drawTop(g, made, scene, palette);
   }
 }

@@ -1,0 +1,158 @@
+// What if: the ghosts of candidates that were cut, the way of a branch that was kept, what is said of them, and what else a hand changes.
+
+import type { Context } from "../context";
+import { h, quiet, steady } from "../dom";
+import type { Change } from "../ghosts";
+import { Ghosts } from "../ghosts";
+import { Hands } from "../hands";
+import type { Scene as Sight } from "../pane";
+import { keptOf } from "../run";
+import type { Palette } from "../theme";
+import { line } from "../visible";
+import { placeOf } from "./cursor";
+import type { HeldSearch, Offered } from "./hands";
+import { changeOf, offer } from "./hands";
+import type { PlacedWay, Way } from "./lanes";
+import { drawLanes, withLanes } from "./lanes";
+import type { Layout } from "./layout";
+import type { BeamsHead, Cut, Tree } from "./tree";
+
+const HINT =
+  "Rest on a candidate (✕) to see its future, click to keep it; by touch tap, and tap again. w: all of a step.";
+
+/** The picture that it is of. */
+interface Shown {
+  tree: Tree;
+  seq: number;
+  head: BeamsHead & { held?: HeldSearch };
+}
+
+export class WhatIf {
+  readonly told = h("div.rfnb-beams-told", { "aria-live": "polite", hidden: "" });
+  readonly hands: Hands;
+  private readonly ghosts: Ghosts;
+  private readonly steady = steady(this.told);
+  private lanes: PlacedWay[] = [];
+  private drawnWays = ""; // of what the lanes are, as text
+  private hasCuts = false; // whether the picture has candidates to rest on
+
+  /** `shown`: null as long as nothing is. `changed` is called when the run has done something, `redraw` for other lanes. */
+  constructor(
+    private readonly el: HTMLElement,
+    private readonly ctx: Context,
+    private readonly shown: () => Shown | null,
+    changed: () => void,
+    private readonly redraw: () => void,
+  ) {
+    this.ghosts = new Ghosts(ctx, () => this.show());
+    this.hands = new Hands(ctx, () => {
+      if (!this.shown()) return;
+      changed();
+      this.show();
+    });
+  }
+
+  /** The layout with room for lanes. */
+  place(made: Layout, measure: (label: string) => number, width: number): Layout {
+    this.hasCuts = made.cuts.some((row) => row.length);
+    const room = this.ctx.run && this.shown()!.head.held && this.hasCuts ? 1 : 0,
+      { placed, made: more } = withLanes(made, this.ways, room, measure, width);
+    this.lanes = placed;
+    return more;
+  }
+
+  draw(g: CanvasRenderingContext2D, made: Layout, sight: Sight, palette: Palette): void {
+    drawLanes(g, made, this.lanes, sight, palette);
+  }
+
+  /** Somebody points at a place, or has the cursor there: if that lasts, it is told what would come of it. */
+  rest(key: string | null): void {
+    if (this.ctx.run) this.ghosts.rest(this.changeAt(key));
+  }
+
+  /** Makes a branch of the candidate at a place. */
+  keep(key: string): void {
+    const change = this.ctx.run && this.changeAt(key);
+    if (change) this.hands.keep(change);
+  }
+
+  /** The futures of all these candidates; whether there are any. */
+  showAll(cuts: Cut[]): boolean {
+    this.ghosts.show(cuts.flatMap((cut) => changeOf(this.offered, cut) ?? []));
+    return !!this.ctx.run;
+  }
+
+  clear(): void {
+    this.ghosts.clear();
+  }
+
+  /** What may be done by hand at a place. */
+  offer(key: string | null): void {
+    const { tree, head } = this.shown()!;
+    this.hands.mark(head.hands);
+    offer(this.offered, key === null ? null : placeOf(tree, key));
+  }
+
+  destroy(): void {
+    this.ghosts.clear();
+    this.hands.destroy();
+    this.steady();
+  }
+
+  private get offered(): Offered {
+    const { tree, seq, head } = this.shown()!;
+    return { hands: this.hands, tree, seq, held: head.held, vocab: head.vocab, loopSteps: head.loop_steps };
+  }
+
+  /** The change that a place of the picture is, if it is one. */
+  private changeAt(key: string | null): Change | null {
+    const place = key === null ? null : placeOf(this.shown()!.tree, key);
+    return place?.kind === "cut" ? changeOf(this.offered, place.cut) : null;
+  }
+
+  /** Those of ghosts, and of the branch that is pointed at in the rail, else of the newest one that was made here. */
+  private get ways(): Way[] {
+    const { seq, tree, head } = this.shown()!;
+    const ghosts = this.ghosts.shown.flatMap(({ at, told, ...ghost }): Way[] => {
+      const place = ghost.seq === seq ? placeOf(tree, at) : null;
+      if (place?.kind !== "cut") return [];
+      const { step, parent, index } = place.cut,
+        from = { row: step, parent: parent?.slot ?? null, cut: index };
+      return [{ lane: told?.lane ?? null, difference: told?.difference, over: !!told?.over, ghost: true, from }];
+    });
+    const kept = keptOf(this.ctx.held),
+      lane = kept?.lanes?.[seq];
+    if (!kept || !lane || !head.held) return ghosts;
+    const cut = tree.cuts[lane.row]?.find(
+      (cut) => cut.token === lane.labels[0] && (cut.parent?.slot ?? null) === lane.parent,
+    );
+    const from = { row: lane.row, parent: lane.parent, cut: cut?.index ?? null };
+    const difference = kept.results?.[seq]?.difference;
+    const same = ({ lane: other }: Way) =>
+      other?.row === lane.row && other.parent === lane.parent && other.labels.join() === lane.labels.join();
+    return [{ lane, difference, over: true, ghost: false, from }, ...ghosts.filter((way) => !same(way))];
+  }
+
+  private show(): void {
+    const now = this.shown();
+    if (!now) return;
+    const { ctx, el, ways } = this,
+      { seq, head } = now,
+      ghosts = this.ghosts.shown.map(({ told }) => told?.refused ?? told?.words ?? ""),
+      state = ctx.held?.state,
+      other = state?.runs.find(({ number }) => number === state.beside) ?? keptOf(ctx.held),
+      said = ghosts.length ? ghosts : [other?.results?.[seq]?.words ?? ""];
+    const words = said.filter(Boolean).map(line).join(" ");
+    this.told.replaceChildren(words || (this.lanes.length || !this.hasCuts ? "" : quiet(HINT)));
+    this.told.hidden = !ctx.run || !(head.held ?? state?.beside);
+    const over = this.ghosts.shown.flatMap(({ told }) => (told?.over && told.lane?.seq === seq ? [told] : []));
+    if (head.held) ctx.run?.show(over);
+    el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
+    el.dataset["lanes"] = ways.map(({ lane }) => lane?.labels.length ?? 0).join(" "); // how far each is known
+    // The run tells of each of its steps: the tree is laid out anew only for other lanes.
+    const drawn = JSON.stringify([ways, !!ctx.run]);
+    if (drawn === this.drawnWays) return;
+    this.drawnWays = drawn;
+    this.redraw();
+  }
+}
