@@ -129,6 +129,13 @@ describe("the view", () => {
     open();
     const labels = () => [...root.querySelectorAll(".rfnb-distribution-card th")].map((cell) => cell.textContent);
     expect(labels()).toEqual(["T = reference", "␣a", "a␣", "∅"]);
+    const caption = () => root.querySelector(".rfnb-distribution-card caption")!.textContent;
+    const name = frame.head.seqs[0]!.steps[0]!;
+    expect(caption()).toBe(`The best labels of ${frame.head.step_dim!.name} 0${name === "0" ? "" : ` (${name})`}`);
+    const seqs = frame.head.seqs.map((seq) => ({ ...seq, steps: seq.steps.map(() => "8") }));
+    open({ seqs }); // what a step is called may be a number, too
+    expect(caption()).toBe(`The best labels of ${frame.head.step_dim!.name} 0 (8)`);
+    open();
     press("w");
     expect(labels()).toEqual(["␣a", "T", "∅ = reference", "a␣"]);
   });

@@ -113,7 +113,8 @@ class DistributionView extends PanedView<Head, Position, Layout> {
   }
 
   protected override pointed(at: Position | null): void {
-    const row = this.scene.rows[at?.step ?? this.linked ?? 0]; // always one, so that nothing below it jumps
+    const step = at?.step ?? this.linked ?? 0,
+      row = this.scene.rows[step]; // always one, so that nothing below it jumps
     if (!row) return this.card.replaceChildren();
     const colors = sequential(this.ctx.palette().dark);
     const line = (label: string, prob: number, mark: string) => {
@@ -131,7 +132,10 @@ class DistributionView extends PanedView<Head, Position, Layout> {
     this.card.replaceChildren(
       h(
         "table",
-        h("caption", `The best labels of ${this.scene.stepName} ${shorten(row.name)}`),
+        h(
+          "caption",
+          `The best labels of ${this.scene.stepName} ${step}${row.name === String(step) ? "" : ` (${shorten(row.name)})`}`,
+        ),
         h("tbody", ...row.best.slice(0, 10).map(({ label, prob }, item) => line(label, prob, marks[item]!))),
       ),
     );
