@@ -218,6 +218,21 @@ describe("a model of many dims and rows", () => {
     expect(root.querySelectorAll("tbody .rfnb-dims-missing").length).toBe(2);
   });
 
+  it("has no empty cell beside a heading of which nothing is said", () => {
+    const heading = (note: string) => ({ label: "layers", dims: [], indent: 0, note }),
+      cells = (note: string) =>
+        [
+          ...shown({ title: "Model", dims, rows: [heading(note), ...rows] }).querySelectorAll<HTMLTableCellElement>(
+            ".rfnb-dims-heading > *",
+          ),
+        ].map(({ textContent, colSpan }) => [textContent, colSpan > 1]);
+    expect(cells("")).toEqual([["layers", true]]);
+    expect(cells("ModuleList")).toEqual([
+      ["layers", false],
+      ["ModuleList", true],
+    ]);
+  });
+
   it("opens a legend in which a dim clashes, and shows all rows where a key leads", () => {
     const root = shown({ title: "Model", dims: [{ ...dims[0], clash: true }, ...dims.slice(1)], rows });
     expect(root.querySelector("details")!.open).toBe(true);

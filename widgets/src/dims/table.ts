@@ -158,7 +158,11 @@ export function rowTable(
         }),
       );
     }
-    if (row.heading) return h("tr.rfnb-dims-heading", label, h("td.rfnb-quiet", { colspan: columns + 5 }, row.note));
+    if (row.heading) {
+      const note = row.note ? [h("td.rfnb-quiet", { colspan: columns + 5 }, row.note)] : [];
+      if (!note.length) label.colSpan = columns + 6; // an empty cell is an empty line where rows are blocks
+      return h("tr.rfnb-dims-heading", label, ...note);
+    }
     const chips = row.cells.flatMap((cell) =>
       cell ? [chipElement(cell.chip, row.permuted ? cell.axis : null), " "] : [],
     );
