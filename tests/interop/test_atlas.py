@@ -10,6 +10,7 @@ from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.interop.atlas import _there as atlases
 from rfnb.interop.atlas_view import AtlasView, spec
 from rfnb.models import load_g2p
 from rfnb.models.g2p_search import search
@@ -80,6 +81,13 @@ def compare(atlas, wanted):
         parts = [at for at in range(min(len(labels), len(plain))) if labels[at] != plain[at]]
         assert atlas.cells[row, col] == (texts[parts[0]] if parts else "")
     assert not atlas.refused.any()
+
+
+@pytest.fixture(autouse=True)
+def no_cell_is_left():
+    yield
+    for each in list(atlases.values()):
+        each.go_on().wait(LONG)
 
 
 @pytest.fixture(scope="module")
