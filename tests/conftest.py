@@ -1,5 +1,6 @@
 """For all tests."""
 
+import gc
 import importlib
 import os
 import sys
@@ -15,6 +16,12 @@ settings.load_profile("same examples in each run")
 
 if "RFNB_TEST_DEVICE" in os.environ:
     sys.modules["simulated"] = importlib.import_module("real_device")
+
+
+def pytest_collection_finish():
+    """What is there before the first test is there until the last: a collection of garbage has not to walk over it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):

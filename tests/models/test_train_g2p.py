@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,22 @@ def small_world(monkeypatch):
 
 def run(out, *options):
     return train_g2p.main(["--out", str(out), *OPTIONS, *options])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a training that nothing has cut off."""
+    with pytest.MonkeyPatch.context() as patch:
+        small_world.__wrapped__(patch)
+        folder = tmp_path_factory.mktemp("finished")
+        assert run(folder) == 0
+    return folder
+
+
+@pytest.fixture
+def straight(finished, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(finished, tmp_path / "straight")
 
 
 def killed_at(step, monkeypatch, error=KeyboardInterrupt):
@@ -65,14 +82,13 @@ def test_inflected_words_are_a_training_word_and_s(word, is_inflected):
 
 
 @pytest.mark.parametrize("step", [2, 7, 16])
-def test_kill_and_second_start_give_the_same_checkpoint(tmp_path, monkeypatch, capsys, step):
-    run(tmp_path / "straight")
+def test_kill_and_second_start_give_the_same_checkpoint(straight, tmp_path, monkeypatch, capsys, step):
     revive = killed_at(step, monkeypatch)
     assert run(tmp_path / "killed") == 130
     assert "The same command goes on from the last state" in capsys.readouterr().out
     revive()
     assert run(tmp_path / "killed") == 0
-    a, b = load_file(tmp_path / "straight/g2p.safetensors"), load_file(tmp_path / "killed/g2p.safetensors")
+    a, b = load_file(straight / "g2p.safetensors"), load_file(tmp_path / "killed/g2p.safetensors")
     assert a.keys() == b.keys()
     assert all((a[name] == b[name]).all() for name in a)
 
@@ -102,51 +118,45 @@ def log_of(folder):
     return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
-def test_a_log_that_a_kill_has_cut_off_is_whole_again(tmp_path, monkeypatch):
-    run(tmp_path / "straight")
+def test_a_log_that_a_kill_has_cut_off_is_whole_again(straight, tmp_path, monkeypatch):
     revive = killed_at(13, monkeypatch)
     run(tmp_path / "killed")
     log = tmp_path / "killed/log.jsonl"
     log.write_text(log.read_text()[:30])
     revive()
     run(tmp_path / "killed")
-    assert log_of(tmp_path / "killed") == log_of(tmp_path / "straight")
+    assert log_of(tmp_path / "killed") == log_of(straight)
 
 
-def test_the_line_of_the_last_epoch_is_not_lost_either(tmp_path):
-    run(tmp_path)
-    whole = (tmp_path / "log.jsonl").read_text()
-    (tmp_path / "log.jsonl").write_text("".join(whole.splitlines(keepends=True)[:-1]))
-    run(tmp_path)
-    assert (tmp_path / "log.jsonl").read_text() == whole
+def test_the_line_of_the_last_epoch_is_not_lost_either(straight):
+    whole = (straight / "log.jsonl").read_text()
+    (straight / "log.jsonl").write_text("".join(whole.splitlines(keepends=True)[:-1]))
+    run(straight)
+    assert (straight / "log.jsonl").read_text() == whole
 
 
-def test_finished_training_is_only_tested_again(tmp_path, monkeypatch, capsys):
-    run(tmp_path)
+def test_finished_training_is_only_tested_again(straight, monkeypatch, capsys):
     monkeypatch.setattr(Trainer, "step", lambda self: pytest.fail("trained again"))
-    assert run(tmp_path) == 0
+    assert run(straight) == 0
     assert "going on at step" in capsys.readouterr().out
 
 
-def test_other_options_in_the_same_folder_are_refused(tmp_path):
-    run(tmp_path)
+def test_other_options_in_the_same_folder_are_refused(straight):
     with pytest.raises(CheckpointError, match="Use the same options, or another --out folder"):
-        run(tmp_path, "--learning-rate", "0.5")
+        run(straight, "--learning-rate", "0.5")
 
 
-def test_a_result_without_its_card_is_not_installed_but_finished_first(tmp_path, monkeypatch):
-    run(tmp_path / "run")
-    (tmp_path / "run/g2p.md").unlink()
+def test_a_result_without_its_card_is_not_installed_but_finished_first(straight, tmp_path, monkeypatch):
+    (straight / "g2p.md").unlink()
     (tmp_path / "package").mkdir()
     monkeypatch.setattr(train_g2p, "SHIPPED", tmp_path / "package/g2p.safetensors")
-    assert run(tmp_path / "run", "--install") == 0
+    assert run(straight, "--install") == 0
     assert sorted(os.listdir(tmp_path / "package")) == ["g2p.md", "g2p.safetensors"]
 
 
-def test_install_copies_what_is_finished(tmp_path, monkeypatch):
-    run(tmp_path / "run")
+def test_install_copies_what_is_finished(straight, tmp_path, monkeypatch):
     (tmp_path / "package").mkdir()
     monkeypatch.setattr(train_g2p, "SHIPPED", tmp_path / "package/g2p.safetensors")
-    assert run(tmp_path / "run", "--install") == 0
+    assert run(straight, "--install") == 0
     for name in ("g2p.safetensors", "g2p.md"):
-        assert (tmp_path / "package" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+        assert (tmp_path / "package" / name).read_bytes() == (straight / name).read_bytes()
