@@ -85,7 +85,7 @@ def rows(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:
     """Labels at the left of rows of this height; of rows of which more than a third have one label (blanks of an alignment) it goes without
     saying where not all have room."""
     every = stride(pitch, size + 2)
-    shown = range(0, len(labels), every)
+    shown: Sequence[int] = range(0, len(labels), every)
     most, count = Counter(labels).most_common(1)[0] if every > 1 else ("", 0)
     if 3 * count > len(labels):
         shown = _apart([index for index, label in enumerate(labels) if label != most], pitch, size + 2)
