@@ -40,6 +40,7 @@ def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):
     expect(page.tree).to_have_attribute("data-ghosts", "0")
     expect(page.map).to_have_attribute("data-ghosts", "")
     expect(page.rail).to_be_hidden()  # nothing was kept
+    expect(page.told).to_contain_text("Rest on a candidate")  # what can be done is said again
     page.page.mouse.move(*at)
     expect(page.told).to_have_text(EY)
     page.page.mouse.click(*at)

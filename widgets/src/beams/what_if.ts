@@ -143,7 +143,7 @@ export class WhatIf {
       other = state?.runs.find(({ number }) => number === state.beside) ?? keptOf(ctx.held),
       said = ghosts.length ? ghosts : [other?.results?.[seq]?.words ?? ""];
     const words = said.filter(Boolean).map(line).join(" ");
-    this.told.replaceChildren(words || (this.lanes.length || !this.hasCuts ? "" : quiet(HINT)));
+    this.told.replaceChildren(words || (ways.length || !this.hasCuts ? "" : quiet(HINT)));
     this.told.hidden = !ctx.run || !(head.held ?? state?.beside);
     const over = this.ghosts.shown.flatMap(({ told }) => (told?.over && told.lane?.seq === seq ? [told] : []));
     if (head.held) ctx.run?.show(over);
