@@ -398,11 +398,16 @@ def _attended(tries: Tries, path: str | None) -> dict[str, Any]:
 def _recorded(tries: Tries) -> dict[str, Known]:
     """The attention in the steps of the search that the run has recorded."""
     run, found = tries.run, dict[str, Known]()
-    for path in () if run.trace is None else run.trace.attention:
-        event = run.trace.attention.events(path)[-1]
+    if run.trace is None:
+        return found
+    attention = run.trace.attention
+    for path in attention:
+        event = attention.events(path)[-1]
         place, weights = run.place_of(event.entry), event.values.get("weights")
-        if place is not None and weights is not None and place[:2] == (tries.place.path, tries.place.nth):
-            axis = run.trace.attention.axis(path)
+        axis = attention.axis(path)
+        if place is None or weights is None or axis is None:
+            continue
+        if place[:2] == (tries.place.path, tries.place.nth):
             found[path] = Known(tuple(dim for dim in weights.dims if dim is not axis), axis, True)
     return found
 
@@ -422,10 +427,13 @@ def _positions(tries: Tries, rows: list[int], path: str | None, columns: Any) ->
     count = len(names) or int(axis.extent)
     numbers = _chosen("position", columns, count)
     labels = [names[number] if names else str(number) for number in numbers]
-    do = lambda number: [  # noqa: E731
-        {"do": "attention", "path": each, "entries": _in_seq(tries, one.dims), "hide": number}
-        for each, one in found.items()
-    ]
+
+    def do(number: int) -> list[Command]:
+        return [
+            {"do": "attention", "path": each, "entries": _in_seq(tries, one.dims), "hide": number}
+            for each, one in found.items()
+        ]
+
     return AtlasColumns(
         axis.name,
         labels,
