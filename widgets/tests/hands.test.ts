@@ -191,7 +191,11 @@ describe("a search", () => {
     run.ghosts[0]!.told({ name: "", over: true, refused: null, lane, words: "With it: x.", difference: -1 });
     expect([told(), root.dataset["ghosts"]]).toEqual(["With it: x.", "1"]);
     key("ArrowUp"); // to what is kept
-    expect([run.ghosts[0]!.ended, told(), root.dataset["ghosts"]]).toEqual([true, expect.stringMatching(/^Rest on a candidate/), "0"]);
+    expect([run.ghosts[0]!.ended, told(), root.dataset["ghosts"]]).toEqual([
+      true,
+      expect.stringMatching(/^Rest on a candidate/),
+      "0",
+    ]);
     expect(run.asked).toEqual([]); // nothing was made of it
     key("w");
     const cuts = seq!.steps[Number(root.dataset["cursor"]!.split(",")[0])]!.cuts;
