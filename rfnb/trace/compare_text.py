@@ -17,26 +17,32 @@ _SHORT, _AROUND = 40, 4  # a result that is seen as a whole; labels that are lef
 
 def text_of(comparison: Comparison) -> str:
     """All of it: both runs, where they part, what differs first, results."""
-    lines = said(comparison)
+    lines = [*stories(comparison), *said(comparison)]
     for result in comparison.results[:_MOST_SEQS]:
         lines += ["", *aligned(result, len(comparison.results) > 1)]
     more = len(comparison.results) - _MOST_SEQS
     return "\n".join(lines + ([f"and {more} more sequences"] if more > 0 else []))
 
 
-def said(comparison: Comparison, *, values: bool = True) -> list[str]:
-    """Sentences on both: what they are, where they part, what differs.
-
-    Args:
-        values: Whether to look for the first recorded value that differs.
-    """
+def stories(comparison: Comparison) -> list[str]:
+    """What each of both runs did."""
     lines = []
     for letter, branch in (("A", comparison.a), ("B", comparison.b)):
         lines.append(f"{letter}, {one_line(branch.name)}: {story(branch)}")
         lines += [f"   {words}" for words in changes_words(branch)]
         if not branch.outcome.seqs:
             lines += [f"   {words}" for words in outcome_words(branch.outcome)]
+    return lines
+
+
+def said(comparison: Comparison, *, values: bool = True) -> list[str]:
+    """Sentences on both: where they part, what differs.
+
+    Args:
+        values: Whether to look for the first recorded value that differs.
+    """
     parted = comparison.parted
+    lines = []
     if parted is not None:
         lines.append(f"They part before {parted}; {parted.tick} step{'s' * (parted.tick != 1)} are the same run.")
     lines += [f"{name}: {words or 'the same'}" for name, words in comparison.values]

@@ -168,17 +168,16 @@ def edited_result(module: Any, result: Any) -> Any:
 
 def weights_edits() -> Sequence[ValueEdit]:
     """The edits of attention weights that a Module of rfnb makes here."""
-    return _edits_here("weights".__eq__)
+    edits = [edit for edit in editing.get() if edit.put is not None and edit.part == "weights"]
+    return edits and _inside_here(edits)
 
 
 def gates_edits() -> Sequence[ValueEdit]:
     """The edits of gates that a recurrent unit of rfnb makes here."""
-    return _edits_here(OF_UNITS.fullmatch)
+    edits = [edit for edit in editing.get() if edit.put is not None and OF_UNITS.fullmatch(edit.part)]
+    return edits and _inside_here(edits)
 
 
-def _edits_here(is_meant: Callable[[str], Any]) -> Sequence[ValueEdit]:
-    edits = [edit for edit in editing.get() if edit.put is not None and is_meant(edit.part)]
-    if not edits:
-        return []
+def _inside_here(edits: Sequence[ValueEdit]) -> Sequence[ValueEdit]:
     path = trace_context.place.module
     return [edit for edit in edits if is_inside(path, edit.path)]

@@ -167,7 +167,7 @@ def test_a_is_what_was_given_first():
     main, what_if, _ = branch_tree().values()
     head = branches_spec(rf.compare_runs(what_if, main)).head
     assert head["pair"] == [1, 0] == head["pairs"][0]["of"]
-    assert head["pairs"][0]["said"][0].startswith("A, c what if: ")
+    assert head["pairs"][0]["said"][0].startswith("They part before ")
 
 
 def test_a_tree_begins_with_its_newest_branch_beside_its_parent():

@@ -79,10 +79,16 @@ describe("the page", () => {
       [...row.querySelectorAll("td")].map((cell) => cell.textContent).join(" "),
     );
     expect(edits).toEqual(["b a c b", "b a a b", "  S "]);
-    const kinds = [...root.querySelectorAll<HTMLElement>(".rfnb-group .rfnb-root")].map(
-      ({ dataset }) => dataset["kind"],
-    );
-    expect(kinds).toEqual(["beams", "attention", "attention", "states"]);
+    const kinds = () =>
+      [...root.querySelectorAll<HTMLElement>(".rfnb-group .rfnb-root")].map(({ dataset }) => dataset["kind"]);
+    expect(kinds()).toEqual(["beams", "attention"]);
+    const folded = [...root.querySelectorAll<HTMLDetailsElement>("details")];
+    expect(folded.map((fold) => fold.open)).toEqual(folded.map(() => false));
+    for (const fold of folded) {
+      fold.open = true;
+      fold.dispatchEvent(new Event("toggle"));
+    }
+    expect(kinds()).toEqual(["beams", "attention", "states"]);
   });
 
   it("shows another pair when a third is chosen, and keeps the focus", () => {
@@ -110,7 +116,7 @@ describe("the page", () => {
   it("switches between both sides, one of them and the difference", () => {
     const tools = [...root.querySelectorAll(".rfnb-tools[aria-label$='which side']")][0]!;
     const shown = () => [...tools.parentElement!.querySelectorAll(".rfnb-branches-of > b")].map((b) => b.textContent);
-    expect(shown()).toEqual(["A", "B"]);
+    expect(shown()).toEqual([]); // A − B
     for (const [which, letters] of [
       ["B", ["B"]],
       ["A − B", []],

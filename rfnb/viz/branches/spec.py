@@ -80,7 +80,7 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
         values = (i, j) == first or len(branches[i].trace) + len(branches[j].trace) <= _MANY
         head["pairs"].append(_pair(comparison, i, j, sides, values=values))
         for key, part in of_both(sides[i], sides[j], [branches[i].name, branches[j].name]):
-            parts.append(_with(part, link=link, pair=[i, j], key=key))
+            parts.append(_with(part, link=link, pair=[i, j], key=key, compact=True))
     for index in sorted({index for pair in head["pairs"] for index in pair["of"]}):
         parts += [_with(part, link=link, side=index) for part in sides[index] if part.kind != "beams"]
     return join(head, parts, kind="branches")

@@ -10,13 +10,15 @@ import { showIn } from "../mount";
 import { fixed } from "../number";
 import { Shell } from "../shell";
 import { line } from "../visible";
-import type { Edit, Head, Pair, PartHead, Result, Two } from "./check";
+import type { Edit, Head, Pair, Result, Two } from "./check";
 import { problem } from "./check";
 import { axis, chosenAfter, pairOf, rows, through } from "./layout";
 
 const ENDS: Record<string, string> = { done: "●", failed: "✕", stopped: "■", paused: "‖", running: "▶" };
 const EDITS: Record<string, string> = { s: "substituted", i: "inserted", d: "deleted" };
 const SIDES = ["A | B", "A", "B", "A − B"];
+const KINDS = ["beams", "attention", "states"],
+  OPEN = 2; // views that are in sight; the rest unfolds
 
 class BranchesView implements Rendered<Head> {
   private frame!: Frame<Head>;
@@ -140,54 +142,75 @@ class BranchesView implements Rendered<Head> {
     );
   }
 
+  /** The search and what it looked at in sight; the rest unfolds, and what is the same in both comes last. */
   private showViews([a, b]: Two): void {
-    const { head, blocks } = this.frame;
-    const of = (test: (part: PartHead) => boolean) => head.parts.findIndex((part) => test(part.head));
-    const show = (root: HTMLElement, index: number) => {
-      const { kind, head: own } = head.parts[index]!,
-        prefix = `${index}/`,
-        shown = showIn(
-          root,
-          prefixed(this.ctx.exact, () => prefix),
-        );
-      this.parts.push(shown);
-      shown.update({ kind, head: own, blocks: pick(blocks, prefix) });
+    const { parts } = this.frame.head;
+    const rank = ({ kind, head }: Head["parts"][number]) => (head.same ? KINDS.length : KINDS.indexOf(kind));
+    parts
+      .flatMap((part, index) => (part.head.pair?.[0] === a && part.head.pair[1] === b ? [{ part, index }] : []))
+      .sort((one, other) => rank(one.part) - rank(other.part))
+      .forEach(({ part, index }, place) => {
+        const section = h("section.rfnb-part");
+        if (place < OPEN && !part.head.same) {
+          this.views.append(section);
+          this.showSides(section, index, [a, b]);
+          return;
+        }
+        const { title = "", same } = part.head,
+          name = line(title),
+          fold = h(
+            "details.rfnb-fold",
+            h("summary", same ? `${name.replace(", A − B", "")}: the same in A and B` : name),
+          );
+        fold.append(section);
+        on(fold, "toggle", () => {
+          if (fold.open && !section.childElementCount) this.showSides(section, index, [a, b]);
+        });
+        this.views.append(fold);
+      });
+  }
+
+  private show(root: HTMLElement, index: number): void {
+    const { head, blocks } = this.frame,
+      { kind, head: own } = head.parts[index]!,
+      prefix = `${index}/`,
+      shown = showIn(
+        root,
+        prefixed(this.ctx.exact, () => prefix),
+      );
+    this.parts.push(shown);
+    shown.update({ kind, head: own, blocks: pick(blocks, prefix) });
+  }
+
+  /** A view of both, with buttons for each side where it has sides. */
+  private showSides(section: HTMLElement, index: number, [a, b]: Two): void {
+    const { parts } = this.frame.head,
+      { key, same, title = "" } = parts[index]!.head,
+      sides = [a, b].map((side) => parts.findIndex(({ head }) => head.side === side && head.key === key)),
+      box = h("div.rfnb-branches-sides");
+    const one = (which: number) => {
+      const root = h("div.rfnb-root.rfnb-branches-side"),
+        letter = { [sides[0]!]: "A", [sides[1]!]: "B" }[which];
+      box.append(h("div.rfnb-branches-of", ...(letter ? [h("b", letter)] : []), root));
+      this.show(root, which);
     };
-    head.parts.forEach(({ kind, head: { key, pair, same, title = "" } }, index) => {
-      if (pair?.[0] !== a || pair[1] !== b) return;
-      const sides = [a, b].map((side) => of((part) => part.side === side && part.key === key));
-      const section = h("section.rfnb-part");
-      this.views.append(section);
-      const box = h("div.rfnb-branches-sides");
-      if (sides.includes(-1)) {
-        section.append(box);
-        return one(index);
-      }
-      const name = key ?? String(index);
-      let mine: Rendered<AnyHead>[] = [];
-      const buttons = SIDES.map((text, at) => button(text, () => turn(at), { "data-do": text }));
-      section.append(h("div.rfnb-tools", { role: "group", "aria-label": `${title}: which side` }, ...buttons), box);
-      const turn = (at: number) => {
-        this.shown.set(name, at);
-        buttons.forEach((each, number) => set(each, "aria-pressed", number === at));
-        for (const part of mine) part.destroy();
-        this.parts = this.parts.filter((part) => !mine.includes(part));
-        box.replaceChildren();
-        const from = this.parts.length;
-        for (const which of [sides, [sides[0]!], [sides[1]!], [index]][at]!) one(which);
-        mine = this.parts.slice(from);
-      };
-      const first = this.shown.get(name) ?? (same ? -1 : kind === "attention" ? 0 : 3);
-      if (first >= 0) turn(first);
-      else
-        box.append(h("p", `${line(title).replace(", A − B", "")}: the same in A and B wherever both have something.`));
-      function one(which: number): void {
-        const root = h("div.rfnb-root.rfnb-branches-side"),
-          letter = { [sides[0]!]: "A", [sides[1]!]: "B" }[which];
-        box.append(h("div.rfnb-branches-of", ...(letter ? [h("b", letter)] : []), root));
-        show(root, which);
-      }
-    });
+    section.append(box);
+    if (sides.includes(-1)) return one(index);
+    const name = key ?? String(index);
+    let mine: Rendered<AnyHead>[] = [];
+    const turn = (at: number) => {
+      this.shown.set(name, at);
+      buttons.forEach((each, number) => set(each, "aria-pressed", number === at));
+      for (const part of mine) part.destroy();
+      this.parts = this.parts.filter((part) => !mine.includes(part));
+      box.replaceChildren();
+      const from = this.parts.length;
+      for (const which of [sides, [sides[0]!], [sides[1]!], [index]][at]!) one(which);
+      mine = this.parts.slice(from);
+    };
+    const buttons = SIDES.map((text, at) => button(text, () => turn(at), { "data-do": text }));
+    box.before(h("div.rfnb-tools", { role: "group", "aria-label": `${title}: which side` }, ...buttons));
+    turn(this.shown.get(name) ?? (same ? 1 : 3));
   }
 }
 
