@@ -105,6 +105,9 @@ def encode(
     high = high if high > low else low + 1
     if low < 0:
         kind, low, high = "linear", -max(-low, high), max(-low, high)
+    low, high = (
+        float(str(np.float32(value))) for value in (low, high)
+    )  # no more digits than they have, in the head of a frame
     share = (np.where(finite, pooled, 0).astype(np.float64) - low) / (high - low)
     np.clip(share, 0, 1, out=share)
     if kind == "sqrt":
