@@ -39,8 +39,9 @@ def test_a_sound_is_drawn_and_the_word_under_the_cursor_is_said(browser, tmp_pat
     assert root.evaluate(RICH) > 30  # it is 44 high
     main, body = (root.locator(f".rfnb-attention-{part}").bounding_box() for part in ("main", "body"))
     assert main["width"] > 0.95 * body["width"]  # nothing is beside a map of many frames
-    slider = root.locator("input[aria-label=map]")
-    slider.fill("1")
-    assert slider.get_attribute("aria-valuetext") == "map best path"
+    maps = root.get_by_role("group", name="map").get_by_role("button")
+    assert maps.all_inner_texts() == ["posterior", "best path"]
+    maps.nth(1).click()
+    assert [one.get_attribute("aria-pressed") for one in maps.all()] == ["false", "true"]
     assert errors == []
     context.close()

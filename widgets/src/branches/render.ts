@@ -162,9 +162,10 @@ class BranchesView implements Rendered<Head> {
             "details.rfnb-fold",
             h("summary", same ? `${name.replace(", A − B", "")}: the same in A and B` : name),
           );
-        fold.append(section);
         on(fold, "toggle", () => {
-          if (fold.open && !section.childElementCount) this.showSides(section, index, [a, b]);
+          if (!fold.open || section.parentElement) return;
+          fold.append(section);
+          this.showSides(section, index, [a, b]);
         });
         this.views.append(fold);
       });
