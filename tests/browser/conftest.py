@@ -54,6 +54,7 @@ def lab(server, browser, request):
     context = browser.new_context(viewport={"width": 1280, "height": 1400})
     driver = Lab(context.new_page(), server)
     before = {*server.root.iterdir()}
+    server.usual_settings()
     yield driver
     with contextlib.suppress(Exception):  # a page that has crashed must not hide the test's own failure
         driver.screenshot(SHOTS / (re.sub(r"[^\w.-]+", "_", request.node.name) + ".png"))

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -42,9 +43,8 @@ class Server:
             self.port = s.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = home / "server.log"
-        settings = home / "config/lab/user-settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
-        settings.parent.mkdir(parents=True)
-        settings.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+        self._settings = home / "config/lab/user-settings"
+        self.usual_settings()
         folders = {
             "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
             "IPYTHONDIR": "ipython", "MPLCONFIGDIR": "matplotlib",
@@ -62,6 +62,13 @@ class Server:
         if not self._answers():
             self.stop()
             raise RuntimeError("JupyterLab did not start:\n" + self.log.read_text()[-3000:])
+
+    def usual_settings(self) -> None:
+        """For pages from here on: what somebody has chosen, as the theme, is forgotten."""
+        shutil.rmtree(self._settings, ignore_errors=True)
+        settings = self._settings / "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), urllib.request.urlopen(self.url + "/api/status", timeout=LONG):
