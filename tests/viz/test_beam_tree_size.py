@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from viz.odd_views import search
@@ -68,3 +70,9 @@ def test_a_token_is_looked_up_once_and_few_candidates_are_made_of_many():
     for step, row in enumerate(made.head["seqs"][0]["steps"]):
         assert [cut["score"] for cut in row["cuts"]] == scores[step, 8:11].round(5).tolist()
         assert [cut["token"] for cut in row["cuts"]] == [names[index] for index in tokens[step, 8:11]]
+
+
+@pytest.mark.parametrize("exponent, is_worst", [(10**9, False), (-(10**9), True), (1e308, False), (-1e308, True)])
+def test_no_length_exponent_is_too_large_for_a_number(exponent, is_worst):
+    node = TreeNode(0, 0, "a", -2.0, None, -2.0, length=3)
+    assert rating(node, exponent) == (-math.inf if is_worst else 0.0)

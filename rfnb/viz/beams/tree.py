@@ -14,6 +14,7 @@ A node (a hypothesis after one step) is in one of these states:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -166,7 +167,12 @@ def tell(seq: dict[str, Any], tree: BeamTree) -> dict[str, Any]:
 
 def rating(node: TreeNode, length_exponent: float) -> float:
     """The number that the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
-    return float(node.score / max(node.length, 1) ** length_exponent)
+    try:
+        return float(node.score / float(max(node.length, 1)) ** float(length_exponent))
+    except OverflowError:
+        return -0.0
+    except ZeroDivisionError:
+        return -math.inf
 
 
 def parts_along(path: list[TreeNode]) -> list[float]:
