@@ -25,7 +25,7 @@ def text_of(comparison: Comparison) -> str:
 
 
 def stories(comparison: Comparison) -> list[str]:
-    """What each of both runs did."""
+    """The story of each of both runs, in lines."""
     lines = []
     for letter, branch in (("A", comparison.a), ("B", comparison.b)):
         lines.append(f"{letter}, {one_line(branch.name)}: {story(branch)}")
