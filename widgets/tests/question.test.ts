@@ -205,6 +205,20 @@ describe("a question in the page", () => {
     expect(said()).toBe("Its truth was revealed.");
   });
 
+  it("keeps what is drawn before its answer comes back", () => {
+    vi.useFakeTimers();
+    open("lanes 0", {}, true);
+    cell(0, 0).click();
+    cell(0, 2).click();
+    press("Enter");
+    cell(0, 2).click();
+    cell(0, 1).click();
+    const now = drawn();
+    shown.update(bytesOf("lanes 0", { answer: [[[1, 0, 1]]] }));
+    vi.runAllTimers();
+    expect(drawn()).toEqual(now);
+  });
+
   it("opens with the answer that was given, and what is said of it", () => {
     open("causal", { answer: [frameOf("causal").head.steps[0]!.solution] });
     expect(said()).toBe("All 16 cells are right.");

@@ -32,6 +32,7 @@ class Question implements Rendered<QuestionHead> {
   private readonly shell: Shell;
   private frame!: Frame<QuestionHead>;
   private known = ""; // the answer of the last frame
+  private sent = ""; // the answer that was given here last
   private boards: Board[] = [];
   private missed: (Board | null)[] = []; // by step, as in the head
   private judged: Judged | null = null;
@@ -81,8 +82,7 @@ class Question implements Rendered<QuestionHead> {
     for (const [at, board] of (Array.isArray(missed) ? missed : []).entries()) this.missed[at] ??= board;
     if (known === this.known) return;
     this.known = known;
-    const same = JSON.stringify(answer) === JSON.stringify(this.boards.slice(0, answer.length));
-    if (answer.length && same && !revealed && (this.judged || this.at >= answer.length)) return; // it was given here
+    if (!revealed && JSON.stringify(answer) === this.sent) return; // it was given here, and more may have been drawn since
     const given = this.isShown ? steps.map(({ solution }) => solution) : answer.slice(0, steps.length);
     this.boards = given.map((board, at) =>
       emptyBoard(steps[at]!).map((row, r) => row.map((_, c) => +!!board?.[r]?.[c])),
@@ -156,6 +156,7 @@ class Question implements Rendered<QuestionHead> {
     this.show(true);
     if (!this.next.hidden) this.next.focus();
     const boards = this.boards.slice(0, this.at + 1);
+    this.sent = JSON.stringify(boards);
     void this.ctx.held?.do({ do: "answer", boards }).then((said) => {
       if (said) this.said.textContent = line(said);
     });
