@@ -101,14 +101,19 @@ def test_where_the_beam_decides_it_is_said_where_the_label_falls_out(model):
     run.stop()
 
 
-@pytest.mark.parametrize("number", range(20))
-def test_a_ghost_is_a_plain_search_with_the_same_constraint(number, model, plain):
+def drawn(number, model):
+    """A word, a run of it that is held, its search, and one of the candidates that were cut in a step, each drawn by a number."""
     draw = random.Random(number)
     word, seen = draw.choice(WORDS), draw.randint(2, 4)
     run = held(model, word, seen)
-    history = run.trace.beams["search"]
-    step = draw.randrange(1, seen)
+    history, step = run.trace.beams["search"], draw.randrange(1, seen)
     cut = draw.choice([item for item in history.verdicts(0, step) if item.verdict == "cut by rank"])
+    return word, run, history, step, cut
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_ghost_is_a_plain_search_with_the_same_constraint(number, model, plain):
+    word, run, history, step, cut = drawn(number, model)
     said = told(run, step, [force(cut.token, hypothesis=cut.parent)], f"{cut.label} at {step}")
     decision = Decision("force", cut.token, cut.parent, only=True)
     beam = plain_search(word, BEAM, most=MOST, decisions={step: [decision]}, plain=plain)
@@ -124,11 +129,7 @@ def test_a_ghost_is_a_plain_search_with_the_same_constraint(number, model, plain
 
 @pytest.mark.parametrize("number", range(4))
 def test_a_ghost_looks_where_a_plain_search_with_its_constraint_looks(number, model, plain):
-    draw = random.Random(number)
-    word, seen = draw.choice(WORDS), draw.randint(2, 4)
-    run = held(model, word, seen)
-    history, step = run.trace.beams["search"], draw.randrange(1, seen)
-    cut = draw.choice([item for item in history.verdicts(0, step) if item.verdict == "cut by rank"])
+    word, run, history, step, cut = drawn(number, model)
     only = number % 2 == 0
     then = [force(cut.token, hypothesis=cut.parent, only=only)]
     ghost = Ghost(run, step, "search", 0, then, "x", rows=True)
