@@ -63,8 +63,54 @@ def nothing_left_on():
         pytest.fail(f"these still listen: {left}")
 
 
+@pytest.fixture(autouse=True)
+def watches_of_its_own():
+    """A watch that a test does not close ends with it, and not when its model happens to be collected: until then it is told of
+    the backward passes of other tests, and holds the functions of torch that it replaced."""
+    training = module_of("interop.watch.forward")
+    before = list(training._watchers) if training is not None else []
+    yield
+    training = module_of("interop.watch.forward")
+    if training is not None:
+        for own in [own for own in training._watchers if own not in before]:
+            training._no_more(own)
+
+
+REPLACING = [
+    "watch.forward",
+    "sweep",
+    "lens",
+    "seen.attach",
+    "seen.hf_cache",
+    "seen.hf_attention",
+    "seen.function_calls",
+    "seen.generate",
+]
+
+
+def replaced_functions():
+    """What recordings hold in the place of functions of modules, such as `torch.autograd.backward`."""
+    modules = [module for name in REPLACING if (module := module_of(f"interop.{name}")) is not None]
+    kept = [own for module in modules for own in vars(module).values() if type(own).__name__ == "Replaced"]
+    return {
+        f"{put.owner.__name__}.{put.name}"
+        for own in kept
+        for put in list(own._put.values())
+        if hasattr(put.owner, "__name__")
+    }
+
+
 @pytest.fixture(autouse=True, scope="module")
-def runs_of_its_own():
+def torch_as_it_was():
+    """A file that leaves a function of torch replaced fails itself, and not those after it."""
+    before = replaced_functions()
+    yield
+    if left := sorted(replaced_functions() - before):
+        pytest.fail(f"these are still replaced: {left}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def runs_of_its_own(torch_as_it_was):
     """The runs of a file that are still held end with it: as long as one records, modules have another path, also in other threads."""
     probe = module_of("trace.probe")
     before = set(probe._open) if probe is not None else set()
