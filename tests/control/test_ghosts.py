@@ -21,6 +21,7 @@ from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_checkpoint import SHIPPED
 from rfnb.trace.run_tree import Outcome
 from rfnb.viz.control.ghost_rows import rows_of
+from rfnb.viz.control.live import Ghosts
 
 WORDS = ["parachute", "phonetics", "knight", "chaos", "colonel", "queue", "rhythm", "lieutenant", "yacht", "choir"]
 BEAM, MOST = 4, 28
@@ -339,3 +340,32 @@ def test_a_label_that_is_forced_alone_cannot_fall_out():
     assert forced_in([force("EY", only=False)]) == "EY"
     assert forced_in([force("EY")]) is None
     assert forced_in([force("EY", only=False), force("R", only=False)]) is None
+
+
+def test_ghosts_in_turn_run_one_after_another_and_only_their_ends_are_told(model):
+    run = held(model)
+    heard, answers, together = [], [], []
+
+    def say(message):
+        together.append(len(ghosts._there))
+        heard.append(message)
+
+    ghosts = Ghosts(say)
+
+    def ask(number, label):
+        fields = {"path": "search", "nth": 0, "step": 1, "then": [{"do": "ban", "label": label}], "name": f"no {label} at 1"}
+        ghosts.hear(run, number, {"do": "ghost", **fields, "in_turn": True}, answers.append)
+
+    labels = ["OY", "ZH", "no such label", "AW", "UH", "EY"]
+    for number, label in enumerate(labels):
+        ask(number, label)
+    ghosts.hear(run, 9, {"do": "unghost", "of": 4}, answers.append)
+    assert answers == [None] * 7
+    assert wait_until(lambda: len(heard) == 5)
+    assert [(message["of"], message["over"]) for message in heard] == [(number, True) for number in (0, 1, 2, 3, 5)]
+    assert "no such label" in heard[2]["refused"] and set(together) <= {0, 1}
+    assert heard[-1]["words"].startswith("With no EY at 1: ")
+    ask(10, "OY")  # and whose turn it is, is nobody's after the last
+    assert wait_until(lambda: len(heard) == 6)
+    assert heard[-1]["of"] == 10 and ghosts._there == {}
+    run.stop()

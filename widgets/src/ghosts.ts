@@ -90,9 +90,11 @@ export class Ghosts {
   }
 }
 
-/** What would come of a change that goes on being made, as by dragging: one ghost at a time, of those that come meanwhile the newest. */
+const AHEAD = 2; // of a change that goes on: one is computed, and while its answer is on its way, the other
+
+/** What would come of a change that goes on being made, as by dragging: one ghost after another, of those that come meanwhile the newest. */
 export class Trial {
-  private end: (() => void) | null = null;
+  private readonly ends = new Set<() => void>();
   private next: Change | null = null;
 
   /** `told` is called when one is over. */
@@ -102,18 +104,21 @@ export class Trial {
   ) {}
 
   ask(change: Change): void {
-    if (this.end) {
+    if (this.ends.size >= AHEAD) {
       this.next = change;
       return;
     }
-    this.end = begun(this.ctx, change, (told) => {
-      if (!told.over || !this.end) return;
-      this.end = null;
+    const { ends } = this;
+    let end: (() => void) | null = null;
+    const heard = (told: Told): void => {
+      if (!told.over || !end || !ends.delete(end)) return;
       this.told(told, change);
       const { next } = this;
       this.next = null;
       if (next) this.ask(next);
-    });
+    };
+    end = begun(this.ctx, change, heard, { in_turn: true });
+    if (end) ends.add(end);
   }
 
   /** A grip that asks anew with each move. `over` is called at its end; `keep` then gets the last change, where that was dropped. */
@@ -130,7 +135,8 @@ export class Trial {
   }
 
   stop(): void {
-    this.end?.();
-    this.end = this.next = null;
+    this.next = null;
+    for (const end of this.ends) end();
+    this.ends.clear();
   }
 }

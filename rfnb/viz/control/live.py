@@ -7,6 +7,7 @@ so a handler of messages waits for nothing.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -269,31 +270,65 @@ class Ghosts:
     def __init__(self, say: Callable[[dict[str, Any]], None]):
         self._say = say
         self._there: dict[Any, Ghost] = {}
+        self._in_turn: dict[Any, Callable[[], None]] = {}  # what begins each that waits for its turn
+        self._turn: Any = None  # whose it is
+        self._lock = threading.Lock()  # of these two: a ghost ends in its own thread
 
     def hear(self, run: Run, number: Any, asked: Mapping[str, Any], answer: Callable[[str | None], None]) -> None:
-        """Begin or end a ghost, as a page asks."""
-        fields = {name: value for name, value in asked.items() if name != "do"}
+        """Begin or end a ghost, as a page asks; those that are asked for `in_turn` run one after another, and only their ends are told."""
+        fields = {name: value for name, value in asked.items() if name not in ("do", "in_turn")}
         if asked["do"] == "unghost":
-            ghost = self._there.pop(fields.get("of"), None)
-            if ghost is not None:
-                ghost.stop()
+            self._end(fields.get("of"))
             return answer(None)
-        try:
-            ghost = self._there[number] = Ghost(run, **fields)
-        except Exception as error:
-            return answer(said(error))
+        if not asked.get("in_turn"):
+            try:
+                self._begin(run, number, fields)
+            except Exception as error:
+                return answer(said(error))
+        else:
+            with self._lock:
+                self._in_turn[number] = lambda: self._begin(run, number, fields)
+            self._next()
+        answer(None)
+
+    def _begin(self, run: Run, number: Any, fields: Mapping[str, Any]) -> None:
+        ghost = self._there[number] = Ghost(run, **fields)
         ghost.on_change(lambda: self._tell(number, ghost))
         if ghost.is_over:  # already
             self._tell(number, ghost)
-        answer(None)
+
+    def _next(self) -> None:
+        """Begin the one that has waited longest, if it is nobody's turn."""
+        with self._lock:
+            if self._turn is not None or not self._in_turn:
+                return
+            number = self._turn = next(iter(self._in_turn))
+            begin = self._in_turn.pop(number)
+        try:
+            begin()
+        except Exception as error:
+            self._say({"rfnb": "ghost", "of": number, "name": "", "over": True, "refused": said(error), "lane": None})
+            self._end(number)
+
+    def _end(self, number: Any) -> None:
+        """Forget a ghost, which is over or not looked at any more."""
+        ghost = self._there.pop(number, None)
+        if ghost is not None:
+            ghost.stop()
+        with self._lock:
+            self._in_turn.pop(number, None)
+            if self._turn == number:
+                self._turn = None
+        self._next()
 
     def _tell(self, number: Any, ghost: Ghost) -> None:
         key = self, number
         if not ghost.is_over:
-            return controls.put(key, lambda: self._tell_now(number, ghost))
+            return None if number == self._turn else controls.put(key, lambda: self._tell_now(number, ghost))
         if self._there.pop(number, None) is not None:
             controls.drop(key)
             self._tell_now(number, ghost)
+            self._end(number)
 
     def _tell_now(self, number: Any, ghost: Ghost) -> None:
         told = ghost.told()
