@@ -353,7 +353,13 @@ def test_ghosts_in_turn_run_one_after_another_and_only_their_ends_are_told(model
     ghosts = Ghosts(say)
 
     def ask(number, label):
-        fields = {"path": "search", "nth": 0, "step": 1, "then": [{"do": "ban", "label": label}], "name": f"no {label} at 1"}
+        fields = {
+            "path": "search",
+            "nth": 0,
+            "step": 1,
+            "then": [{"do": "ban", "label": label}],
+            "name": f"no {label} at 1",
+        }
         ghosts.hear(run, number, {"do": "ghost", **fields, "in_turn": True}, answers.append)
 
     labels = ["OY", "ZH", "no such label", "AW", "UH", "EY"]
