@@ -4,6 +4,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHON TORCH
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Each kernel, server and worker of the tests would compile rfnb anew where the environment says that bytecode is not kept.
+export PYTHONDONTWRITEBYTECODE :=
 
 PYTEST_ARGS :=
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
@@ -36,7 +38,7 @@ typecheck: setup ## mypy on rfnb/
 
 test-python: setup ## pytest without notebooks and browser
 	$(call say,pytest: Python)
-	@OMP_NUM_THREADS=1 pytest -n auto --maxprocesses 4 -m "not browser and not notebook" $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 pytest -n auto --maxprocesses 4 -m "not browser and not notebook" --ignore=tests/browser $(PYTEST_ARGS)
 
 # Without Node.js this says so and goes on; in CI that is a failure.
 test-widgets: setup ## TypeScript: format, types and tests
@@ -45,15 +47,15 @@ test-widgets: setup ## TypeScript: format, types and tests
 	elif [ "$${CI:-}" = true ]; then echo "TypeScript tests need Node.js >= 20, and CI may not skip them"; exit 1; \
 	else echo "SKIPPED: TypeScript tests need Node.js >= 20"; fi
 
-# Files are not split: the notebook of a file is run once.
+# Files are not split: the notebook of a file is run once. Other files are not even imported.
 test-notebooks: setup ## execute the notebooks, offline
 	$(call say,pytest: notebooks)
-	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile -m notebook $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile -m notebook -o testpaths="$$(grep -rl mark.notebook tests --include='*.py' | tr '\n' ' ')" $(PYTEST_ARGS)
 
 # Two at a time, each with a JupyterLab of its own: most of a test is waiting.
 test-browser: setup ## JupyterLab in Chromium
 	$(call say,pytest: real browser)
-	@pytest -n 2 --dist loadfile -m browser $(PYTEST_ARGS)
+	@pytest -n 2 --dist loadfile -m browser -o testpaths=tests/browser $(PYTEST_ARGS)
 
 site: ## pages of the course, the guides and the reference in site/ (ARGS="-o FOLDER"; notebooks that have not changed are not run again)
 	@.ci/setup site
