@@ -3,6 +3,8 @@ import attentionSmall from "../../tests/viz/fixtures/attention_small.json";
 import beamsSmall from "../../tests/viz/fixtures/beams_small.json";
 import cells from "../../tests/viz/fixtures/hands.json";
 import statesSmall from "../../tests/viz/fixtures/states_small.json";
+import { ghostRows } from "../src/attention/ghost";
+import type { HeldMap } from "../src/attention/hands";
 import { sharpened, withWeight } from "../src/attention/row";
 import type { Context } from "../src/context";
 import type { AnyHead, Frame } from "../src/frame";
@@ -558,6 +560,28 @@ describe("where a ghost would look", () => {
     run.show([told(0, 0)]);
     run.show([]);
     expect([rows(), pane.style.height]).toEqual(["", before]);
+  });
+
+  it("is the mean of the rows of all heads, in the mean of their maps", () => {
+    const attention = [0, 1].map((heads) => ({
+      path: "att",
+      fixed: { heads },
+      rows: [
+        [1 - heads, heads],
+        [0.5, 0.5],
+      ],
+    }));
+    const run = { shown: [{ ...told(0, 0), attention }] } as unknown as HeldRun,
+      both = maps.slice(0, 2).map((map) => map.held) as unknown as HeldMap[];
+    expect(ghostRows(run, both, 0).map(({ label, weights }) => [label, weights])).toEqual([
+      ["EY", [0.5, 0.5]],
+      ["R", [0.5, 0.5]],
+    ]);
+    expect(ghostRows(run, [both[1]], 0)[0]!.weights).toEqual([0, 1]);
+    const third = { ...both[0]!, fixed: { heads: 2 } };
+    expect(ghostRows(run, [...both, third], 0), "one of them is not told").toEqual([]);
+    expect(ghostRows(run, [both[0], undefined], 0), "one of them is not of the run").toEqual([]);
+    expect(ghostRows(run, both, 1)).toEqual([]);
   });
 });
 

@@ -5,7 +5,7 @@ import type { Table } from "../color";
 import { css } from "../color";
 import { shorten } from "../labels";
 import type { Scene } from "../pane";
-import type { HeldRun } from "../run";
+import type { GhostRows, HeldRun } from "../run";
 import type { Palette } from "../theme";
 import { visible } from "../visible";
 import type { HeldMap } from "./hands";
@@ -24,22 +24,34 @@ export interface GhostRow {
   begins: boolean;
 }
 
-/** The rows of the ghosts that are shown, in a map. */
-export function ghostRows(run: HeldRun | null, held: HeldMap | undefined, seq: number): GhostRow[] {
-  const fixed = held?.fixed ?? {},
-    names = Object.keys(fixed);
+/** The rows of the ghosts that are shown, in a map, or in the mean of several. */
+export function ghostRows(run: HeldRun | null, maps: (HeldMap | undefined)[], seq: number): GhostRow[] {
   return (run?.shown ?? [])
-    .filter(({ lane }) => held && lane?.seq === seq)
+    .filter(({ lane }) => lane?.seq === seq)
     .flatMap(({ lane, attention = [] }) => {
-      const of = attention.find(
-        (one) =>
-          one.path === held!.attention &&
-          Object.keys(one.fixed).length === names.length &&
-          names.every((name) => one.fixed[name] === fixed[name]),
-      );
-      return (of?.rows ?? []).map((weights, at) => ({ label: lane!.labels[at] ?? "", weights, begins: !at }));
+      const found = maps.map((held) => attention.find((one) => held && isOf(one, held))?.rows);
+      const rows = found.every((each) => each) ? mean(found as number[][][]) : [];
+      return rows.map((weights, at) => ({ label: lane!.labels[at] ?? "", weights, begins: !at }));
     })
     .slice(0, MOST);
+}
+
+function isOf({ path, fixed }: GhostRows, held: HeldMap): boolean {
+  const own = held.fixed ?? {},
+    names = Object.keys(own);
+  return (
+    path === held.attention &&
+    Object.keys(fixed).length === names.length &&
+    names.every((name) => fixed[name] === own[name])
+  );
+}
+
+/** The mean of maps of the same size; [] if they differ. */
+function mean(maps: number[][][]): number[][] {
+  const [first = [], ...others] = maps;
+  if (others.some((map) => map.length !== first.length || map.some((row, at) => row.length !== first[at]!.length)))
+    return [];
+  return first.map((row, at) => row.map((_, col) => maps.reduce((sum, map) => sum + map[at]![col]!, 0) / maps.length));
 }
 
 const tallOf = ({ tall }: Layout): number => Math.max(LEAST, Math.min(TALLEST, tall));

@@ -261,7 +261,12 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   private get ghostsNow(): GhostRow[] {
-    return ghostRows(this.ctx.run ?? null, this.held, this.seq);
+    const { maps } = this.frame.head;
+    return ghostRows(
+      this.ctx.run ?? null,
+      this.maps.map((map) => maps[map]!.held),
+      this.seq,
+    );
   }
 
   /** The map is drawn with the row that is dragged; null: as it is. */
