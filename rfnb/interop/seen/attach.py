@@ -157,7 +157,7 @@ def _after(call: Call, result: Any) -> None:
     if found.is_looked_into(call.module):
         recurrent.written_cell(call, result)
     found.end(call, result)
-    end(call)
+    end(call, result)
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+PART = "part of the result"
 Sources = list[list[tuple["AxisNode", int]]]  # for each axis those of the inputs that it is made of; none: it is new
 
 
@@ -21,7 +22,7 @@ class AxisNode:
 
     Attributes:
         op: What has made it: the name of a function of torch, "module", or "input", "param", "buffer", "other".
-        args, kwargs: Of the call, with nodes in place of tensors.
+        args, kwargs: Of the call, with nodes in place of tensors; which of several results it is, as PART.
         inputs: The nodes among them.
         weights: What it is of weights that are followed, if it is something.
         origins: The known origins of its axes.
@@ -171,9 +172,13 @@ def _born(node: AxisNode, axis: int) -> str:
         return "one"
     if node.op == "module":
         return "feature" if isinstance(node.kwargs["module"], _WEIGHTED) else "other"
-    return "other" if node.inputs else "made"
+    return "other" if node.inputs and node.op not in _CONSTANTS else "made"
 
 
+_CONSTANTS = frozenset(
+    [f"new_{word}" for word in ("zeros", "ones", "full", "tensor", "empty")]
+    + [f"{word}_like" for word in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")]
+)  # their input says a type and a place only
 _WEIGHTED = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
 _LOOKS = {
     "transpose", "permute", "movedim", "mT", "T", "mH", "H", "t", "unsqueeze", "squeeze", "view", "reshape", "flatten",
@@ -187,6 +192,26 @@ def bare(node: AxisNode) -> AxisNode:
     while node.op in _LOOKS and node.inputs:
         node = node.inputs[0]
     return node
+
+
+def folded(node: AxisNode, axis: int) -> tuple[int, bool] | None:
+    """The number of heads that stand with the batch in one axis, and whether they are in front of it: view(batch * heads, ...), the same
+    of permuted axes, cat(split(heads), 0); None if there are none."""
+    for _ in range(200):
+        sources = node.axes()[axis]
+        if node.op == "cat" and node.given(1, "dim", 0) % len(node.shape) == axis:
+            split = {id(each.inputs[0]) for each in node.inputs if each.op in _PARTS}
+            return (len(node.inputs), True) if len(split) == 1 < len(node.inputs) else None
+        if len(sources) > 1 and node.op in _REGROUPING:
+            heads = [origin(*each).kind in ("feature", "stack") for each in sources]
+            if len(sources) != 2 or heads[0] == heads[1]:
+                return None
+            batch, at = sources[heads.index(False)]
+            return node.shape[axis] // batch.shape[at], heads[0]
+        if not sources:
+            return None
+        node, axis = sources[0]
+    return None
 
 
 def reaches(node: AxisNode, earlier: AxisNode, most: int = 4000) -> bool:
@@ -515,14 +540,17 @@ _REDUCTIONS = (
     "argmax",
     "nansum",
 )
+_REGROUPING = ("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as")
+_PARTS = ("split", "chunk", "tensor_split", "unbind", "getitem", "narrow")
 _RULES: dict[str, Callable[[AxisNode], Sources | None]] = {
     **dict.fromkeys(_PRODUCTS, _of_product), **dict.fromkeys(("T", "t", "H", "mT", "mH", "adjoint"), _flipped),
     **dict.fromkeys(_REDUCTIONS, _reduction), **dict.fromkeys(("select", "unbind"), _without),
-    **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"), _regrouped),
+    **dict.fromkeys(_REGROUPING, _regrouped),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand), "cat": _cat, "stack": _stack, "embedding": _looked_up,
     "transpose": _transpose, "permute": lambda node: _picked(node, _numbers(node, "dims")), "movedim": _movedim,
     "setitem": lambda node: [[] for _ in node.shape], "unsqueeze": _unsqueeze, "squeeze": _squeeze, "getitem": _getitem, "module": _module,
-    **dict.fromkeys(("chunk", "split", "narrow", "tensor_split", "flip", "roll"),
+    **dict.fromkeys(_CONSTANTS, lambda node: [[] for _ in node.shape]),
+    **dict.fromkeys(("to", "type_as", "chunk", "split", "narrow", "tensor_split", "flip", "roll"),
                     lambda node: _picked(node, range(len(node.shape)))),
 }  # fmt: skip
 REDUCTIONS = frozenset(_REDUCTIONS)

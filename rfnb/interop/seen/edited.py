@@ -220,7 +220,10 @@ def _names_of(own: frozenset[str] | Dim) -> frozenset[str] | set[str]:
 
 
 def _described(shape: Sequence[int], axes: Axes) -> str:
-    names = [own.name if isinstance(own, Dim) else min(own, key=_AXES.index) if own else "?" for own in axes]
+    names = [
+        own.name if isinstance(own, Dim) else next((each for each in _AXES if each in own), min(own, default="?"))
+        for own in axes
+    ]
     return f"[{', '.join(f'{name}={size}' for name, size in zip(names, shape))}]"
 
 

@@ -25,8 +25,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import written_attention
 from rfnb.interop.seen.attention import described, unchanged
-from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, origin, product, reaches, uses_of
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, folded, origin, product, reaches, uses_of
+from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.edited import LEARNED, as_learned
 from rfnb.interop.seen.function_calls import pause, resume
 from rfnb.interop.seen.readers import unseen
@@ -84,6 +84,19 @@ def close(call: Call) -> None:
     if search.error is not None:
         unseen(call, search.error)
     search.close()
+
+
+def nodes_of(call: Call, result: Any) -> list[AxisNode]:
+    """The nodes of what a call has made."""
+    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    return [] if search is None else [search.node(raw) for _, raw in tensors_of(result)]
+
+
+def are_scores(call: Call, made: Sequence[AxisNode]) -> bool:
+    """Whether attention that was found in an outermost call is made of one of these."""
+    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    found = [] if search is None else [each.scores for each in search.candidates if each.reason is None]
+    return any([reaches(scores, node) for scores in found for node in made])
 
 
 def forward_of(call: Call, forward: Any, *args: Any, **kwargs: Any) -> Any:
@@ -209,7 +222,7 @@ def end(call: Call, result: Any) -> None:
         return
     if search.loops is not None:
         search.loops.end(call)
-    if not is_looked_into(call.module):
+    if not is_looked_into(call.module) and not isinstance(call.module, _CONTAINERS):  # whose parts tell it themselves
         outer = call.outer
         if outer is None or is_looked_into(outer.module) or isinstance(outer.module, _CONTAINERS):
             search.module_call(call, result)
@@ -361,14 +374,21 @@ def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int |
     """Offer the weights of one softmax, at the path of its module."""
     order, targets = _order(candidate)
     dims, sizes = _dims(call, candidate, order, targets)
-    kept = candidate.kept
+    kept, swapped = candidate.kept, len(dims) == 4 and dims[1].kind == "batch"
+    if swapped:  # heads in front of the batch
+        dims[:2] = dims[1::-1]
     if targets and dims[-2].extent == 1 and len(dims) <= 3:
         dims, sizes, targets = [*dims[:-2], dims[-1]], [*sizes[:-2], sizes[-1]], 0
     if step is None and not targets and call.outer is not None:  # a row in each call of the module: its steps
         steps = call.outer.seen.setdefault("attention_steps", {})
         step = steps[call.path] = steps.get(call.path, -1) + 1
+
+    def made() -> torch.Tensor:
+        weights = unchanged(kept).permute(order).reshape(sizes)
+        return weights.transpose(0, 1) if swapped else weights
+
     with trace_context.module(call.path):
-        _probe(lambda: unchanged(kept).permute(order).reshape(sizes), dims, targets, kept.num_bytes, name, step)
+        _probe(made, dims, targets, kept.num_bytes, name, step)
 
 
 def _probe(made: Any, dims: list[Dim], targets: int, num_bytes: int, name: str = "", step: int | None = None) -> None:
@@ -402,7 +422,18 @@ def _order(candidate: WrittenSoftmax) -> tuple[list[int], int]:
 
 
 def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: int) -> tuple[list[Dim], list[int]]:
-    """The dims of the weights in this order, and the shape that their array then has: told by where the axes begin, else by sizes."""
+    """The dims of the weights in this order, and the shape that their array then has."""
+    dims, sizes = _told_dims(call, candidate, order, targets)
+    for place in range(-1 - targets, 0):  # what nobody has named and begins at a parameter is no time
+        if dims[place].guessed and origin(candidate.scores, order[place]).kind == "param":
+            dims[place].name = "latent"
+    return dims, sizes
+
+
+def _told_dims(
+    call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: int
+) -> tuple[list[Dim], list[int]]:
+    """The same by where the axes begin, else by sizes."""
     shape = [candidate.shape[axis] for axis in order]
     count = len(shape) - 1 - targets
     known = count == 2 and heads_in(call.module) == shape[1]  # where its heads come from has not to be asked
@@ -419,13 +450,19 @@ def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: 
     )
     front = told[: -1 - targets]
     heads = [axis for axis, dim in enumerate(front) if dim is None and ends[axis].kind == "feature"]
-    if targets < 2 and len(heads) < 2 and all(dim is not None or axis in heads for axis, dim in enumerate(told)):
+    of_heads = _heads_in_batch(call, candidate.scores, order[0]) if len(front) == targets == 1 else None
+    if (
+        of_heads is None
+        and targets < 2
+        and len(heads) < 2
+        and all(dim is not None or axis in heads for axis, dim in enumerate(told))
+    ):
         dims = [dim if dim is not None else heads_of(call.module, size) for dim, size in zip(told, shape)]
         if is_self:
             dims[-1] = _twin(call, dims[-2])
         if len(set(map(id, dims))) == len(dims) and (not front or front[0] is None or front[0].kind == "batch"):
             return dims, shape
-    dims, sizes = _dims_by_sizes(call, shape, targets)
+    dims, sizes = _dims_by_sizes(call, shape, targets, of_heads)
     if sizes == shape and front and front[0] is not None and front[0].kind == "batch":
         dims[0] = front[0]
     source = told[-1]
@@ -442,7 +479,21 @@ def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: 
     return dims, sizes
 
 
-def _dims_by_sizes(call: Call, shape: list[int], targets: int) -> tuple[list[Dim], list[int]]:
+def _heads_in_batch(call: Call, scores: AxisNode, axis: int) -> tuple[int, bool] | None:
+    """As `folded`; also of a batch of one sequence, which leaves no trace in the axis."""
+    first = origin(scores, axis)
+    if first.kind in ("feature", "stack") and any(dim.kind == "batch" and dim.extent == 1 for dim in call.dims):
+        return scores.shape[axis], False
+    return folded(scores, axis)
+
+
+def _dims_by_sizes(
+    call: Call, shape: list[int], targets: int, heads: tuple[int, bool] | None
+) -> tuple[list[Dim], list[int]]:
+    if heads is not None:
+        count, in_front = heads
+        dims, sizes = weights_dims(call, [shape[0] // count, count, *shape[1:]])
+        return ([dims[1], dims[0], *dims[2:]], [sizes[1], sizes[0], *sizes[2:]]) if in_front else (dims, sizes)
     if targets:
         return weights_dims(call, shape)
     if len(shape) > 2:

@@ -17,12 +17,13 @@ import torch
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
 from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.found_attention import are_scores, nodes_of
 from rfnb.interop.seen.hf_softmax import ODD
 from rfnb.interop.seen.readers import say_unseen
 from rfnb.interop.seen.sides import around, says_attention
 from rfnb.trace.probe import listening, offers_here
 
-_RUN = "attention that runs"
+_RUN, _SILENT = "attention that runs", "silent attentions"
 _REASON = (
     "it calls no softmax, no F.scaled_dot_product_attention and no function of attention that is known here: it may have no map, "
     "or write it out in another way"
@@ -51,11 +52,18 @@ def begin(call: Call) -> None:
         call.seen[_RUN] = _Run()
 
 
-def end(call: Call) -> None:
-    """A call ends. Of an outermost attention, say what in it has offered nothing."""
+def end(call: Call, result: Any) -> None:
+    """A call ends. Of an outermost one, say which attentions have offered nothing, but for those that scored for another one."""
     run: _Run | None = call.seen.get(_RUN)
-    if run is None:
-        return
+    if run is not None:
+        _end(call, run, result)
+    if call.outer is None:
+        for each, kinds, made in call.seen.pop(_SILENT, ()):
+            if not are_scores(call, made):
+                say_unseen(each, kinds, each.seen.get(ODD, _REASON))
+
+
+def _end(call: Call, run: _Run, result: Any) -> None:
     offered = offers_here.count - run.begun
     silent, kind = run.silent, type(call.module).__name__
     if offered > run.inside:  # by itself: what it has called is a part of that
@@ -67,8 +75,9 @@ def end(call: Call) -> None:
         outer.inside += offered
         outer.silent += silent
         return
-    for each, kinds in silent:
-        say_unseen(each, kinds, each.seen.get(ODD, _REASON))
+    if silent:
+        made = nodes_of(call, result)
+        call.root.seen.setdefault(_SILENT, []).extend([(each, kinds, made) for each, kinds in silent])
 
 
 _is_called_attention = functools.cache(says_attention)

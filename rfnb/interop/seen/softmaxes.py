@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from rfnb.interop.seen.axis_flow import REDUCTIONS, AxisNode, product, reduced
+from rfnb.interop.seen.axis_flow import PART, REDUCTIONS, AxisNode, product, reduced
 from rfnb.interop.seen.calls import Call, current, tensors_of
 from rfnb.interop.seen.function_calls import Looks, is_unheard
 from rfnb.interop.seen.snapshot import ValueSnapshot
@@ -154,7 +154,7 @@ class SoftmaxSearch(Looks):
         loops: bool = False,
     ):
         super().__init__()
-        self.loops = LoopSearch(self._node) if loops else None
+        self.loops = LoopSearch(self.node) if loops else None
         self._judge, self._accept, self._buffers = judge, accept, buffers
         self._nodes: dict[int, AxisNode] = {}
         self.candidates: list[WrittenSoftmax] = []
@@ -192,7 +192,7 @@ class SoftmaxSearch(Looks):
     def module_call(self, call: Call, result: Any) -> None:
         """A module was called that is not looked into."""
         op = _SOFTMAX_MODULES.get(type(call.module), "module")
-        inputs = tuple([self._node(raw) for _, raw in call.tensors()])
+        inputs = tuple([self.node(raw) for _, raw in call.tensors()])
         args, kwargs = (inputs, {"module": call.module}) if op == "module" else (inputs[:1], {"dim": call.module.dim})
         for _, raw in [("", result)] if isinstance(result, torch.Tensor) else tensors_of(result):
             if not inputs or inputs[0].ref() is not raw:
@@ -208,7 +208,8 @@ class SoftmaxSearch(Looks):
             each.used = None
 
     # -- the graph -------------------------------------------------------------------------------------------------------------
-    def _node(self, raw: torch.Tensor) -> AxisNode:
+    def node(self, raw: torch.Tensor) -> AxisNode:
+        """The node of a tensor."""
         node = self._nodes.get(id(raw))
         if node is None or node.ref() is not raw:
             op = "param" if isinstance(raw, nn.Parameter) else "buffer" if id(raw) in self._buffers else "other"
@@ -217,7 +218,7 @@ class SoftmaxSearch(Looks):
 
     def _inside(self, value: Any, inputs: list[AxisNode]) -> Any:
         if isinstance(value, torch.Tensor):
-            node = self._node(value)
+            node = self.node(value)
             inputs.append(node)
             return node
         if type(value) in (list, tuple):
@@ -239,9 +240,9 @@ class SoftmaxSearch(Looks):
         nodes = tuple(inputs)
         if inner == nodes:
             inner = nodes
-        for raw in made:
+        for place, raw in enumerate(made):
             if in_place or not args or raw is not args[0]:
-                self._made(op, inner, named, nodes, raw)
+                self._made(op, inner, named if len(made) == 1 else {**named, PART: place}, nodes, raw)
 
     def _made(self, op: str, args: Any, kwargs: Any, inputs: tuple[AxisNode, ...], raw: torch.Tensor) -> None:
         node = self._nodes[id(raw)] = AxisNode(op, args, kwargs, inputs, raw.shape, weakref.ref(raw))
@@ -334,7 +335,10 @@ def _multiplied(node: AxisNode, parent: AxisNode, values: AxisNode) -> Use | Non
         place = axis - (count - len(each.shape))
         return each.shape[place] if place >= 0 else 1
 
-    own = [axis for axis in range(count) if size(parent, axis) == 1 < size(values, axis)]
+    new = [
+        axis for axis, lane in enumerate(of.lanes, count - len(parent.shape)) if not lane
+    ]  # one that was expanded, too
+    own = [axis for axis in range(count) if size(values, axis) > 1 and (axis in new or size(parent, axis) == 1)]
     axis = of.axis + len(values.shape) - len(parent.shape)
     if not own or axis < 0 or values.shape[axis] != parent.shape[of.axis]:
         return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rfnb.interop.seen.axis_flow import AxisNode, bare
+from rfnb.interop.seen.axis_flow import PART, AxisNode, bare
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.snapshot import version_of
 from rfnb.trace.probe import probe, trace_context
@@ -43,12 +44,14 @@ class CarriedLoop(NamedTuple):
         first, last: Its lines.
         target: The name that each turn sets, "" if it is none.
         names: The variables that a turn reads before it sets them.
+        used: Those that it reads for more than to make their next value or to append them.
     """
 
     first: int
     last: int
     target: str
     names: tuple[str, ...]
+    used: frozenset[str]
 
 
 class LoopTurn(NamedTuple):
@@ -121,7 +124,11 @@ class LoopRun:
         weights, entries, more = _turn(new.node, old.node, before)
         if old.raw.shape != new.raw.shape and old.number >= 0:
             return False
-        if not more or not (weights or entries) or old.version != version_of(old.raw):
+        if (
+            not (more or re.split(r"[._]\d+$", path)[0] in self.loop.used)
+            or not (weights or entries)
+            or old.version != version_of(old.raw)
+        ):
             return False
         known = self._weights.setdefault(path, [])
         known.append(weights)
@@ -259,9 +266,8 @@ def _turn(new: AxisNode, old: AxisNode, before: list[AxisNode]) -> tuple[frozens
                 weights.add(id(module))
         elif node.op in _ENTRIES and node.inputs:
             if bare(node.inputs[0]).op in ("param", "buffer"):
-                weights.add(
-                    (id(bare(node.inputs[0])), repr([each for each in node.args[1:] if not isinstance(each, AxisNode)]))
-                )
+                which = [each for each in node.args[1:] if not isinstance(each, AxisNode)], node.kwargs.get(PART)
+                weights.add((id(bare(node.inputs[0])), repr(which)))
                 continue
             entries = True
         changed = changed or node.op not in _ADDING
@@ -297,8 +303,26 @@ def _loops_of(code: CodeType) -> tuple[CarriedLoop, ...]:
                 last = node.body[-1].end_lineno or node.lineno
                 header = node.iter.end_lineno if isinstance(node, ast.For) else node.test.end_lineno
                 line = (header or node.lineno) + shift - (node.body[0].lineno == (header or node.lineno))
-                found.append(CarriedLoop(line, last + shift, target.id if isinstance(target, ast.Name) else "", names))
+                found.append(
+                    CarriedLoop(
+                        line, last + shift, target.id if isinstance(target, ast.Name) else "", names, _used(node)
+                    )
+                )
     return tuple(sorted(found, key=lambda loop: (loop.first, -loop.last)))
+
+
+def _used(loop: ast.For | ast.While) -> frozenset[str]:
+    """The variables that the body of a loop reads, but for their next value and to append them."""
+    found = set[str]()
+    for node in ast.walk(loop):
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", ast.Tuple([]))]
+            own = {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+            value = node.value
+            if isinstance(node, ast.Expr) and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+                own |= {each.id for each in [value.func.value, *value.args] if isinstance(each, ast.Name)}
+            found |= {each.id for each in ast.walk(value) if isinstance(each, ast.Name)} - own
+    return frozenset(found)
 
 
 def _order(nodes: Iterable[ast.AST], known: set[str]) -> tuple[set[str], set[str]]:

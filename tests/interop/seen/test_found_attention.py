@@ -83,6 +83,74 @@ def test_self_attention_has_a_twin_and_heads_of_a_list_are_one_map():
     assert (batch.kind, head.name, head.extent) == ("batch", "head", 2) and source.twin_of is target
 
 
+FOLDED = {  # heads in one axis with the batch, in front of it or behind it
+    "permuted": (True, lambda x, h: x.unflatten(-1, (h, -1)).permute(2, 0, 1, 3).contiguous().view(-1, x.shape[1], WIDTH // h)),
+    "chunks": (True, lambda x, h: torch.cat(torch.chunk(x, h, dim=2), dim=0)),
+    "slices": (True, lambda x, h: torch.cat([x[..., i * WIDTH // h : (i + 1) * WIDTH // h] for i in range(h)])),
+    "stacked": (True, lambda x, h: torch.stack(x.split(WIDTH // h, -1)).flatten(0, 1)),
+    "merged": (False, lambda x, h: x.unflatten(-1, (h, -1)).transpose(1, 2).reshape(-1, x.shape[1], WIDTH // h)),
+    "time in front": (False, lambda x, h: x.transpose(0, 1).reshape(x.shape[1], len(x) * h, WIDTH // h).transpose(0, 1)),
+}  # fmt: skip
+
+
+class Folds(nn.Module):
+    def __init__(self, fold, heads):
+        super().__init__()
+        self.fold, self.heads = fold, heads
+        self.q, self.k = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = (self.fold(each, self.heads) for each in (self.q(x), self.k(x), x))
+        self.weights = torch.bmm(q, k.transpose(1, 2)).softmax(-1)
+        return self.weights @ v
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (2, 2), (1, 2), (2, 4)])
+@pytest.mark.parametrize("way", FOLDED)
+def test_heads_in_one_axis_with_the_batch_are_told_apart_from_it(way, sizes):
+    (batch, heads), (in_front, fold) = sizes, FOLDED[way]
+    model, x = Folds(fold, heads), torch.randn(batch, LENGTH, WIDTH)
+
+    def own():
+        shape = (heads, batch) if in_front else (batch, heads)
+        weights = model.weights.unflatten(0, shape)
+        return weights.transpose(0, 1) if in_front else weights
+
+    with rf.record(model=model) as trace:
+        model(x)
+    weights = trace.attention[""]
+    assert [dim.name for dim in weights.dims] == ["batch", "head", "time", "time"]
+    assert torch.equal(weights.raw_tensor, own())
+    with rf.edit(model, {"weights[batch=-1, head=0, target=1]": 0}):
+        model(x)
+    assert not own()[-1, 0, 1].any() and int((own() == 0).sum()) == LENGTH
+
+
+def test_learned_queries_are_latent_and_no_time():
+    class Cross(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query = nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x, context):
+            return (self.query(x) @ context.mT).softmax(-1) @ context
+
+    class Perceives(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.latents, self.read, self.write = nn.Parameter(torch.randn(2, WIDTH)), Cross(), Cross()
+
+        def forward(self, x):
+            found = self.read(self.latents.expand(len(x), -1, -1), x)
+            return self.write(x, found)
+
+    model = Perceives()
+    with rf.record(model=model) as trace:
+        model(torch.randn(BATCH, LENGTH, WIDTH))
+    names = {path: [dim.name for dim in trace.attention[path].dims] for path in trace.attention}
+    assert names == {"read": ["batch", "latent", "time"], "write": ["batch", "time", "latent"]}
+
+
 class Layers(nn.Module):
     """Modules of a list that go on from each other are layers, no heads."""
 

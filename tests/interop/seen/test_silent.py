@@ -86,3 +86,31 @@ def test_what_offers_is_not_named(attention):
 def test_who_does_not_record_attention_hears_nothing_of_it():
     trace, said = recorded(LinearAttention(), kinds="states")
     assert not said and not trace.select(kind="unseen")
+
+
+class ScoringAttention(nn.Module):
+    """Gives scores, of which its caller makes weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.score = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+
+    def forward(self, query, keys):
+        return self.score(torch.tanh(self.left(query)[:, None] + self.right(keys)))[..., 0]
+
+
+class Scored(nn.Module):
+    def __init__(self, read):
+        super().__init__()
+        self.scores, self.read = ScoringAttention(), read
+
+    def forward(self, x):
+        scores = self.scores(x[:, 0], x)
+        return (scores.softmax(-1) @ x[:, 0].new_ones(5, 1)) if not self.read else (scores.softmax(-1)[:, None] @ x)
+
+
+def test_scores_that_become_attention_elsewhere_are_not_named_and_others_are():
+    trace, said = recorded(Scored(read=True))
+    assert not said and list(trace.attention) == [""]
+    trace, (sentence,) = recorded(Scored(read=False))
+    assert "scores, a ScoringAttention" in sentence and not trace.attention

@@ -98,6 +98,21 @@ class SSM(Own):
         return torch.stack(ys, 1)
 
 
+class LinearAttention(Own):
+    """What is only added to, but read in each turn."""
+
+    def forward(self, x):
+        k, v = self.i(x).relu(), self.h(x)
+        s, z = x.new_zeros(BATCH, WIDTH, WIDTH), self.zeros(x)
+        out = []
+        for t in range(TIME):
+            s = s + k[:, t, :, None] * v[:, t, None]
+            z = z + k[:, t]
+            self.keep(s=s, z=z)
+            out.append(torch.einsum("bi,bij->bj", x[:, t], s) / (x[:, t] * z).sum(-1, True))
+        return torch.stack(out, 1)
+
+
 class CRF(Own):
     def forward(self, x):
         alpha = x[:, 0]
@@ -185,6 +200,22 @@ class Indexed(Own):
         for i in range(4):
             x = torch.tanh(x @ self.stack[i])
         return x
+
+
+class Iterated(Own):
+    def forward(self, x):
+        for weight in self.stack:
+            x = torch.tanh(x @ weight)
+        return x
+
+
+class RunningSum(Own):
+    def forward(self, x):
+        y, out = self.zeros(x), []
+        for t in range(TIME):
+            y = y + self.i(x[:, t])
+            out.append(y)
+        return torch.stack(out, 1)
 
 
 class Experts(Own):
@@ -363,6 +394,7 @@ RECURRENCES = [
     Helper,
     EMA,
     SSM,
+    LinearAttention,
     CRF,
     DEQ,
     Masked,
@@ -379,6 +411,8 @@ OTHERS = [
     Layers,
     Residual,
     Indexed,
+    Iterated,
+    RunningSum,
     Experts,
     Conv,
     Grow,

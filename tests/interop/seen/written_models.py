@@ -184,6 +184,15 @@ class MemoryHops(Written):
         return u
 
 
+class MemoryExpanded(MemoryHops):
+    """Weights that are as large as the values before they meet."""
+
+    def forward(self, story, question):
+        m, c, u = self.a(story).sum(2), self.c(story).sum(2), self.b(question).sum(1)
+        p = self.keep(torch.softmax((m * u[:, None].expand_as(m)).sum(2), 1))
+        return u + torch.sum(c * p.unsqueeze(2).expand_as(c), 1)
+
+
 class PointerGlimpse(Written):
     def __init__(self):
         super().__init__()
@@ -360,6 +369,7 @@ POSITIVE = [
     (Luong, lambda: (torch.randn(BATCH, LENGTH, WIDTH), torch.randn(BATCH, SOURCES, WIDTH))),
     (Luong, lambda: (torch.randn(BATCH, LENGTH, WIDTH), torch.randn(BATCH, LENGTH, WIDTH))),
     (LastLayer, lambda: (ids(),)), (MemoryHops, lambda: (torch.randint(VOCAB, (BATCH, SOURCES, 4)), ids(4))),
+    (MemoryExpanded, lambda: (torch.randint(VOCAB, (BATCH, SOURCES, 4)), ids(4))),
     (PointerGlimpse, lambda: (ids(SOURCES),)), (Graph, lambda: (torch.randn(6, WIDTH), (torch.rand(6, 6) > 0.4).float())),
     (Pooling, lambda: (ids(SOURCES),)), (LoopOfHeads, lambda: (ids(),)), (Latents, lambda: (ids(),)), (Synthesizer, lambda: (ids(),)),
     (TalkingHeads, lambda: (ids(),)), (ChannelsFirst, lambda: (torch.randn(BATCH, WIDTH, LENGTH),)),
@@ -442,5 +452,13 @@ NEGATIVE = {
         **gates(table=nn.Parameter(torch.randn(5, WIDTH))),
     ),
     "channels that are scaled": lambda: Negative(lambda self, x: x * x.mean(1, keepdim=True).softmax(-1)),
+    "the expected value of two networks": lambda: Negative(
+        lambda self, x: torch.bmm(self.policy(x[:, 0]).softmax(-1)[:, None], self.value(x[:, 0])[..., None]),
+        policy=nn.Sequential(nn.Linear(WIDTH, 8), nn.ReLU(), nn.Linear(8, 5)), value=nn.Sequential(nn.Linear(WIDTH, 8), nn.Linear(8, 5)),
+    ),
+    "key points of a constant that is made": lambda: Negative(
+        lambda self, x: self.gate(x).mT.softmax(-1) @ torch.arange(2.0 * LENGTH).view(LENGTH, 2).type_as(x), **gates()
+    ),
+    "a sum that is written as a product": lambda: Negative(lambda self, x: self.gate(x).mT.softmax(-1) @ x.new_ones(LENGTH, 3), **gates()),
     "an expected number": lambda: Negative(lambda self, x: (self.gate(x).softmax(-1) * torch.arange(5.0)).sum(-1), **gates()),
 }  # fmt: skip
