@@ -28,6 +28,7 @@ from rfnb.trace.edits import aligned
 from rfnb.trace.run_tree import Outcome
 from rfnb.trace.trace import Trace
 
+Around = Callable[[Run, Callable[[], Any]], Any]
 _FEW = 4  # things in a message
 _EQUAL = 0.005  # nats below which two results are equally likely
 
@@ -155,11 +156,25 @@ class Ghost:
         return told
 
 
-def quiet(run: Run, tick: int, change: Callable[[Position], None] | None, kinds: str | Sequence[str] = "beams") -> Run:
-    """A run once more, of which nobody hears, with what was changed up to a tick, and with another change there."""
+def quiet(
+    run: Run,
+    tick: int,
+    change: Callable[[Position], None] | None,
+    kinds: str | Sequence[str] = "beams",
+    around: Around | None = None,
+) -> Run:
+    """A run once more, of which nobody hears, with what was changed up to a tick, and with another change there.
+
+    Args:
+        around: Called in its thread, with it and what calls its function, where that computes something else than in the run.
+    """
     given = run._record
     record = {**(given if isinstance(given, Mapping) else {}), "kinds": kinds}
     made = once_more(run, f"{run.name} again", tick, record)
+    if around is not None:
+        fn = made._fn
+        made._holder.leave_trunk()
+        made._fn = lambda *args, **kwargs: around(made, lambda: fn(*args, **kwargs))
     if change is None:
         made._changes.update({at: list(done) for at, done in [*run._changes.items()]})
     else:

@@ -281,6 +281,11 @@ class Holder(Hold):
         self.heard.want(self._breakpoints.kinds)
         self.heard.is_in((path, index))
 
+    def leave_trunk(self) -> None:
+        """What comes is not to be the same as in the run that it is a branch of."""
+        self._trunk = None
+        self.kept.leave_trunk(0)
+
     def after_steps(self, loop: str, path: str, num_steps: int, held: Held) -> None:
         """A loop has made its last step: what that has made is asked for, but nothing is changed here."""
         self.heard.is_in(None)

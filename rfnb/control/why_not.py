@@ -3,6 +3,7 @@
     why = rf.why_not(run, "P AE R AH SH UW T")     # or of a recording, with what that knows
     print(why)                       # search error or model error, where it fell, label by label, and the repairs
     branch = why.branch(0)           # the first repair, as a branch of the run
+    print(why.parts)                 # which letters and labels the margin is due to
 
 The function of the run is run again with what was expected forced, for its score; then with the fewest labels forced after which the
 search goes on to it by itself, and with all weight of an attention on one position where both part.
@@ -12,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from rfnb.control.ghosts import history_at, last_place, once_only, plain_end, quiet
+from rfnb.control.ghosts import Around, history_at, last_place, once_only, plain_end, quiet
 from rfnb.control.position import Position
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
-from rfnb.core.errors import index_error, type_error, value_error
+from rfnb.core.errors import index_error, runtime_error, type_error, value_error
 from rfnb.search.beam_search import SearchResult
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
 from rfnb.trace.beam_diagnosis import Diagnosis, result_of
@@ -29,6 +32,16 @@ from rfnb.trace.beams import BeamHistory, Hypothesis
 from rfnb.trace.trace import Trace
 
 Change = Callable[[Position], None]
+_parts_of: list[str] = []
+
+
+def parts_by(place: str) -> None:
+    """Let a margin be taken apart by a function of a layer above.
+
+    Args:
+        place: "module:function": of `Tries` and the labels that were expected.
+    """
+    _parts_of[:] = [place]
 
 
 @dataclass(frozen=True)
@@ -83,16 +96,16 @@ class WhyNot:
 
     def __init__(
         self,
-        run: Run | None,
-        place: StepPlace | None,
+        tries: Tries | None,
         kind: str,
+        tokens: Sequence[int],
         both: tuple[Sequence[str], Sequence[str]],
         scores: tuple[float | None, float],
         fell: tuple[int | None, float | None, int | None],
         steps: Iterable[WhyNotStep],
         repairs: Iterable[Repair],
     ):
-        self._run, self._place, self.kind = run, place, kind
+        self._tries, self._tokens, self.kind = tries, tokens, kind
         self.expected, self.found = map(tuple, both)
         self.expected_score, self.found_score = scores
         self.fell, self.margin, self.rank = fell
@@ -119,10 +132,31 @@ class WhyNot:
                 [("repair", repair.words)],
                 "A branch is another way from a step; an option is given where the search is called.",
             )
-        assert repair.step is not None and self._run is not None and self._place is not None
-        return self._run.from_step(
-            repair.step, repair._change, path=self._place.path, nth=self._place.nth, name=repair.words, paused=False
+        assert repair.step is not None and self._tries is not None
+        run, place = self._tries.run, self._tries.place
+        return run.from_step(
+            repair.step, repair._change, path=place.path, nth=place.nth, name=repair.words, paused=False
         )
+
+    @cached_property
+    def parts(self) -> Any:
+        """What the margin is due to, {step, cause}: positions of the source, labels before, and the baseline; all add up to it.
+
+        By integrated gradients through the search, with embeddings on their way from the mean one of their table; `.occluded` beside it,
+        and `.disagreements` where both say something else. The function runs again a hundred times or more, once for all.
+
+        Raises:
+            ValueError: If there is no margin (it was said, is not allowed or impossible), nothing to run again, or no gradients.
+        """
+        if self._tries is None or self.expected_score is None or self.kind == "found":
+            raise value_error(
+                "why_not: there is no margin to be taken apart.",
+                [("kind", self.kind), ("of", "a recording" if self._tries is None else self._tries.run.name)],
+                "It is one between two outputs that have a score, and found by running again with both.",
+                "rf.why_not(rf.run(fn), expected).parts",
+            )
+        module, _, function = _parts_of[0].partition(":")
+        return getattr(import_module(module), function)(self._tries, self._tokens)
 
     @property
     def text(self) -> str:
@@ -193,6 +227,11 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
 
     Source: search and model errors: Stahlberg and Byrne 2019, "On NMT Search Errors and Model Errors".
     """
+    return answer(source, expected, seq, lambda tries: None)
+
+
+def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable[[Tries], None]) -> WhyNot:
+    """The same; `begun` is called with what is to be tried, which can be stopped."""
     run = source if isinstance(source, Run) else None
     history, place = searched(run, "why_not") if run is not None else (_history_of(source), None)
     if not 0 <= seq < history.num_seqs:
@@ -207,8 +246,10 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
         raise value_error(
             "why_not: the search has found nothing.", [("sequence", seq)], "There is nothing to compare with."
         )
-    tokens = _tokens(history, expected, found, next((item.tokens[-1] for item in history.finished(seq)), None))
+    tokens = _tokens(history, seq, expected, found)
     tries = None if run is None or place is None else Tries(run, place, history, seq, found)
+    if tries is not None:
+        begun(tries)
     scored = history
     if tries is None or found.tokens == tuple(tokens):
         whole = next((item for item in history.finished(seq) if item.tokens == tuple(tokens)), None)
@@ -234,7 +275,7 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
         if why == "cut by rank" and diagnosis.step is not None:
             repairs.append(Repair("beam", f"beam_size={rank} keeps it in step {diagnosis.step}", None, False))
     fell = diagnosis.step, diagnosis.margin, rank
-    return WhyNot(run, place, kind, texts, scores, fell, steps, repairs)
+    return WhyNot(tries, kind, tokens, texts, scores, fell, steps, repairs)
 
 
 def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
@@ -276,10 +317,12 @@ def _history_of(source: Any) -> BeamHistory:
     return source
 
 
-def _tokens(history: BeamHistory, expected: str | Sequence[Any], found: Hypothesis, end: int | None) -> list[int]:
-    """The numbers of the labels that were expected, with the end."""
+def _tokens(history: BeamHistory, seq: int, expected: str | Sequence[Any], found: Hypothesis) -> list[int]:
+    """The numbers of the labels that were expected, with the end, if that is not one that the limit of steps has cut."""
     out = labels_in(history, expected, found, "why_not")
-    if end is not None and end not in out:
+    end = next((item.tokens[-1] for item in history.finished(seq)), None)
+    cut = [item.tokens for item in history.nbest(seq) if not item.ended]
+    if end is not None and end not in out and tuple(out) not in cut:
         out.append(end)
     if not out or (end is not None and out.index(end) != len(out) - 1):
         raise value_error(
@@ -321,6 +364,9 @@ class Tries:
 
     def __init__(self, run: Run, place: StepPlace, history: BeamHistory, seq: int, best: Hypothesis):
         self.run, self.place, self.history, self.seq, self.best = run, place, history, seq, best
+        self._stopped, self._now = False, None
+
+    _now: Run | None
 
     def change(self, first: int, tokens: Sequence[int], count: int) -> Change:
         """Force labels from one on, of the hypothesis that has those before it."""
@@ -330,7 +376,6 @@ class Tries:
 
     def made(self, step: int, change: Change) -> tuple[Hypothesis, BeamHistory] | None:
         """The best of the search with a change before a step, and all of it; None: it was refused, or nothing was left."""
-        tick = self.run._holder.tick_of("why_not", step, self.place.path, self.place.nth)
         refused: list[Exception] = []
 
         def do(at: Position) -> None:
@@ -338,15 +383,40 @@ class Tries:
                 change(at)
             except (ValueError, LookupError, RuntimeError) as error:
                 refused.append(error)
-                again._gate.stop()
+                raise
 
-        again = quiet(self.run, tick, do)
-        again._gate.until_over()
+        again = self.again(step, do)
         history = history_at(again, self.place)
         if refused or again.state != "done" or history is None:
             return None
         best = result_of(history, self.seq)
         return None if best is None else (best, history)
+
+    def again(
+        self, step: int, change: Change, kinds: str | Sequence[str] = "beams", around: Around | None = None
+    ) -> Run:
+        """The function run again to its end, with a change before a step; options as of `quiet`.
+
+        Raises:
+            RuntimeError: If this was stopped.
+        """
+        tick = self.run._holder.tick_of("why_not", step, self.place.path, self.place.nth)
+        if not self._stopped:
+            made = self._now = quiet(self.run, tick, change, kinds, around)
+            if self._stopped:
+                made._gate.stop()
+            made._gate.until_over()
+        if self._stopped:
+            raise runtime_error(
+                "why_not: it was stopped.", [("run", self.run.name)], "Nobody looks at its answer any more."
+            )
+        return made
+
+    def stop(self) -> None:
+        """Let what is tried now end, and nothing else begin; for another thread."""
+        self._stopped = True
+        if self._now is not None:
+            self._now._gate.stop()
 
     def labels(self, tokens: Sequence[int], texts: Sequence[str]) -> Iterator[Repair]:
         """The fewest labels in a row after which the search goes on by itself."""

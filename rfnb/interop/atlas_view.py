@@ -107,6 +107,7 @@ class AtlasView(RunView):
         return [*same, spec(self.atlas)]
 
     def _looked(self, page: str, there: bool) -> None:
+        super()._looked(page, there)
         atlas = self.atlas
         (atlas.pages.add if there else atlas.pages.discard)(page)
         if not atlas.pages and atlas.going:

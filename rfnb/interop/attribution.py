@@ -92,7 +92,7 @@ def attribute(
         if method == "gradient":
             parts, remark = gradient(1.0), ""
         else:
-            parts, remark = _integrated(number, gradient, whole, base, tolerance)
+            parts, remark = integrated(number, gradient, whole, base, tolerance)
     return _measured(parts, whole, base, remark, tokens, method)
 
 
@@ -159,15 +159,26 @@ def _way(kept: torch.Tensor, baseline: Any) -> tuple[torch.Tensor, torch.Tensor]
     return start, kept - start
 
 
-def _integrated(
+def integrated(
     number: Callable[[float], torch.Tensor],
     gradient: Callable[[float], torch.Tensor],
     whole: torch.Tensor,
     base: torch.Tensor,
     tolerance: float,
+    scale: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, str]:
     """The mean of the gradients on the way, by pieces: the piece whose parts are furthest from the difference of the numbers at its ends
-    is halved. Where a norm divides by the size of what it gets, nearly all happens close to a baseline of zeros."""
+    is halved. Where a norm divides by the size of what it gets, nearly all happens close to a baseline of zeros.
+
+    Args:
+        number, gradient: At a place of the way, from 0 to 1: {number}, and its gradient by what moves, {number, part}.
+        whole, base: The numbers at 1 and at 0.
+        tolerance: Of the sum of parts, as a share of `scale`.
+        scale: Default: how far both are apart.
+
+    Returns:
+        The parts, and what is to be said of them.
+    """
     wanted = (whole - base).detach()
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
 
@@ -181,7 +192,7 @@ def _integrated(
         return _Piece(first, last, before, after, parts, (sums - (after - before)).abs().double())
 
     pieces = [piece(0.0, 1.0, base, whole)]
-    scale = wanted.abs().double().clamp(min=1e-9)
+    scale = wanted.abs().double().clamp(min=1e-9) if scale is None else scale
     while True:
         parts = sum((one.parts for one in pieces), whole.new_zeros(()))
         sums = parts.sum(-1) if len(wanted) == len(parts) else parts.sum().reshape(1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from rfnb.core.when_loaded import when_loaded
 from rfnb.nn.module.module import adopt_by
 from rfnb.trace.attach import attach_by
 from rfnb.trace.editing import edits_by
 from rfnb.viz.kinds import show_by
 
+when_loaded("rfnb.control.why_not", lambda module: module.parts_by("rfnb.interop.why_parts:parts_of"))
 edits_by("rfnb.interop.edit:edits_for")
 attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")
 for _kind in ("Generate", "GenerateBeam"):

@@ -60,6 +60,7 @@ class RunView:
         self._said: dict[str, Any] | None = None
         self._ended: Run | None = None  # whose end the stored output has
         self._asked: WhyAsked | None = None
+        self._pages = set[str]()
         self.view = View(self._spec(), budget=budget, hear=self._hear)
         self._watch(run)  # which draws it, so there has to be a view
         pump.put(self.view, self._draw)  # what has come in between
@@ -72,7 +73,8 @@ class RunView:
         """Show another run of the tree."""
         if self.run.trace is not None:
             self.run.trace.unsubscribe(self._note)
-        self.run, self._beside, self._asked = run, None, None
+        self.run, self._beside = run, None
+        self._ask(None)
         self._watch(run)
         self._changed()
 
@@ -177,7 +179,19 @@ class RunView:
         return list(parts) if beside else in_order(parts)
 
     def _looked(self, page: str, there: bool) -> None:
-        """A page has been opened that shows it, or is closed."""
+        """A page has been opened that shows it, or is closed: a question is not answered for nobody."""
+        (self._pages.add if there else self._pages.discard)(page)
+        asked = self._asked
+        if asked is not None and not self._pages and asked.going:
+            asked.stop()
+        elif asked is not None and self._pages and asked.stopped:
+            self._ask(asked.expected, asked.seq)
+
+    def _ask(self, expected: str | None, seq: int = 0) -> None:
+        """Ask why this was not said, and nothing that was asked before."""
+        if self._asked is not None:
+            self._asked.stop()
+        self._asked = WhyAsked(self.run, expected, seq, self._changed) if expected else None
 
     # -- what pages ask ----------------------------------------------------------------------------------------------------
 
@@ -216,7 +230,7 @@ class RunView:
         if asked["do"] == "why":
             if not isinstance(expected, str) or not isinstance(seq, int) or len(expected) > _LONGEST:
                 return f"What was expected is a text of at most {_LONGEST:,} letters."
-            self._asked = WhyAsked(self.run, expected.strip(), seq, self._changed) if expected.strip() else None
+            self._ask(expected.strip(), seq)
             return None
         if self._asked is None or self._asked.why is None:
             return "There is no answer yet."

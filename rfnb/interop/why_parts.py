@@ -1,0 +1,320 @@
+"""why_parts: what the margin between two outputs of a search is due to: positions of the source, and labels that were said before.
+
+    why = rf.why_not(run, "P EY R AH SH UW T")
+    print(why.parts)                  # a row for each step; rf.show(why.parts), rf.plot.attention(why.parts, ax=ax)
+
+The function of the run runs again with either output forced. Each embedding that it looks up, of a token of the source before the loop or
+of a label in it, is moved between its own and the mean one of its table, whose way gradients are taken on, or which hides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+
+from rfnb.control.ghosts import history_at
+from rfnb.control.position import Position
+from rfnb.control.run import Run
+from rfnb.control.why_not import Tries
+from rfnb.core.errors import value_error
+from rfnb.core.vocabulary import labels_by_index
+from rfnb.interop.attribution import integrated
+from rfnb.interop.measured import Measured
+from rfnb.trace.event import Event
+
+_TOLERANCE, _CLEAR, _LITTLE = (
+    0.01,
+    0.1,
+    0.02,
+)  # of the sum; of the largest, by which a cause is one; of all steps, to be one row
+_LOOKUPS = (torch.nn.functional.embedding, torch.embedding)
+_TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
+
+
+class Parts(Measured):
+    """The parts of a margin, {step, cause}, by integrated gradients. Their sum is the margin.
+
+    Rows are the steps that matter, and the last one is the sum of the others, after both ways part. Columns are the positions of the
+    source, the labels before (that of what was expected and of what was found, where they differ), and last the "baseline": the margin
+    that is left without all of them.
+
+    Attributes:
+        steps: The step of each row; None: all others.
+        occluded: As `values`, without the last column: by how much the margin of a step falls when the embedding of that position alone
+            is the mean one.
+        disagreements: By row in words, where the largest cause by gradients is none that occlusion finds.
+    """
+
+    steps: Sequence[int | None]
+    occluded: np.ndarray
+    disagreements: Mapping[int, str]
+
+    def causes(self, most: int = 6) -> list[tuple[str, float]]:
+        """The columns with the largest parts of the whole margin, and these; the baseline, where it is one."""
+        total = self.values.sum(0)
+        order = np.argsort(-abs(total), kind="stable")[:most]
+        return [(str(self.columns[1][at]), float(total[at])) for at in order if total[at]]
+
+    def words(self) -> str:
+        """The causes in a sentence, and where both ways of finding them disagree."""
+        said = ", ".join(f"{name} {part:+.2f}" for name, part in self.causes()).replace("-", "−")
+        return ". ".join(filter(None, [f"Due to {said} (nats for what was expected)", self.remark])) + "."
+
+
+def parts_of(tries: Tries, tokens: Sequence[int], *, occlusion: bool = True) -> Parts:
+    """The margin of what was expected over what was found, taken apart.
+
+    Args:
+        tokens: Of what was expected, with the end.
+        occlusion: Whether `occluded` is found, too: two runs for each column.
+
+    Raises:
+        ValueError: If one of the two cannot be forced, or nothing was looked up in a table of embeddings, or no gradients are tracked.
+
+    Source: Sundararajan et al. 2017, as `rf.attribute`; occlusion: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional
+    Networks", section 4.2.
+    """
+    both = _Both(tries, [tuple(tokens), tries.best.tokens])
+    steps, rows = _rows(both.margins(1.0), both.parted)
+    whole, base = rows @ both.margins(1.0), rows @ both.margins(0.0)
+    scale = torch.cat([whole.abs().max().expand(len(whole)), whole.sum().abs()[None]]).clamp(min=1e-6)
+    made, remark = integrated(
+        lambda at: _and_sum(rows @ both.margins(at)), lambda at: _and_sum(both.gradients(at, rows)), _and_sum(whole),
+        _and_sum(base), _TOLERANCE, scale,
+    )  # fmt: skip
+    grads = made[:-1].numpy()
+    columns = both.columns(grads)
+    values = np.concatenate([grads[:, columns], base.numpy()[:, None]], 1)
+    texts = [tries.history.texts(each) for each in both.ways]
+    labels = [_either(texts, at) for at in range(rows.shape[1])]
+    names = [*both.names(columns), *labels[:-1], "baseline"]
+    beside = {"margin": float(whole.sum()), "baseline": float(base.sum()), "sum": float(values.sum())}
+    over = "step", [f"{labels[step]} at {step}" if step is not None else "other steps" for step in steps]
+    found = Parts(f"margin of {' '.join(texts[0])}", values, over, ("cause", names), beside=beside, remark=remark)
+    found.steps, found.occluded, found.disagreements = steps, np.zeros((len(values), 0)), {}
+    if occlusion:
+        found.occluded = np.stack([(whole - rows @ both.margins(1.0, hidden)).numpy() for hidden in columns], 1)
+        found.disagreements = _disagreements(found)
+        found.remark = ". ".join(filter(None, [remark, *found.disagreements.values()]))
+    return found
+
+
+def _rows(margins: torch.Tensor, parted: int) -> tuple[list[int | None], torch.Tensor]:
+    """The steps that a margin is made of, and which are added up in each row: those that matter little in the last one."""
+    order = margins.abs().argsort(descending=True, stable=True).tolist()
+    left = margins.abs()[order].flip(0).cumsum(0).flip(0)
+    main = sorted(
+        step for step, rest in zip(order, left.tolist()) if rest > _LITTLE * float(left[0]) and step >= parted
+    )
+    other = [step for step in range(parted, len(margins)) if step not in main]
+    rows = torch.zeros((len(main) + bool(other), len(margins)), dtype=margins.dtype, device="cpu")
+    for row, step in enumerate(main):
+        rows[row, step] = 1.0
+    rows[len(main) :, other] = 1.0
+    return [*main, *([None] if other else [])], rows
+
+
+def _and_sum(rows: torch.Tensor) -> torch.Tensor:
+    """The rows of steps, and that of all together."""
+    return torch.cat([rows, rows.sum(0, keepdim=True)])
+
+
+def _either(texts: Sequence[Sequence[str]], at: int) -> str:
+    return "|".join(dict.fromkeys(labels[at] for labels in texts if at < len(labels)))
+
+
+def _disagreements(found: Parts) -> dict[int, str]:
+    out, names = dict[int, str](), found.columns[1]
+    most = max(abs(found.values[:, :-1]).max(initial=0.0), abs(found.occluded).max(initial=0.0))
+    for row, where in enumerate(found.rows[1]):
+        one, other = found.values[row, :-1], found.occluded[row]
+        by, hides = int(abs(one).argmax()), int(abs(other).argmax())
+        same = by == hides and one[by] * other[by] > 0 and abs(other[by]) > _CLEAR * abs(one[by])
+        if not same and max(abs(one[by]), abs(other[hides])) > _CLEAR * most:
+            out[row] = (
+                f"{where}: gradients say {names[by]} ({one[by]:+.2f}; hidden {other[by]:+.2f}), "
+                f"occlusion says {names[hides]} ({other[hides]:+.2f})"
+            )
+    return out
+
+
+class _Both:
+    """What was expected and what was found, forced one after the other, with embeddings on the way from the mean one to their own.
+
+    Columns are the positions of the source, flat, and then the labels.
+    """
+
+    def __init__(self, tries: Tries, ways: Sequence[Sequence[int]]):
+        self.tries, self.ways = tries, ways
+        self._length = max(map(len, ways))
+        same = [a == b for a, b in zip(*ways)]
+        self.parted = same.index(False) if False in same else len(same)
+        self._source: torch.Tensor | None = None
+        self._vocab: Any = None
+
+    def _scaled(self, at: float) -> torch.Tensor:
+        size = 0 if self._source is None else self._source.numel()
+        return torch.full((size + self._length - 1,), at, dtype=torch.float64, device="cpu")
+
+    def _made(self, scaled: torch.Tensor, gradients: bool) -> torch.Tensor:
+        """The margins of the steps."""
+        gains = []
+        for tokens in self.ways:
+            size = len(scaled) - (self._length - 1)
+            one = _Forced(self.tries, tokens, scaled[:size], scaled[size:], gradients)
+            scores = one.scores()
+            if self._source is None and one.source is not None:  # before that nobody knows how long it is
+                self._source, self._vocab = one.source, one.vocab
+            gains.append(
+                torch.nn.functional.pad(scores.diff(prepend=scores.new_zeros(1)), (0, self._length - len(tokens)))
+            )
+        return gains[0] - gains[1]
+
+    def margins(self, at: float, hidden: int | None = None) -> torch.Tensor:
+        """The margin of each step, with all embeddings so far on their way; or one of them hidden."""
+        if self._source is None:
+            self._made(self._scaled(1.0), False)
+        scaled = self._scaled(at)
+        if hidden is not None:
+            scaled[hidden] = 0.0
+        return self._made(scaled, False).detach()
+
+    def gradients(self, at: float, rows: torch.Tensor) -> torch.Tensor:
+        """The gradient of sums of them, {row, step}, for each column."""
+        scaled = self._scaled(at).requires_grad_()
+        margins = self._made(scaled, True)
+        if not margins.requires_grad:
+            raise value_error(
+                "why_not: no gradients come through the search.",
+                [("columns", len(scaled)), ("margin", f"{float(margins.sum()):.3f}")],
+                "Parts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
+                "rf.atlas(run)    # hides one after the other",
+            )
+        sums = rows @ margins
+        return torch.stack(
+            [torch.autograd.grad(each, scaled, retain_graph=True, materialize_grads=True)[0] for each in sums]
+        )
+
+    def columns(self, parts: np.ndarray) -> list[int]:
+        """The columns of the sequence: of a batch those of one of its axis, which no other one moves."""
+        size = parts.shape[1] - (self._length - 1)
+        places = np.arange(size)
+        seqs = self.tries.history.num_seqs
+        if self._source is not None and seqs > 1:
+            shape = tuple(self._source.shape)
+            mass, grid = abs(parts[:, :size]).sum(0).reshape(shape), places.reshape(shape)
+            axes = [axis for axis in range(len(shape)) if shape[axis] == seqs]
+            best = max(axes, key=lambda axis: mass.take(self.tries.seq, axis).sum(), default=0)
+            own = grid.take(self.tries.seq, best).reshape(-1)
+            last = np.flatnonzero(mass.reshape(-1)[own])
+            places = own[: last[-1] + 1] if last.size else own  # past it is padding
+        return [*places.tolist(), *range(size, parts.shape[1])]
+
+    def names(self, columns: Sequence[int]) -> list[str]:
+        """The texts of the positions of the source."""
+        if self._source is None:
+            return []
+        ids = self._source.reshape(-1).tolist()
+        texts = None if self._vocab is None else labels_by_index(self._vocab, max(ids) + 1)
+        own = [ids[at] for at in columns if at < len(ids)]
+        return [str(at) if texts is None else str(texts[at]) for at in own]
+
+
+class _Forced(TorchFunctionMode):
+    """One run of the function with a hypothesis forced, in which lookups of embeddings are answered."""
+
+    def __init__(self, tries: Tries, tokens: Sequence[int], of_source: Any, of_labels: Any, gradients: bool):
+        super().__init__()
+        self._tries, self._tokens, self._gradients = tries, tuple(tokens), gradients
+        self._of_source, self._of_labels = of_source, of_labels
+        self.source: torch.Tensor | None = None
+        self.vocab: Any = None
+        self._begun = False
+        self._table: int | None = None
+        self._heard: list[torch.Tensor] = []
+        self._again: Run | None = None
+        self._read: set[int] = set()
+
+    def scores(self) -> torch.Tensor:
+        """The score after each label."""
+        tries, place = self._tries, self._tries.place
+        force = tries.change(0, self._tokens, len(self._tokens))
+
+        def begin(at: Position) -> None:
+            self._begun = True
+            force(at)
+
+        again = tries.again(tries.history.loop_steps[0], begin, ["beams", "tokens"], self._around)
+        history = history_at(again, place)
+        if again.state != "done" or history is None or history.num_steps < len(self._tokens):
+            raise value_error(
+                "why_not: this output cannot be forced.",
+                [("labels", " ".join(tries.history.texts(self._tokens))), ("run", again.state)],
+                "A margin is taken apart between two outputs that the search can give.",
+            ) from again.error
+        own = self._heard[: len(self._tokens)]
+        return torch.stack([raw.reshape(tries.history.num_seqs, -1)[tries.seq].max() for raw in own]).double()
+
+    def _around(self, made: Run, call: Any) -> Any:
+        assert made.trace is not None
+        self._again = made
+        made.trace.subscribe(self._hear)
+        with torch.set_grad_enabled(self._gradients), self:
+            return call()
+
+    def _hear(self, event: Event) -> None:
+        place, wanted = None if self._again is None else self._again.place_of(event.entry), self._tries.place
+        if event.kind == "beams" and place is not None and place[:2] == wanted[:2]:
+            self._heard.append(event.values["scores"].raw_tensor)
+        elif event.kind == "tokens" and self.vocab is None and not self._begun:
+            dim = event.values["ids"].sparse_dim
+            self.vocab = None if dim is None else dim.vocab
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self._gradients:  # the margin is a function of its inputs, whatever the function tracks for itself
+            if func is torch._C._set_grad_enabled:
+                return None
+            if func is torch.Tensor.detach:
+                return args[0]
+            if func in _TO_HOST:
+                args = (args[0].detach(), *args[1:])
+        out = func(*args, **kwargs)
+        if func in _LOOKUPS:
+            weight, ids = args[:2] if func is torch.embedding else args[1::-1]
+            if isinstance(weight, torch.nn.Parameter):  # states of hypotheses are gathered so, too
+                return self._looked_up(weight, ids, out)
+        return out
+
+    def _looked_up(self, weight: torch.Tensor, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        scaled = self._scaled(ids, weight)
+        if scaled is None:
+            return out
+        mean = weight.detach().mean(0)
+        return mean + scaled.to(out.device, out.dtype)[..., None] * (out - mean)
+
+    def _scaled(self, ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
+        """How far each of these has come from the mean embedding; None: they are none of the source, and no labels."""
+        if not self._begun:
+            if self.source is not None:  # what is looked up later, as positions are
+                return None
+            self.source = ids
+            return None if len(self._of_source) != ids.numel() else self._of_source.reshape(ids.shape)
+        row = len(self._heard)
+        if not row or row in self._read or (self._table is not None and self._table != weight.data_ptr()):
+            return None
+        num_rows = self._heard[-1].numel()
+        labels = self._tokens[:row]
+        flat = ids.reshape(num_rows, -1) if ids.numel() % num_rows == 0 else ids.reshape(1, -1)
+        size = min(flat.shape[1], row)
+        if not bool((flat[:, -size:] == flat.new_tensor(labels[-size:])).all(1).any()):
+            return None
+        self._read.add(row)
+        self._table = weight.data_ptr()
+        own = torch.ones(flat.shape[1], dtype=torch.float64, device="cpu")
+        own = torch.cat([own[: flat.shape[1] - size], self._of_labels[row - size : row]])
+        return own.expand(flat.shape).reshape(ids.shape)
