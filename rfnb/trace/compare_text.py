@@ -44,7 +44,8 @@ def said(comparison: Comparison, *, values: bool = True) -> list[str]:
     parted = comparison.parted
     lines = []
     if parted is not None:
-        lines.append(f"They part before {parted}; {parted.tick} step{'s' * (parted.tick != 1)} are the same run.")
+        before = f"{parted.tick} steps are" if parted.tick != 1 else "1 step is"
+        lines.append(f"They part before {parted}; {before} the same run.")
     lines += [f"{name}: {words or 'the same'}" for name, words in comparison.values]
     if values and comparison.first:
         lines.append(f"{'First difference: ' if comparison.differs else ''}{comparison.first}.")

@@ -128,7 +128,7 @@ def test_equal_searches_have_no_arms():
 
 def test_differences_are_those_of_the_values():
     one, other = (sides_of(recorded_search(LABELS, at)) for at in (STEPS, 2))
-    made = dict(of_both(one, other, ["A", "B"]))
+    made = {part.head["key"]: part for part in of_both(one, other, ["A", "B"])}
     kinds = {part.kind: part for part in made.values()}
     for kind, listed in (("attention", "maps"), ("states", "tracks")):
         [a], [b] = ([part for part in side if part.kind == kind] for side in (one, other))
@@ -143,9 +143,20 @@ def test_differences_are_those_of_the_values():
     assert kinds["attention"].head["signed"] and "slots" not in kinds["attention"].head["maps"][0]
 
 
+def test_the_spec_says_the_order_and_what_is_folded():
+    one, other = (sides_of(recorded_search(LABELS, at)) for at in (STEPS, 2))
+    both = of_both(one[::-1], other, ["A", "B"])
+    assert [(part.kind, part.head["folded"]) for part in both] == [
+        ("beams", False), ("attention", False), ("states", True),
+    ]  # fmt: skip
+    both = of_both(one, one, ["A", "B"])
+    assert [part.head["folded"] for part in both if part.kind != "beams"] == [True, True]
+    assert both[-1].head["title"].endswith(": the same in A and B")
+
+
 def test_what_is_the_same_says_so_and_what_is_alone_too():
     a, b = sides_of(recorded_search(LABELS)), sides_of(recorded_search(LABELS))
-    for _, part in of_both(a, b, ["A", "B"]):
+    for part in of_both(a, b, ["A", "B"]):
         assert part.kind == "beams" or part.head["same"]
     empty = Branch("b", "main", Left(1, "search", 1))
     tree = Tree([Branch("main", trace=recorded_search(LABELS)), empty])

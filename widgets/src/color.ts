@@ -55,23 +55,29 @@ function table(stops: string[]): Table {
   return out;
 }
 
+const at = (colors: Table, share: number): number => colors[Math.round(Math.min(1, Math.max(0, share)) * 255)]!;
+
 /** A CSS colour of a table, by a number from 0 to 1. */
-export function css(colors: Table, share: number): string {
-  const color = colors[Math.round(Math.min(1, Math.max(0, share)) * 255)]!;
-  return `rgb(${color & 255}, ${(color >> 8) & 255}, ${(color >> 16) & 255})`;
+export const css = (colors: Table, share: number): string => `rgb(${rgbOf(at(colors, share)).join(", ")})`;
+
+const rgbOf = (color: number): Lab => [color & 255, (color >> 8) & 255, (color >> 16) & 255];
+
+/** How light a colour of a table is, 0 to 1. */
+export const lightness = (colors: Table, share: number): number => toLab(rgbOf(at(colors, share)))[0];
+
+/** The colour of text on a colour of a table: black or white, whichever has a contrast of 4.5 to 1 and more. */
+export function inkOn(colors: Table, share: number): string {
+  const [r, g, b] = rgbOf(at(colors, share)).map(linear) as Lab;
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff";
 }
 
-/** How light a colour of a table is, 0 to 1: text on it is dark above a half. */
-export function lightness(colors: Table, share: number): number {
-  const color = colors[Math.round(Math.min(1, Math.max(0, share)) * 255)]!;
-  return toLab([color & 255, (color >> 8) & 255, (color >> 16) & 255])[0];
-}
+const linear = (c: number): number => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
 
 const parse = (hex: string): Lab => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as Lab;
 
 // Björn Ottosson, "A perceptual color space for image processing", 2020.
 function toLab(rgb: Lab): Lab {
-  const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4)) as Lab;
+  const [r, g, b] = rgb.map(linear) as Lab;
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
   const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
@@ -86,12 +92,12 @@ function fromLab([L, a, b]: Lab): Lab {
   const l = (L + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const m = (L - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const s = (L - 0.0894841775 * a - 1.291485548 * b) ** 3;
-  const linear = [
+  const found = [
     4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
     -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
     -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
   ];
-  return linear.map((c) =>
+  return found.map((c) =>
     Math.round(255 * Math.min(1, Math.max(0, c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055))),
   ) as Lab;
 }

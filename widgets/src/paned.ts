@@ -41,7 +41,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected zoom = 1;
   protected padding = false; // whether what lies after the end of the sequence is drawn
   protected linked: number | null = null; // the step that a linked view points at
-  private given!: Frame<H>; // as it came, of the best hypothesis
+  protected given!: Frame<H>; // as it came, of the best hypothesis
   private chosen: Hypothesis | null = null; // another one, that is shown instead
   private drawn: Hypothesis | null = null; // the same once its rows are there
   private notThere = false; // whether the one that was chosen cannot be shown
@@ -221,6 +221,11 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     const { slots_of_best: best } = this.frame.head;
     if (!best) return null;
     return this.drawn ?? { before: best.before[this.seq] ?? [], after: best.after[this.seq] ?? [] };
+  }
+
+  /** Whether a row of the hypothesis that is drawn was computed for the best one, too. */
+  protected isOfBest(row: number, { before }: Pick<Hypothesis, "before">): boolean {
+    return this.given.head.slots_of_best?.before[this.seq]?.[row] === before[row];
   }
 
   /** What of a held run is changed by dragging at a place, if anything. */

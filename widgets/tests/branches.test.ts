@@ -80,7 +80,7 @@ describe("the page", () => {
     );
     expect(edits).toEqual(["b a c b", "b a a b", "  S "]);
     const kinds = () =>
-      [...root.querySelectorAll<HTMLElement>(".rfnb-group .rfnb-root")].map(({ dataset }) => dataset["kind"]);
+      [...root.querySelectorAll<HTMLElement>(".rfnb-branches-views .rfnb-root")].map(({ dataset }) => dataset["kind"]);
     expect(kinds()).toEqual(["beams", "attention"]);
     const folded = [...root.querySelectorAll<HTMLDetailsElement>("details")];
     expect(folded.map((fold) => fold.open)).toEqual(folded.map(() => false));

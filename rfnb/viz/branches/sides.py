@@ -17,6 +17,7 @@ from rfnb.viz.rounding import significant
 from rfnb.viz.spec import Spec
 
 KINDS = ("beams", "attention", "states")
+_OPEN = 2  # views of both that fit on a screen, the search and what it looked at; the rest unfolds
 SAME = "A and B are the same wherever both have something."
 _SIGNS = "Above 0: more in A; below 0: more in B."
 _OF_A_SLOT = ("slots", "before", "notes", "remark", "sums")
@@ -38,10 +39,13 @@ def _best_alone(part: Spec) -> Spec:
     return Spec(part.kind, {**part.head, **bare}, without_slots(part).blocks)
 
 
-def of_both(a: Sequence[Spec], b: Sequence[Spec], names: Sequence[str]) -> list[tuple[str, Spec]]:
-    """The views of both sides in one, by key: searches in one picture, of attention and states A - B."""
+def of_both(a: Sequence[Spec], b: Sequence[Spec], names: Sequence[str]) -> list[Spec]:
+    """The views of both sides in one, as they stand below each other: searches in one picture, of attention and states A - B.
+
+    What is the same in both comes last; `folded` is what is not in sight at first.
+    """
     others = {part.head.get("key"): part for part in b}
-    found = []
+    found: list[tuple[int, str, Spec]] = []
     for one in a:
         key, other = str(one.head.get("key")), others.get(one.head.get("key"))
         if other is None or other.kind != one.kind:
@@ -51,8 +55,12 @@ def of_both(a: Sequence[Spec], b: Sequence[Spec], names: Sequence[str]) -> list[
         else:
             made = {"attention": _attention, "states": _states}[one.kind](one, other)
         if made is not None:
-            found.append((key, made))
-    return found
+            found.append((len(KINDS) if made.head.get("same") else KINDS.index(made.kind), key, made))
+    shown: list[Spec] = []
+    for rank, key, made in sorted(found, key=lambda entry: entry[0]):
+        more = {"key": key, "compact": True, "folded": len(shown) >= _OPEN or rank == len(KINDS)}
+        shown.append(Spec(made.kind, {**made.head, **more}, made.blocks))
+    return shown
 
 
 def missing(a: Sequence[Spec], b: Sequence[Spec]) -> list[str]:
@@ -100,7 +108,7 @@ def _attention(a: Spec, b: Spec) -> Spec | None:
         return None
     dropped = ("badges", "looks", "remark", "thinned", "causal", "focus")
     head = {field: value for field, value in a.head.items() if field not in dropped}
-    head |= {"title": f"{a.head.get('title', '')}, A − B", "seqs": seqs, "maps": maps, "range": _scale(most)}
+    head |= {"title": _title(a, most), "seqs": seqs, "maps": maps, "range": _scale(most)}
     return Spec("attention", {**head, "signed": True, **_said(most)}, blocks)
 
 
@@ -137,10 +145,8 @@ def _states(a: Spec, b: Spec) -> Spec | None:
     kept: dict[str, Any] = {
         field: a.head[field] for field in ("live", "step_dim", "axis", "batch", "key", "link") if field in a.head
     }
-    title = f"{a.head.get('title', '')}, A − B"
-    return Spec(
-        "states", {**kept, "title": title, "tracks": tracks, "seqs": seqs, "orders": [], **_said(every)}, blocks
-    )
+    head = {**kept, "title": _title(a, every), "tracks": tracks, "seqs": seqs, "orders": [], **_said(every)}
+    return Spec("states", head, blocks)
 
 
 def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -150,6 +156,10 @@ def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         made = full[0] - full[1]
     made[(full[0] == full[1]) & np.isinf(full[0])] = 0  # equal infinities are no difference
     return made
+
+
+def _title(a: Spec, most: float) -> str:
+    return f"{a.head.get('title', '')}{', A − B' if most else ': the same in A and B'}"
 
 
 def _scale(most: float) -> list[float]:

@@ -18,7 +18,7 @@ from rfnb.core.whole_number import whole
 from rfnb.trace.compare_runs import Comparison
 from rfnb.trace.compare_text import columns, folded, said
 from rfnb.trace.run_tree import Branch, Outcome, Tree, changes_words, outcome_words, story
-from rfnb.viz.branches.sides import KINDS, missing, of_both, sides_of
+from rfnb.viz.branches.sides import missing, of_both, sides_of
 from rfnb.viz.group.spec import join
 from rfnb.viz.spec import Spec
 
@@ -79,24 +79,19 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
         comparison = value if is_first else Comparison(branches[i], branches[j], branches)
         values = (i, j) == first or len(branches[i].trace) + len(branches[j].trace) <= _MANY
         head["pairs"].append(_pair(comparison, i, j, sides, values=values))
-        for key, part in of_both(sides[i], sides[j], [branches[i].name, branches[j].name]):
-            parts.append(_with(part, link=link, pair=[i, j], key=key, compact=True))
+        both = of_both(sides[i], sides[j], [branches[i].name, branches[j].name])
+        parts += [_with(part, link=link, pair=[i, j]) for part in both]
     for index in sorted({index for pair in head["pairs"] for index in pair["of"]}):
         parts += [_with(part, link=link, side=index) for part in sides[index] if part.kind != "beams"]
     return join(head, parts, kind="branches")
 
 
 def beside_each_other(a: Run, b: Run) -> Spec:
-    """The views of two runs of one tree in one: a tree of both searches, maps and strips A - B; the former first, the rest folded."""
+    """The views of two runs of one tree in one: a tree of both searches, maps and strips A - B."""
     tree = a.tree()
     one, other = (sides_of(tree[run.name].trace) for run in (a, b))
-    parts = [_with(part, key=key, compact=True) for key, part in of_both(one, other, [a.name, b.name])]
-    parts = [
-        _with(part, folded=number > 1)
-        for number, part in enumerate(sorted(parts, key=lambda part: KINDS.index(part.kind)))
-    ]
     head: dict[str, Any] = {"title": "", "live": False, "link": f"{a.name} | {b.name}", "batch": ""}
-    return join(head, parts)
+    return join(head, of_both(one, other, [a.name, b.name]))
 
 
 class _Sides:

@@ -121,18 +121,24 @@ def put_into(_: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
     if any(last.head.get(name) != new.head.get(name) for name in _SHARED):
         return False
     ends = [", best hypothesis" if spec.head.get("best") else "" for spec in (last, new)]
-    paths = [str(spec.head["title"]).removeprefix(_STATES).removesuffix(end) for spec, end in zip((last, new), ends)]
-    common = _common(*paths)
-    named = [(path[len(common) :].strip("."), spec) for path, spec in zip(paths, (last, new))]
-    both = " and ".join(paths)
-    parts[-1] = joined(named, f"{_STATES}{common or (both if len(both) < 60 else 'several')}{ends[0]}")
+    known = [
+        spec.head.get("paths") or [str(spec.head["title"]).removeprefix(_STATES).removesuffix(end)]
+        for spec, end in zip((last, new), ends)
+    ]
+    paths = [path for own in known for path in own]
+    common = _common(paths)
+    named = [(_common(own)[len(common) :].strip("."), spec) for own, spec in zip(known, (last, new))]
+    first = f"{paths[0]} and {paths[1] if len(paths) == 2 else f'{len(paths) - 1} more'}"
+    parts[-1] = joined(named, f"{_STATES}{common or (first if len(first) < 60 else 'several')}{ends[0]}")
+    parts[-1].head["paths"] = paths
     return True
 
 
-def _common(one: str, other: str) -> str:
-    """The path that both begin with."""
-    same = [a for a, b in zip(one.split("."), other.split(".")) if a == b]
-    return ".".join(same if one.split(".")[: len(same)] == same else [])
+def _common(paths: Sequence[str]) -> str:
+    """The path that all of these begin with; of one it is that."""
+    split = [path.split(".") for path in paths]
+    alike = [len(set(parts)) == 1 for parts in zip(*split)]
+    return ".".join(split[0][: [*alike, False].index(False)])
 
 
 def _has(value: Tensor, dim: Dim) -> bool:

@@ -19,12 +19,14 @@ const MOST = 2000,
   HEIGHT = 620,
   TOP = 22,
   RAIL = 110,
-  GAP = 8;
+  GAP = 8,
+  TELLING = 2; // times the weight that each source of a row would have if it looked evenly
 
 export interface Mark {
   row: number;
   col: number;
   value: number;
+  even: boolean; // of a row that looks about evenly: such lines say nothing, and are drawn for the row that is pointed at
 }
 
 /** Of each row the fewest sources that have the share `mass` of its weight; of all rows at most 2,000, the strongest. Those that share a value have one line. */
@@ -33,7 +35,8 @@ export function marksOf(matrix: Matrix, mass: number, most = MOST): { marks: Mar
   const [down, across] = shared(matrix);
   for (let row = 0; row < matrix.rowLen; row += down) {
     let total = 0,
-      count = 0;
+      count = 0,
+      open = 0;
     const seen = (col: number): number => {
       const value = matrix.value(row, col);
       return value > 0 && value < Infinity && !matrix.hidden(row, col) ? value : 0;
@@ -44,10 +47,14 @@ export function marksOf(matrix: Matrix, mass: number, most = MOST): { marks: Mar
     const own: Mark[] = [];
     for (let col = 0; col < matrix.colLen; col += across) {
       const value = seen(col);
-      if (value && value >= small) own.push({ row, col, value });
+      if (value) open++;
+      if (value && value >= small) own.push({ row, col, value, even: false });
     }
+    own.sort((a, b) => b.value - a.value);
+    const even = open > TELLING && own[0]!.value * open < TELLING * total;
     let sum = 0;
-    for (const mark of own.sort((a, b) => b.value - a.value)) {
+    for (const mark of own) {
+      mark.even = even;
       if (sum >= mass * total * (1 - 1e-9)) break;
       sum += mark.value;
       marks.push(mark);
@@ -111,11 +118,14 @@ export class Arcs {
     const mass = Number(this.mass.value);
     const { marks, all } = marksOf(matrix, mass);
     this.marks = marks;
+    const even = new Set(marks.flatMap(({ row, even }) => (even ? [row] : []))).size,
+      lines = marks.filter(({ even }) => !even).length,
+      left = even ? `; none of the ${even} that look about evenly` : "";
     this.largest = marks.reduce((most, { value }) => Math.max(most, value), 0) || 1;
     const cut = all > marks.length ? `; the ${marks.length} strongest of ${all}` : "";
     const [down] = shared(matrix);
-    this.words.textContent = `${Math.round(mass * 100)} % of the weight of each ${down > 1 ? `${down} rows, about` : "row"}: ${marks.length} lines${cut}`;
-    this.element.dataset["marks"] = String(marks.length);
+    this.words.textContent = `${Math.round(mass * 100)} % of the weight of each ${down > 1 ? `${down} rows, about` : "row"}: ${lines} line${lines === 1 ? "" : "s"}${cut}${left}`;
+    this.element.dataset["marks"] = String(lines);
     if (this.started) this.pane.relayout();
     else this.pane.start();
     this.started = true;
@@ -217,7 +227,10 @@ export class Arcs {
       }
       g.globalAlpha = 1;
     };
-    lines(marks, false);
+    lines(
+      marks.filter(({ even }) => !even),
+      false,
+    );
     const own = this.of(at);
     lines(own, true);
     const picked = new Set(own.map(({ col }) => col));

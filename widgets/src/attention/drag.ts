@@ -26,6 +26,7 @@ interface Given {
   held: HeldMap;
   matrix: Matrix; // of the row exactly
   seq: number;
+  name: string; // of the row
   slots: { before: number[]; after: number[] } | null;
 }
 
@@ -49,7 +50,7 @@ export class Drag {
 
   private now: Matrix | null = null;
 
-  grab({ held, matrix, seq, slots }: Given, { row, col }: Position): Grip | null {
+  grab({ held, matrix, seq, slots, name: label }: Given, { row, col }: Position): Grip | null {
     const width = typeof held.widths === "number" ? held.widths : held.widths[row]!,
       slot = slots?.before[row] ?? null,
       place = placeOf(held, row),
@@ -60,7 +61,7 @@ export class Drag {
       entries = entriesOf(held, row, seq, slot);
     const change = (_: number, down: number): Change => {
       const drawn = withWeight(values, col, values[col]! - down / FULL, open),
-        name = `${line(matrix.rowLabel(row))}: ${share(drawn[col]!).replace(/^0|\.00$/, "")} on ${line(matrix.colLabel(col))}`,
+        name = `${line(label)}: ${share(drawn[col]!).replace(/^0|\.00$/, "")} on ${line(matrix.colLabel(col))}`,
         then = [{ do: "attention", path: held.attention, entries, row: drawn }];
       this.row = row;
       this.changed((this.now = withDrawn(matrix, row, drawn)));

@@ -3,7 +3,7 @@
 import { share } from "../number";
 import { DASH, dots, hatch, outline, within, write } from "../canvas";
 import type { Table } from "../color";
-import { lightness } from "../color";
+import { inkOn } from "../color";
 import { drawColumns, LINE } from "../axis";
 import { MARK } from "../hands";
 import { shorten } from "../labels";
@@ -206,8 +206,7 @@ function drawNumbers(
       const value = matrix.value(row, col);
       if (matrix.effects) {
         const text = matrix.effects.labels[row]?.[col],
-          bright = !Number.isNaN(value) && lightness(colors, scale.share(value)) <= 0.62,
-          color = Number.isNaN(value) ? palette.ink : bright ? "#f6faff" : "#10181f";
+          color = Number.isNaN(value) ? palette.ink : inkOn(colors, scale.share(value));
         if (text)
           write(
             g,
@@ -222,7 +221,7 @@ function drawNumbers(
         continue;
       }
       if (Number.isNaN(value) || matrix.hidden(row, col) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
-      const color = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
+      const color = inkOn(colors, scale.share(value));
       write(g, inCell(value), (col + 0.5) * cell, (row + 0.5) * tall + 0.5, font, color, "center");
     }
   }

@@ -247,7 +247,7 @@ export class Overview {
       if (index % every === 0 || text === "mean")
         write(g, text, x, made.top - 8, font, palette.ink, "center", (size + 4) * every);
     });
-    if (this.grid.cols) {
+    if (this.grid.cols && made.columns.length) {
       const names = [wordOf(this.grid.lines.map(({ title }) => title)), wordOf(this.grid.cols)];
       if (names[0]) write(g, `${names[0]} ↓`, made.left - 6, made.top - 8, font, palette.muted, "right", made.left - 6);
       if (names[1]) write(g, `${names[1]} →`, made.left, 7, font, palette.muted);

@@ -31,6 +31,7 @@ import { TextMode } from "./text";
 import { line } from "../visible";
 
 const MOST_HEIGHT = 620,
+  BESIDE_HEIGHT = 284, // of one of the views of two runs
   LEAST_MAIN = 420; // of the column of the map, so that what is said below it has room
 const MODES = { map: "Map", text: "Text", arcs: "Arcs", table: "Table" };
 type Mode = keyof typeof MODES;
@@ -236,6 +237,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected override get hint(): string {
+    if (this.mode !== "map" || this.frame.head.compact) return "";
     if (this.ctx.run && this.matrix.effects?.held)
       return "Point at a cell for what comes of its change; a click or Enter makes it a branch.";
     const held = this.ctx.run && this.frame.head.maps[this.maps[0]!]?.held;
@@ -247,7 +249,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   protected override grab(at: Position): Grip | null {
     const { seq, slots, held } = this;
     if (!held || this.mode !== "map" || at.row > this.lastStep()) return null;
-    return this.drag.grab({ held, matrix: this.exactly(at.row), seq, slots }, at);
+    // A row of another hypothesis that comes from the same one as the best is that which the best says there: a candidate's own label is not changed.
+    const best = slots && this.isOfBest(at.row, slots) ? matrixOf(this.given, this.maps[0]!, seq) : null,
+      name = (best ?? this.matrix).rowLabel(at.row);
+    return this.drag.grab({ held, matrix: this.exactly(at.row), seq, slots, name }, at);
   }
 
   private get held() {
@@ -418,12 +423,13 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   protected layout(width: number): Layout {
     this.cells = null;
     const { matrix, zoom, measure } = this,
+      height = this.frame.head.compact ? BESIDE_HEIGHT : MOST_HEIGHT,
       beside = this.ctx.run && this.frame.head.maps[this.maps[0]!]!.held ? BESIDE : 0,
-      { width: wide, ...others } = layout(matrix, { width: width - beside, height: MOST_HEIGHT, zoom, measure }),
+      { width: wide, ...others } = layout(matrix, { width: width - beside, height, zoom, measure }),
       map = { ...others, width: wide + beside },
       ghosts = (this.ghosts = this.ghostsNow),
       made = { ...map, height: map.height + ghostHeight(map, ghosts) },
-      most = mostWidth(matrix, { width, height: MOST_HEIGHT, zoom, measure });
+      most = mostWidth(matrix, { width, height, zoom, measure });
     this.widest = most === null ? "" : `${Math.max(LEAST_MAIN, most + beside + 20)}px`;
     this.hug();
     this.veil = veilOf(matrix, made);

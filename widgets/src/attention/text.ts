@@ -2,7 +2,7 @@
 
 import { times } from "../list";
 import type { Table } from "../color";
-import { css, lightness } from "../color";
+import { css, inkOn } from "../color";
 import type { Cursor } from "../cursor";
 import { onKeys } from "../cursor";
 import { h, on, quiet, set } from "../dom";
@@ -93,7 +93,7 @@ class Side {
       const value = all[index]!,
         share = Number.isFinite(value) ? Math.min(1, Math.max(0, scale.share(value))) : 0;
       token.style.background = share > 0.02 ? css(colors, share) : "";
-      token.style.color = share > 0.02 ? (lightness(colors, share) > 0.62 ? "#10181f" : "#f6faff") : "";
+      token.style.color = share > 0.02 ? inkOn(colors, share) : "";
       token.style.borderBottomWidth = `${Math.round(share * 4)}px`;
       if (top.includes(index)) token.dataset["number"] = number(value);
       else delete token.dataset["number"];
@@ -163,7 +163,7 @@ export class TextMode {
     if (!this.matrix || !matrix || !rows || !cols) return;
     const number = (value: number) => inList(matrix, value),
       [down, across] = shared(matrix);
-    const place = at ?? { row: 0, col: 0 };
+    const place = at ?? { row: matrix.causal ? matrix.rowLen - 1 : 0, col: 0 }; // the first may only look at itself
     if (this.by === "row") {
       const { row } = place;
       rows.plain();

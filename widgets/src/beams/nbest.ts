@@ -80,6 +80,7 @@ export function showNbest(
   options: {
     ends: ([number, number] | undefined)[];
     arms?: Arms | undefined;
+    ranks: Map<Node, number>; // of both of two searches, each its own
     exponent: number;
     reference?: Reference | undefined;
     join: string;
@@ -87,7 +88,7 @@ export function showNbest(
     choose: (node: Node) => void;
   },
 ): void {
-  const { exponent, ends } = options;
+  const { exponent, ends, ranks } = options;
   const errors = (node: Node): string[] => {
     const edits = options.reference?.aligned[`${node.step},${node.slot}`];
     if (!options.reference) return [];
@@ -101,7 +102,8 @@ export function showNbest(
     "text",
     "",
   ];
-  const shown = nbest.slice(0, 10);
+  const most = options.arms ? 5 : 10,
+    shown = nbest.filter((node) => (ranks.get(node) ?? Infinity) <= most);
   const paths = shown.map((node) => pathOf(node));
   const none = !options.live && shown.every(({ state }) => state !== "ended"); // goes without saying in each row
   const rows = shown.map((node, index) => {
@@ -121,7 +123,7 @@ export function showNbest(
     const row = h(
       "tr",
       { "data-won": won, "data-key": `${node.step},${node.slot}` },
-      h("td.rfnb-beams-rank", `${tagOf(options.arms, node)}${index + 1}`),
+      h("td.rfnb-beams-rank", `${tagOf(options.arms, node)}${ranks.get(node)}`),
       h("td", fixed(node.score, 3)),
       ...(exponent ? [h("td", fixed(rating(node, exponent), 3))] : []),
       ...errors(node).map((number) => h("td", number)),

@@ -195,6 +195,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const first = !this.tree;
     if (first) this.exponent = head.length_exponent ?? 0;
     this.alpha.value = String(this.exponent);
+    if (head.compact !== this.head.compact) this.cursor.pinned = null; // it is the tree of another run
     this.head = head;
     this.regrow();
     if (first) this.pane.start();
@@ -218,9 +219,9 @@ class BeamsView implements Rendered<BeamsHead> {
   private get shownCuts(): number {
     return this.beside ? 0 : CUTS[this.cuts]![1];
   }
-  /** Whether it is beside another run of its tree: then the best of both is on one screen, with what else there is. */
+  /** Whether it is one of the views that two runs have on one screen: then a hypothesis is told about when it is chosen. */
   private get beside(): boolean {
-    return !!this.tree.spec.arms && this.ctx.held?.state?.beside != null;
+    return !!this.head.compact;
   }
 
   private choose(seq: number): void {
@@ -252,8 +253,10 @@ class BeamsView implements Rendered<BeamsHead> {
       : "";
     this.referenceNote.hidden = !reference;
     const { arms } = this.tree.spec,
+      sizes = arms ? [...new Set([arms.split, width - arms.split])] : [width],
+      beams = `beam${"s".repeat(sizes.length - 1)} ${sizes.join(" and ")}`,
       apart = arms ? ` · A: ${line(arms.names[0]!)}, B: ${line(arms.names[1]!)}, apart from step ${arms.at} on` : "";
-    this.status.textContent = `${steps} · beam ${width}${live ? ` · ${this.ctx.held?.state?.state ?? "running"}` : ""}${apart}`;
+    this.status.textContent = `${steps} · ${beams}${live ? ` · ${this.ctx.held?.state?.state ?? "running"}` : ""}${apart}`;
     const data = { step: nodes.length - 1, beam: width, seq: this.seq };
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
     this.showBeam();
@@ -287,9 +290,7 @@ class BeamsView implements Rendered<BeamsHead> {
   }
 
   private redraw(): void {
-    const { beside } = this;
-    this.pane.limit(beside ? BESIDE_HEIGHT : MOST_HEIGHT);
-    this.below.hidden = beside;
+    this.pane.limit(this.beside ? BESIDE_HEIGHT : MOST_HEIGHT);
     this.pane.relayout();
     this.alphaLabel.hidden = !this.tree.nodes.length || !!this.tree.spec.arms; // one for both would rank what are two lists
     this.fillTable();
@@ -341,6 +342,7 @@ class BeamsView implements Rendered<BeamsHead> {
     showNbest(this.table, list, {
       ends: [best, arms?.best.at(-1)],
       arms,
+      ranks: this.ranks,
       exponent: this.exponent,
       reference: this.head.seqs[this.seq]?.reference,
       join: this.join,
@@ -406,6 +408,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private tell(): void {
     const { place, tree, join, inside } = this,
       { live } = this.head;
+    this.below.hidden = this.beside && this.cursor.pinned === null;
     this.settle();
     this.settle = showCard(this.card, tree, place, { join, live: !!live, sums: !!this.head.seqs[this.seq]?.sums });
     const outside = place?.kind === "node" && inside && !inside(place.node);

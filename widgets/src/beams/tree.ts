@@ -79,6 +79,7 @@ export interface BeamsHead extends AnyHead {
   held?: HeldSearch; // of a run that is held
   vocab?: string[]; // the texts of its labels, if they are not too many
   hands?: Marks; // what was changed by hand
+  compact?: boolean; // one of the views of two runs
   seqs: SeqSpec[];
 }
 

@@ -37,6 +37,7 @@ export interface PartHead extends AnyHead {
   side?: number;
   pair?: Two;
   same?: boolean;
+  folded?: boolean; // whether it is closed until somebody opens it
 }
 export interface Head extends AnyHead {
   branches: Branch[];

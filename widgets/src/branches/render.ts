@@ -17,8 +17,6 @@ import { axis, chosenAfter, pairOf, rows, through } from "./layout";
 const ENDS: Record<string, string> = { done: "●", failed: "✕", stopped: "■", paused: "‖", running: "▶" };
 const EDITS: Record<string, string> = { s: "substituted", i: "inserted", d: "deleted" };
 const SIDES = ["A | B", "A", "B", "A − B"];
-const KINDS = ["beams", "attention", "states"],
-  OPEN = 2; // views that are in sight; the rest unfolds
 
 class BranchesView implements Rendered<Head> {
   private frame!: Frame<Head>;
@@ -28,7 +26,7 @@ class BranchesView implements Rendered<Head> {
   private readonly tree = h("table.rfnb-branches-tree");
   private readonly said = h("div.rfnb-branches-said", { role: "status" });
   private readonly results = h("div.rfnb-branches-results");
-  private readonly views = h("div.rfnb-group");
+  private readonly views = h("div.rfnb-branches-views");
   private readonly shell: Shell;
 
   constructor(
@@ -36,7 +34,8 @@ class BranchesView implements Rendered<Head> {
     private readonly ctx: Context,
   ) {
     const scroll = h("div.rfnb-branches-scroll", this.tree);
-    this.shell = new Shell(el, [], h("div.rfnb-branches", scroll, this.said, this.results, this.views));
+    const found = h("div.rfnb-branches-found", this.results, this.said);
+    this.shell = new Shell(el, [], h("div.rfnb-branches", scroll, found, this.views));
     on(this.tree, "keydown", (event) => this.key(event));
   }
 
@@ -136,39 +135,32 @@ class BranchesView implements Rendered<Head> {
     const head = (text: string, ...more: Node[]) => h("th", { scope: "col" }, text, ...more);
     const what = ["compare two", "steps of all loops", "what it did", "what it came to"];
     this.tree.replaceChildren(
-      h("caption.rfnb-quiet", "Choose two by a click or Enter; arrow keys go up and down. A ring is a change."),
+      ...(branches.length > 2
+        ? [h("caption.rfnb-quiet", "Choose two by a click or Enter; arrow keys go up and down. A ring is a change.")]
+        : []),
       h("thead", h("tr", ...what.map((text, at) => head(text, ...(at === 1 ? [ticks] : []))))),
       h("tbody", ...body),
     );
   }
 
-  /** The search and what it looked at in sight; the rest unfolds, and what is the same in both comes last. */
+  /** The views of two, in the order of the frame; what is folded is drawn when it is opened. */
   private showViews([a, b]: Two): void {
-    const { parts } = this.frame.head;
-    const rank = ({ kind, head }: Head["parts"][number]) => (head.same ? KINDS.length : KINDS.indexOf(kind));
-    parts
-      .flatMap((part, index) => (part.head.pair?.[0] === a && part.head.pair[1] === b ? [{ part, index }] : []))
-      .sort((one, other) => rank(one.part) - rank(other.part))
-      .forEach(({ part, index }, place) => {
-        const section = h("section.rfnb-part");
-        if (place < OPEN && !part.head.same) {
-          this.views.append(section);
-          this.showSides(section, index, [a, b]);
-          return;
-        }
-        const { title = "", same } = part.head,
-          name = line(title),
-          fold = h(
-            "details.rfnb-fold",
-            h("summary", same ? `${name.replace(", A − B", "")}: the same in A and B` : name),
-          );
-        on(fold, "toggle", () => {
-          if (!fold.open || section.parentElement) return;
-          fold.append(section);
-          this.showSides(section, index, [a, b]);
-        });
-        this.views.append(fold);
+    this.frame.head.parts.forEach(({ kind, head }, index) => {
+      if (head.pair?.[0] !== a || head.pair[1] !== b) return;
+      const section = h(`section.rfnb-part.rfnb-branches-${kind}`);
+      if (!head.folded) {
+        this.views.append(section);
+        this.showSides(section, index, [a, b]);
+        return;
+      }
+      const fold = h("details.rfnb-fold", h("summary", line(head.title ?? "")));
+      on(fold, "toggle", () => {
+        if (!fold.open || section.parentElement) return;
+        fold.append(section);
+        this.showSides(section, index, [a, b]);
       });
+      this.views.append(fold);
+    });
   }
 
   private show(root: HTMLElement, index: number): void {

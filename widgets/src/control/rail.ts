@@ -3,13 +3,13 @@
 
 import type { Context } from "../context";
 import { onKeys } from "../cursor";
-import { h, on, set, svg } from "../dom";
+import { h, on, onResize, set, svg } from "../dom";
 import { fixed } from "../number";
 import type { Command, Entry, RunState } from "../run";
 import { line, visible } from "../visible";
 
 const ROW = 20,
-  GRAPH = 240, // pixels of the lines
+  GRAPH = 240, // pixels of the lines, at most a quarter
   EDGE = 10,
   MOST_STEPS = 1e5;
 const GLYPHS: Record<string, string> = {
@@ -37,6 +37,8 @@ export class Rail {
   private drag: Drag | null = null;
   private seq = 0;
   private most = 1; // steps of a run
+  private wide = GRAPH; // of the lines
+  private readonly unwatch: () => void;
 
   /** `ask` sends a command; `chosen` is told which branch is pointed at. */
   constructor(
@@ -49,6 +51,7 @@ export class Rail {
     on(this.element, "pointerup", () => this.dropped());
     on(this.element, "pointercancel", () => this.ended());
     on(this.element, "pointerleave", () => this.point(null));
+    this.unwatch = onResize(this.element, () => this.now && this.draw());
   }
 
   update(now: RunState): void {
@@ -171,14 +174,16 @@ export class Rail {
   // -- the lines -----------------------------------------------------------------------------------------------------------
 
   private x(step: number): number {
-    return EDGE + (Math.min(step, this.most) / this.most) * (GRAPH - EDGE * 2);
+    return EDGE + (Math.min(step, this.most) / this.most) * (this.wide - EDGE * 2);
   }
 
   private draw(): void {
     const { runs, run, beside } = this.now!,
       rows = new Map(runs.map(({ number }, index) => [number, index])),
       y = (index: number) => index * ROW + ROW / 2;
-    set(this.graph, "width", GRAPH);
+    this.wide = Math.min(GRAPH, (this.element.clientWidth || 4 * GRAPH) / 4);
+    this.element.style.setProperty("--rfnb-lines", `${this.wide + 4}px`);
+    set(this.graph, "width", this.wide);
     set(this.graph, "height", runs.length * ROW);
     const lines = runs.flatMap((entry, index) => {
       const begin = this.x(entry.tick ?? 0),
@@ -207,7 +212,7 @@ export class Rail {
   private dragged(event: PointerEvent): void {
     const { drag } = this;
     if (!drag) return;
-    const pitch = (GRAPH - EDGE * 2) / this.most,
+    const pitch = (this.wide - EDGE * 2) / this.most,
       parent = this.now!.runs.find(({ number }) => number === drag.entry.parent),
       last = (parent?.steps ?? 1) - 1 - (drag.entry.tick! - drag.entry.step!);
     drag.step = Math.max(0, Math.min(last, drag.entry.step! + Math.round((event.clientX - drag.from) / pitch)));
@@ -228,6 +233,7 @@ export class Rail {
   }
 
   destroy(): void {
+    this.unwatch();
     this.ctx.held?.point(null);
   }
 }

@@ -3,7 +3,7 @@
 import type { Block } from "../block";
 import { image, outline, within, write } from "../canvas";
 import type { Table } from "../color";
-import { css, diverging, lightness, sequential } from "../color";
+import { css, diverging, inkOn, sequential } from "../color";
 import { drawn, shorten } from "../labels";
 import { short } from "../number";
 import type { Scene } from "../pane";
@@ -95,7 +95,7 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
 
 /** A dot in a cell that is beyond the tolerance. */
 function dot(g: CanvasRenderingContext2D, colors: Table, at: number, x: number, y: number): void {
-  g.fillStyle = lightness(colors, at) > 0.6 ? "#10151c" : "#ffffff";
+  g.fillStyle = inkOn(colors, at);
   g.fillRect(x - 1.5, y - 1.5, 3, 3);
 }
 

@@ -2,7 +2,7 @@
 
 import { DASH, hatch, outline, within, write } from "../canvas";
 import type { Table } from "../color";
-import { css, lightness } from "../color";
+import { css, inkOn } from "../color";
 import { measurer, shorten } from "../labels";
 import { fixed, short } from "../number";
 import type { Scene as Sight } from "../pane";
@@ -97,8 +97,7 @@ function drawBar(
       g.fillRect(x, top, Math.max(0.5, room - 1), BAR);
     }
     const text = room > 12 ? shorten(label, 24) : "";
-    if (text && measure(text) <= room - 7)
-      write(g, text, x + 4, y + ROW / 2, font, lightness(colors, share) > 0.6 ? "#10151c" : "#ffffff");
+    if (text && measure(text) <= room - 7) write(g, text, x + 4, y + ROW / 2, font, inkOn(colors, share));
     if (item === row.rank - 1) framed = [x, room];
     if (cursor?.step === step && cursor.item === item) marked = [x, room];
     x += room;

@@ -182,10 +182,7 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   const { made, palette, colors } = picture,
     y = placed.title + TITLE / 2 + 1,
     small = `11px ${palette.font}`;
-  const sized =
-    track.rows < track.units
-      ? `${track.rows} of ${track.units} ${track.unitName}, most changing`
-      : `${track.unitName}=${track.units}`;
+  const sized = `${track.rows < track.units ? `${track.rows} of ` : ""}${track.unitName}=${track.units}`;
   let x = made.left - 13;
   const put = (text: string, font: string, color: string, gap: number) => {
     write(g, text, x, y, font, color);

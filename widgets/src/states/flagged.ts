@@ -3,7 +3,7 @@
 import { times } from "../list";
 import { button, h, quiet } from "../dom";
 import type { Scene, Track } from "./scene";
-import { FLAGS } from "./scene";
+import { FLAGS, flagsOf, flagWords } from "./scene";
 
 const MOST = 24; // units at first
 
@@ -33,21 +33,24 @@ export function unitButtons(name: string, units: number[], unitName: string, pin
   return line;
 }
 
-/** A list per track with something to say, open as it was before. */
+/** A list per track with something to say, in one if there are several; open as it was before. */
 export function flagged(scene: Scene, box: HTMLElement, acts: Acts): void {
   const open = new Set(
     [...box.querySelectorAll("details")].flatMap(({ open, dataset }) => (open ? [dataset["of"]] : [])),
   );
-  box.replaceChildren(
-    ...scene.tracks.flatMap((of, track) => {
-      const lists = listsOf(scene, of, track, acts);
-      if (!of.says || !lists.length) return [];
-      const list = h("details", { "data-of": of.label }, h("summary", h("b", of.label), ` ${of.says}`), ...lists);
-      list.open = open.has(of.label);
-      return [list];
-    }),
-  );
-  box.hidden = !box.childElementCount;
+  const fold = (of: string, summary: (Node | string)[], inside: Node[]) => {
+    const list = h("details", { "data-of": of }, h("summary", ...summary), ...inside);
+    list.open = open.has(of);
+    return list;
+  };
+  const lists = scene.tracks.flatMap((of, track) => {
+    const found = listsOf(scene, of, track, acts);
+    return of.says && found.length ? [fold(of.label, [h("b", of.title), ` ${of.says}`], found)] : [];
+  });
+  const bits = scene.tracks.reduce((all, track) => all | flagsOf(track, scene.steps), 0),
+    several = `${flagWords(bits)}: in ${lists.length} of ${scene.tracks.length} tracks`;
+  box.replaceChildren(...(lists.length > 1 ? [fold("", [several], lists)] : lists));
+  box.hidden = !lists.length;
 }
 
 function listsOf(scene: Scene, of: Track, track: number, acts: Acts): HTMLElement[] {

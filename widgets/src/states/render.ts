@@ -26,6 +26,7 @@ import {
   CHANGING,
   DEAD,
   faults,
+  flagsOf,
   isDrawn,
   MOST_ROWS,
   ordered,
@@ -292,11 +293,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const line = (mark: string, said: string) => h("span.rfnb-key", h("i", { class: `rfnb-states-${mark}` }), said);
     if (tracks.some((track, at) => track.low < 0 && isRoomy(this.made, this.made.tracks[at]!, track)))
       this.legend.append(h("span.rfnb-key", "– below 0, of gates .5"));
-    const bits = tracks.reduce((all, { stepFlags, unitFlags, units }) => {
-      for (let step = 0; step < len; step++) all |= stepFlags(step);
-      for (let unit = 0; unit < units; unit++) all |= unitFlags(unit);
-      return all;
-    }, 0);
+    const bits = tracks.reduce((all, track) => all | flagsOf(track, len), 0);
     if (bits & SATURATED) this.legend.append(line("saturated", "saturated"));
     if (bits & UNCHANGED) this.legend.append(line("unchanged", "unchanged"));
     if (bits & DEAD) this.legend.append(line("dead", "dead unit"));

@@ -95,6 +95,14 @@ export const flagWords = (bits: number): string =>
     .map(([, word]) => word)
     .join(", ");
 
+/** All flags of the units and steps of a track. */
+export function flagsOf({ units, unitFlags, stepFlags }: Track, steps: number): number {
+  let bits = 0;
+  for (let step = 0; step < steps; step++) bits |= stepFlags(step);
+  for (let unit = 0; unit < units; unit++) bits |= unitFlags(unit);
+  return bits;
+}
+
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
 export function problem(frame: Frame<Head>): string | null {
   const { tracks, seqs }: Partial<Head> = frame.head;
