@@ -281,6 +281,8 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     )
     from rfnb.interop.atlas import Atlas, atlas
     from rfnb.interop.attribution import attribute
+    from rfnb.interop.batch_report import BatchCheck
+    from rfnb.interop.check_batch import check_batch
     from rfnb.interop.edit import edit
     from rfnb.interop.hf_search import hf_search_options
     from rfnb.interop.lens import logit_lens
@@ -302,8 +304,8 @@ from rfnb.places import paths as _paths
 
 # For type checkers and `import *`: what is imported above. `python tests/contracts/test_public_names.py` writes this list.
 __all__ = [
-    "Alignment", "AmpPolicy", "Atlas", "Backend", "BasicLSTMCell", "BasicRNNCell", "BatchNorm", "BeamHistory",
-    "BlocksparseLSTMCell", "BlocksparseMultiplicativeMultistepLSTMCell", "CausalSelfAttention",
+    "Alignment", "AmpPolicy", "Atlas", "Backend", "BasicLSTMCell", "BasicRNNCell", "BatchCheck", "BatchNorm",
+    "BeamHistory", "BlocksparseLSTMCell", "BlocksparseMultiplicativeMultistepLSTMCell", "CausalSelfAttention",
     "CausalSelfAttentionState", "CheckpointError", "ConcatAttention", "ConformerConvBlock", "ConformerConvSubsample",
     "ConformerEncoder", "ConformerEncoderLayer", "ConformerEncoderV2", "ConformerFrontend",
     "ConformerPositionwiseFeedForward", "Constraint", "Conv1d", "Conv2d", "Conv3d", "CrossAttention", "CtcAlignment",
@@ -326,11 +328,11 @@ __all__ = [
     "amp_cast_compute", "amp_cast_float32", "as_torch", "assert_", "atlas", "attribute", "audio", "backtrack",
     "batch_dim", "batch_norm_distributed_default", "beam_search", "beam_search_step", "beams_of", "build_dict",
     "build_from_dict", "calc_conv_out_length", "calc_transposed_conv_out_length", "cast", "ceil", "ceil_divide",
-    "character_errors", "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc", "compare",
-    "compare_bc", "compare_runs", "compile_loops", "complex_as_real", "concat", "concat_features", "cond", "constant",
-    "control_flow_ctx", "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos",
-    "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
-    "ctc_no_label_loop_blank_durations_from_path", "ctc_output", "ctc_prefix_beam_search", "cum_concat",
+    "character_errors", "check_batch", "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc",
+    "compare", "compare_bc", "compare_runs", "compile_loops", "complex_as_real", "concat", "concat_features", "cond",
+    "constant", "control_flow_ctx", "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device",
+    "cos", "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode",
+    "ctc_loss", "ctc_no_label_loop_blank_durations_from_path", "ctc_output", "ctc_prefix_beam_search", "cum_concat",
     "cum_concat_initial_state", "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "diff",
     "dim_match_priority_when_needed", "dot", "dot_attention", "dot_attention_weights", "dropout",
     "dropout_broadcast_default", "edit", "edit_distance", "elu", "equal", "exp", "expand_dim", "expand_dims",

@@ -120,6 +120,8 @@ LATER = {
     ),
     "rfnb.interop.atlas": "Atlas atlas",
     "rfnb.interop.attribution": "attribute",
+    "rfnb.interop.batch_report": "BatchCheck",
+    "rfnb.interop.check_batch": "check_batch",
     "rfnb.interop.edit": "edit",
     "rfnb.interop.hf_search": "hf_search_options",
     "rfnb.interop.lens": "logit_lens",

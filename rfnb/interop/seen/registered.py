@@ -16,4 +16,5 @@ for _kind in ("Generate", "GenerateBeam"):
         show_by(f"transformers.generation.utils.{_kind}{_model}Output", "rfnb.interop.seen.generate_output:spec")
 adopt_by("rfnb.interop.doors:adopted_module")
 show_by("rfnb.interop.measured.Measured", "rfnb.interop.measured:spec")
+show_by("rfnb.interop.batch_report.BatchCheck", "rfnb.interop.batch_report:spec")
 show_by("rfnb.interop.atlas.Atlas", "rfnb.interop.atlas_view:whole")

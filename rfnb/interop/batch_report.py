@@ -1,0 +1,164 @@
+"""The report of `rf.check_batch`: in words, as a table and as a view."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+
+import numpy as np
+
+from rfnb.core.errors import NearNames
+from rfnb.interop.leak_source import LeakSource
+from rfnb.interop.measured import Measured
+from rfnb.interop.measured import spec as spec_of_map
+from rfnb.viz.markup import table
+from rfnb.viz.spec import Spec
+from rfnb.viz.terminal import aligned
+
+
+@dataclass(frozen=True)
+class Leak:
+    """The place where a leak begins.
+
+    Attributes:
+        path: Of the module; "" is the model itself.
+        kind: The class of the module.
+        call: The function of torch.
+        step: Which of the calls of the module, if it is called several times; None: it is called once.
+        cell: Of its result in the batch, the first along time that differs, by the names of its axes.
+        alone, batched: What is there.
+        source: The padding cell that it came from, or a cell of another sequence; None: no cell, in what runs with a cache.
+    """
+
+    path: str
+    kind: str
+    call: str
+    step: int | None
+    cell: Mapping[str, int]
+    alone: float
+    batched: float
+    source: LeakSource | None
+
+    def __str__(self) -> str:
+        at = "the model itself" if not self.path else f'"{self.path}"'
+        step = "" if self.step is None else f", step {self.step}"
+        cell = ", ".join(f"{name}={index}" for name, index in self.cell.items())
+        there = f", at [{cell}]: {self.alone:.6g} alone, {self.batched:.6g} in the batch" if cell else ""
+        there = f", at [{cell}]: NaN" if cell and math.isnan(self.batched) else there
+        return f"{at} ({self.kind}), in {self.call}{step}{there}"
+
+
+@dataclass
+class Way:
+    """One way to run the same sequences.
+
+    Attributes:
+        name: "batch", "left" or "right" (padded on the other side), "padded further", "cached".
+        apart: By sequence, the largest difference from the sequence alone, relative; NaN where nothing was compared.
+        leak: Where it begins; None: it is the same.
+        given: Whether the inputs were given so; else it is told and no alarm.
+        remark: What is to be said.
+    """
+
+    name: str
+    apart: list[float]
+    leak: Leak | None = None
+    given: bool = True
+    remark: str = ""
+
+
+@dataclass
+class BatchCheck(NearNames):
+    """The report of `rf.check_batch`.
+
+    Attributes:
+        verdict: "leak"; "rounding": the batch changes results in the dtype of the model, and not in float64; "same";
+            "not finite": in the dtype of the model, and not in float64.
+        ways: The ways that were tried.
+        first: Where the leak begins, of the first way that was given so and leaks.
+        dtype, rounded: The model's dtype, and how far a sequence in the batch and alone are apart in it, relative.
+        fine: The dtype of the comparison.
+        passes, cached_passes: Runs of the model: but those with a cache, and those.
+        remarks: What could not be tried, in sentences.
+    """
+
+    verdict: str
+    ways: list[Way]
+    dtype: str
+    rounded: float
+    fine: str
+    passes: int
+    cached_passes: int
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> Leak | None:
+        return next((way.leak for way in self.ways if way.leak is not None and way.given), None)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no leak."""
+        return self.verdict in ("same", "rounding")
+
+    @property
+    def measured(self) -> Measured:
+        """The largest differences: ways by sequences."""
+        width = max(len(way.apart) for way in self.ways)
+        values = np.array([way.apart + [math.nan] * (width - len(way.apart)) for way in self.ways])
+        return Measured(
+            "difference",
+            values,
+            ("way", [way.name for way in self.ways]),
+            ("sequence", range(width)),
+            remark=self._said(),
+        )
+
+    def _said(self) -> str:
+        if self.verdict == "rounding":
+            fine = max((each for way in self.ways if way.given for each in way.apart if each == each), default=0.0)
+            both = f"in {self.dtype} a sequence alone and in the batch are {self.rounded:.2g} apart, in {self.fine} {fine:.2g}"
+            return f"Rounding: {both}. It shrinks with the dtype"
+        if self.verdict == "same":
+            return "The same alone and in the batch"
+        if self.verdict == "not finite":
+            return f"Not finite: in {self.dtype} there is NaN where {self.fine} has numbers"
+        return f"A leak: in {self.fine} it stays. It begins in {self.first}"
+
+    def _lines(self) -> list[str]:
+        lines = [f"{self._said()}."]
+        if self.first is not None and self.first.source is not None:
+            lines.append(f"It comes from {self.first.source}.")
+        for way in self.ways:
+            if way.leak is not None and not way.given:
+                lines.append(f"Told only ({way.name}): {way.leak}. {way.remark}".rstrip())
+        return [*lines, *self.remarks]
+
+    def _rows(self) -> list[list[str]]:
+        said = []
+        for way in self.ways:
+            numbers = " ".join("-" if value != value else f"{value:.1e}" for value in way.apart[:8])
+            said.append([way.name, numbers, "leak" if way.leak is not None else "same"])
+        return said
+
+    def __repr__(self) -> str:
+        passes = f"{self.passes} passes" + (f", {self.cached_passes} with a cache" if self.cached_passes else "")
+        lines = aligned([["way", f"apart, by sequence ({self.fine})", ""], *self._rows()])
+        return "\n".join([*self._lines(), *lines, f"{passes}."])
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{escape(line)}</p>" for line in self._lines())
+        return said + table(self._rows(), ["way", f"apart, by sequence ({self.fine})", "verdict"], named=True)
+
+
+def spec(check: BatchCheck, *, title: str | None = None) -> Spec:
+    """The spec of its view: ways by sequences, in powers of ten.
+
+    Args:
+        title: Default: the verdict.
+    """
+    made = check.measured
+    made.values = np.log10(np.clip(made.values, 1e-16, 1e3))
+    made.name, made.remark = "log10 of the difference", " ".join(check._lines()).rstrip(".")
+    return spec_of_map(made, title=title or f"Alone and in the batch: {check.verdict}")

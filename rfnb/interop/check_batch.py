@@ -1,0 +1,420 @@
+"""check_batch: whether what a model says of a sequence depends on the batch around it, by rounding or by a leak, and where that begins.
+
+    rf.check_batch(model, {"input_ids": ids, "attention_mask": mask})
+    rf.check_batch(model, x, lengths=[7, 5, 4])
+
+Each sequence runs alone and in the batch, all in float64, where rounding is below 1e-12 and a leak is what it was. Every call of
+torch in one run is laid beside the same call of the other (`tape.py`, `beside.py`): the leak begins in the first call that has the same
+inputs in the real cells and another result, if that difference goes on to what the model returns. What does not (the tables of rotary
+positions, padded on the left) is none.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from rfnb.core.errors import runtime_error, value_error
+from rfnb.core.tree import map_nested
+from rfnb.interop.batch_axes import PaddingBeside, as_they_are, of_a_step, of_one_sequence
+from rfnb.interop.batch_report import BatchCheck, Leak, Way
+from rfnb.interop.beside import Apart, Options, TapePair, apart
+from rfnb.interop.leak_source import nan_birth, source_of
+from rfnb.interop.metrics import called, check_model
+from rfnb.interop.padded import Padded, padded_inputs
+from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, tensors_in
+
+_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+_CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")
+_STEPS = 2  # with a cache
+
+
+def check_batch(
+    model: Any, inputs: Any, *, lengths: Sequence[int] | torch.Tensor | None = None, dtype: torch.dtype = torch.float64
+) -> BatchCheck:
+    """Whether what a model says of a sequence depends on what it is batched with: rounding or a leak, and where it begins.
+
+        check = rf.check_batch(model, {"input_ids": ids, "attention_mask": mask})
+        check.verdict, check.first.path, check.first.source
+
+    Each sequence runs alone, in the batch, padded on the other side, and with a cache where the model has one, in float64: a pass for
+    each sequence, at most ten more, and five with a cache. A copy of the model runs; it is as it was afterwards. A loss is checked by
+    more padding and by something else in it.
+
+    Args:
+        model: A torch.nn.Module, e.g. a model of transformers; of a Module of rfnb `rf.as_torch(module)`. In `eval()`.
+        inputs: The padded batch: a tensor, a tuple of arguments, or a dict of named ones. A mask or lengths in it say what is padding.
+        lengths: Of the sequences, where the inputs do not say them; the padding is behind them.
+        dtype: That the comparison is made in. float32 where the device or a kernel has no float64.
+
+    Returns:
+        A `BatchCheck`. `print(check)` says it in words, `rf.show(check)` shows it.
+
+    Raises:
+        TypeError: If the model is none of torch.
+        ValueError: If nothing is padded, nothing says what is, or what the model returns cannot be compared.
+        RuntimeError: If the model is not deterministic, or cannot run in this dtype.
+    """
+    check_model("check_batch", model)
+    if dtype not in _TOLERANCE:
+        raise value_error(
+            "check_batch: this dtype does not tell rounding from a leak.",
+            [("dtype", str(dtype)), ("known", "torch.float64, torch.float32")],
+            "What the comparison is made in is finer than the dtype of the model.",
+            "rf.check_batch(model, inputs, dtype=torch.float64)",
+        )
+    return _Check(model, inputs, padded_inputs("check_batch", inputs, lengths), dtype).run()
+
+
+class _Check:
+    """The passes of one check."""
+
+    def __init__(self, model: torch.nn.Module, inputs: Any, padded: Padded, dtype: torch.dtype):
+        self.model, self.padded, self.dtype = model, padded, dtype
+        self.inputs = inputs
+        self.tolerance = _TOLERANCE[dtype]
+        self.fine = copied(model, dtype)
+        self.passes = self.cached = 0
+        self.remarks: list[str] = []
+
+    def run(self) -> BatchCheck:
+        base, given = self._tape(self.inputs)
+        self._deterministic(given)
+        side = self.padded.stream.side
+        ways = [Way("batch", [])]
+        other = self._other_side()
+        if other is not None:
+            ways.append(Way("left" if side == "right" else "right", [], given=False))
+        compared = False
+        for row in range(self.padded.batch):
+            alone, said = self._tape(self.padded.alone(row))
+            for way, (tape, output) in zip(ways, [(base, given), *([] if other is None else [other])]):
+                options = self._options(row, side if way.given else way.name)
+                far = self._outputs(output, said, options)
+                compared |= far is not None
+                way.apart.append(math.nan if far is None else far)
+                if far is not None and far > self.tolerance and way.leak is None:
+                    way.leak = self._leak(tape, alone, output, options, row, way)
+        scalars = [each for each in tensors_in(given) if not each.ndim and each.is_floating_point()]
+        if scalars:
+            ways += self._scalars(base, given)
+        elif not compared:
+            raise value_error(
+                "check_batch: what the model returns cannot be compared.",
+                [("returned", type(given).__name__), ("shapes", [tuple(each.shape) for each in tensors_in(given)])],
+                "A sequence alone gives a part of what it gives in the batch: results have an axis of the batch.",
+            )
+        cached = self._cached(other is not None and ways[1].leak is None)
+        ways += [] if cached is None else [cached]
+        rounded, finite = self._rounded()
+        for way in ways:
+            if not way.given and way.leak is not None:
+                way.remark = f"Pad on the {side}, or give positions that do not count padding."
+        leaks = any(way.leak is not None and way.given for way in ways)
+        verdict = "leak" if leaks else "not finite" if not finite else "rounding" if rounded > 0 else "same"
+        return BatchCheck(
+            verdict, ways, str(_dtype_of(self.model))[6:], rounded, str(self.dtype)[6:], self.passes, self.cached, self.remarks
+        )  # fmt: skip
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+    def _tape(self, inputs: Any, *, cached: bool = False, **more: Any) -> tuple[Tape, Any]:
+        with torch.no_grad():
+            return self.taped(inputs, cached=cached, **more)
+
+    def taped(self, inputs: Any, *, cached: bool = False, **more: Any) -> tuple[Tape, Any]:
+        """A pass of the copy, and what it returned."""
+        self.passes += not cached
+        self.cached += cached
+        inputs = raised(inputs, self.dtype)
+        if more:
+            inputs = {**inputs, **more}
+        try:
+            with Tape(self.fine, self.dtype) as tape:
+                output = called(self.fine, inputs)
+        except (RuntimeError, NotImplementedError) as error:
+            if self.passes > 1 and "not implemented" not in str(error):
+                raise
+            raise runtime_error(
+                f"check_batch: the model cannot run in {str(self.dtype)[6:]}.",
+                [("error", str(error).splitlines()[0][:100])],
+                "Rounding and a leak are told apart in a finer dtype; a fused kernel may know only that of the model. Take the plain code "
+                'of the model (attn_implementation="eager"), or float32:',
+                "rf.check_batch(model, inputs, dtype=torch.float32)",
+            ) from error
+        return tape, output
+
+    def _deterministic(self, given: Any) -> None:
+        """Raise where the same pass gives something else."""
+        with torch.no_grad():
+            again = (
+                called(self.fine, raised(self.inputs, self.dtype))
+                if self.dtype == torch.float32
+                else self._tape(self.inputs)[1]
+            )
+        self.passes += self.dtype == torch.float32
+        far = self._outputs(given, again, as_they_are)
+        if far is not None and far > self.tolerance:
+            leaves = [
+                (name or "the model", each) for name, each in self.model.named_modules() if not list(each.children())
+            ]
+            training = [name for name, each in leaves if each.training]
+            raise runtime_error(
+                "check_batch: the model is not deterministic.",
+                [
+                    ("apart", f"{far:.2g} between two passes of the same batch"),
+                    ("training", ", ".join(training[:4]) or "nothing"),
+                ],
+                "What differs between two equal runs cannot be told from a leak.",
+                "model.eval()" if training else "torch.manual_seed(0)    # in the model, where it draws",
+            )
+
+    def _other_side(self) -> tuple[Tape, Any] | None:
+        """The batch padded on the other side; None where the inputs cannot say so."""
+        if not any(_is_mask(each, self.padded) for each in tensors_in(self.inputs)) or self.padded.told:
+            self.remarks.append("Not tried on the other side: only a mask says where padding is there.")
+            return None
+        try:
+            return self._tape(self.padded.moved())
+        except (RuntimeError, ValueError, IndexError) as error:
+            self.remarks.append(f"Not tried on the other side: {_short(error)}.")
+            return None
+
+    def _rounded(self) -> tuple[float, bool]:
+        """The distance that the shortest and the longest sequence have in the dtype of the model, and whether all is finite there."""
+        by_length = sorted(range(self.padded.batch), key=self.padded.stream.lengths.__getitem__)
+        own, far = _dtype_of(self.model), []
+        self.passes += 3
+        with torch.no_grad():
+            batch = called(self.model, raised(self.inputs, own))
+            for row in (by_length[0], by_length[-1]):
+                alone = called(self.model, raised(self.padded.alone(row), own))
+                options = self._options(row, self.padded.stream.side)
+                found = [apart(a, b, options, 0.0) for a, b in zip(_compared(batch), _compared(alone))]
+                far += [each.most for each in found if each is not None]
+        return max((each for each in far if math.isfinite(each)), default=0.0), all(map(math.isfinite, far))
+
+    # -- comparisons ---------------------------------------------------------------------------------------------------
+    def _options(self, row: int, side: str) -> Options:
+        return of_one_sequence(self.padded, row, side)
+
+    def _outputs(self, output: Any, other: Any, options: Options) -> float | None:
+        found = [apart(a, b, options, self.tolerance) for a, b in zip(_compared(output), _compared(other))]
+        numbers = [each.most for each in found if each is not None]
+        return max(numbers) if numbers else None
+
+    def _leak(self, tape: Tape, alone: Tape, output: Any, options: Options, row: int, way: Way) -> Leak | None:
+        beside = TapePair(tape, alone, options, self.tolerance)
+        call = beside.origin(tape.maker(each) for each in _compared(output))
+        if call is None:
+            return self._unplaced(output)
+        if (counted := self._counted(tape, call, alone, options, way)) is not None:
+            return counted
+        blamed = beside.blamed(call)
+        if blamed is not None:
+            return self._told_of_caller(tape, beside, call, blamed, row, way)
+        born = nan_birth(tape, call, beside.apart(call))
+        inputs = self.inputs if way.given else self.padded.moved()
+        side = self.padded.stream.side if way.given else way.name
+        return self._told(
+            tape, born or call, beside.apart(born or call) or beside.apart(call), inputs, side, row, born is not None
+        )
+
+    def _counted(self, tape: Tape, call: TapeCall, alone: Tape, options: Options, way: Way) -> Leak | None:
+        """The leak that there is without positions that count padding; None if it is they, or they cannot be given."""
+        stream = self.padded.stream
+        side = stream.side if way.given else way.name
+        whole = self.inputs if way.given else self.padded.moved()
+        known = "position_ids" in inspect.signature(self.model.forward).parameters
+        if side != "left" or not known or not isinstance(whole, Mapping) or "position_ids" in whole:
+            return None
+        if any(made.is_floating_point() for made in call.made):
+            return None
+        real = stream.real if stream.side == "left" else stream.real.flip(1)
+        positions = (real.long().cumsum(1) - 1).clamp_min(0)
+        device = next(tensors_in(whole)).device
+        try:
+            again, output = self._tape(whole, position_ids=positions.to(device))
+        except (RuntimeError, TypeError):
+            return None
+        beside = TapePair(again, alone, options, self.tolerance)
+        found = beside.origin(again.maker(each) for each in _compared(output))
+        if found is None:
+            return None
+        return self._told(
+            again, found, beside.apart(found), {**whole, "position_ids": positions.to(device)}, side, len(way.apart) - 1
+        )
+
+    def _told_of_caller(
+        self, tape: Tape, beside: TapePair, call: TapeCall, blamed: tuple[TapeCall, Apart | None], row: int, way: Way
+    ) -> Leak:
+        """The leak of what is handed to a call by code that the sequence alone does not run."""
+        own, far = blamed
+        inputs = self.inputs if way.given else self.padded.moved()
+        side = self.padded.stream.side if way.given else way.name
+        if far is not None:
+            return self._told(tape, own, far, inputs, side, row)
+        path = own.path.rpartition(".")[0]
+        far = beside.apart(call)
+        cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
+        source = source_of(self, tape, call, far, inputs, side, row, False)
+        kind = kind_of(self.fine, path)
+        said = f'"{own.path}", which the sequence alone calls {own.turn} times'
+        return Leak(path, kind, said, own.turn, cell, values[1], values[0], source)
+
+    def _told(
+        self, tape: Tape, call: TapeCall, far: Apart | None, inputs: Any, side: str, row: int | None, born: bool = False
+    ) -> Leak:
+        turns = sum(1 for path, _ in tape.modules if path == call.path)
+        step = call.turn if turns > 1 else None
+        source = source_of(self, tape, call, far, inputs, side, row, born)
+        cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
+        if born and source is not None:
+            cell, values = {"batch": source.batch, "time": source.time}, (math.nan, math.nan)
+        return Leak(call.path, kind_of(self.fine, call.path), call.name, step, cell, values[1], values[0], source)
+
+    def _unplaced(self, output: Any) -> Leak:
+        return Leak("", type(self.model).__name__, "its result", None, {}, math.nan, math.nan, None)
+
+    def _scalars(self, base: Tape, given: Any) -> list[Way]:
+        """The ways in which a loss is checked: what it says of the same batch with more padding, and with something else in it."""
+        ways = []
+        more = 3
+        for name, make, further in (
+            ("padding refilled", self.padded.refilled, 0),
+            ("padded further", lambda: self.padded.longer(more), more),
+        ):
+            try:
+                tape, output = self._tape(make())
+            except (RuntimeError, ValueError, IndexError) as error:
+                self.remarks.append(f"Not tried with {name}: {_short(error)}.")
+                continue
+            far = [
+                float(abs(a - b) / (abs(a) + abs(b)).clamp_min(1e-30))
+                for a, b in zip(tensors_in(given), tensors_in(output))
+                if not a.ndim and not b.ndim
+            ]
+            way = Way(name, [max(far, default=math.nan)])
+            if far and max(far) > self.tolerance:
+                beside = PaddingBeside(base, tape, self.padded, further, self.tolerance)
+                call = beside.origin(base.maker(each) for each in tensors_in(given) if not each.ndim)
+                side = self.padded.stream.side
+                way.leak = (
+                    self._unplaced(given)
+                    if call is None
+                    else self._told(base, call, beside.apart(call), self.inputs, side, None)
+                )
+            ways.append(way)
+            if way.leak is not None:
+                break
+        return ways
+
+    # -- with a cache --------------------------------------------------------------------------------------------------
+    def _cached(self, left: bool) -> Way | None:
+        """The last steps made one by one with a cache, beside the whole pass; None where the model has none."""
+        name = _cache_name(self.model)
+        if name is None or not isinstance(self.inputs, Mapping) or len(self.padded.streams) != 1:
+            return None
+        stream = self.padded.stream
+        on_left = stream.side == "left" or left
+        whole = self.inputs
+        if stream.side != "left":
+            whole = self.padded.moved() if on_left else self.padded.until(min(stream.lengths))
+        own = {key: each for key, each in whole.items() if "label" not in key}
+        size = stream.size if on_left else min(stream.lengths)
+        if size <= _STEPS or min(stream.lengths) <= _STEPS:
+            return None
+        extra = {"use_cache": True} if "use_cache" in inspect.signature(self.model.forward).parameters else {}
+        try:
+            tape, output = self._tape(own, cached=True, **extra)
+            begin = size - _STEPS
+            part = _positions(own, size, 0, begin)
+            cache = _cache_in(self._tape(part, cached=True, **extra)[1], name)
+            if cache is None:
+                return None
+            way = Way("cached", [])
+            for at in range(begin, size):
+                given = _positions(own, size, at, at + 1, masks_until=at + 1)
+                step, said = self._tape(given, cached=True, **{name: cache}, **extra)
+                options = of_a_step(size, at, self.padded.batch)
+                far = self._outputs(output, said, options)
+                way.apart.append(math.nan if far is None else far)
+                if far is not None and far > self.tolerance and way.leak is None:
+                    beside = TapePair(tape, step, options, self.tolerance)
+                    call = beside.origin(tape.maker(each) for each in _compared(output))
+                    if call is None:
+                        way.leak = self._unplaced(output)
+                    else:
+                        blamed = beside.blamed(call)
+                        call = call if blamed is None or blamed[1] is None else blamed[0]
+                        there = (blamed and blamed[1]) or beside.apart(call)
+                        cell, values = ({}, (math.nan,) * 2) if there is None else (there.cell, there.values)
+                        way.leak = Leak(
+                            call.path, kind_of(self.fine, call.path), call.name, at, cell, values[0], values[1], None
+                        )
+                cache = _cache_in(said, name) or cache
+        except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
+            self.remarks.append(f"Not tried with a cache: {_short(error)}.")
+            return None
+        return way
+
+
+def _positions(
+    inputs: Mapping[str, Any], size: int, begin: int, end: int, masks_until: int | None = None
+) -> dict[str, Any]:
+    """Some positions of all inputs; of masks all that there are until then, since a cache has them."""
+    made = {}
+    for name, value in inputs.items():
+        if isinstance(value, torch.Tensor) and value.ndim > 1 and value.shape[1] == size:
+            of_mask = masks_until is not None and "mask" in name
+            value = value[:, :masks_until] if of_mask else value[:, begin:end]
+        made[name] = value
+    return made
+
+
+def _cache_name(model: torch.nn.Module) -> str | None:
+    names = inspect.signature(model.forward).parameters
+    return next((name for name in _CACHES if name in names), None)
+
+
+def _cache_in(output: Any, name: str) -> Any:
+    """The cache that a model has returned; None: none."""
+    if isinstance(output, Mapping):
+        return output.get(name)
+    found = getattr(output, name, None)
+    return output[1] if found is None and type(output) is tuple and len(output) == 2 else found
+
+
+def _compared(output: Any) -> list[torch.Tensor]:
+    """The tensors of an output that are compared: not a cache, not a loss."""
+    if isinstance(output, Mapping):
+        output = [value for key, value in output.items() if key not in _CACHES]
+    elif type(output) is tuple and len(output) == 2 and not isinstance(output[1], torch.Tensor):
+        output = output[:1] if isinstance(output[0], torch.Tensor) else output
+    return [each for each in tensors_in(output) if each.ndim]
+
+
+def raised(inputs: Any, dtype: torch.dtype) -> Any:
+    """Inputs with floats in another dtype."""
+    return map_nested(
+        lambda each: each.to(dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each, inputs
+    )
+
+
+def _is_mask(tensor: torch.Tensor, padded: Padded) -> bool:
+    real = padded.stream.real
+    if tensor.shape != real.shape:
+        return False
+    own = tensor.detach().cpu().bool()
+    return bool((own == real).all()) or bool((own != real).all())
+
+
+def _dtype_of(model: torch.nn.Module) -> torch.dtype:
+    return next((each.dtype for each in model.parameters() if each.is_floating_point()), torch.float32)
+
+
+def _short(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:100].rstrip(".")

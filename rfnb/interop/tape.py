@@ -1,0 +1,241 @@
+"""A tape: every call of torch in one pass of a model, with the module that it was made in, what it read and what it made, in float64.
+
+    model = copied(model, torch.float64)
+    with Tape(model) as tape:
+        out = called(model, inputs)
+    tape.calls[5].name, tape.calls[5].path, tape.calls[5].reads      # "softmax", "layers.0.attn", the calls whose results it read
+
+What code computes in float32 by itself (a norm, a softmax, a table of angles) is computed in float64 here, so that whatever differs between
+two tapes by more than 1e-9 is no rounding. A tape can be played again with other results: `changes` gets each call before it is made.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from rfnb.core.tree import is_container, items_of
+from rfnb.trace.probe import Ear, trace_context
+
+_LOW = (torch.float32, torch.float16, torch.bfloat16)
+_NAMES = ("float", "half", "bfloat16")
+_IN_PLACE = ("__setitem__", "__iadd__", "__imul__", "__isub__", "__itruediv__")
+_TO_DOUBLE: dict[str, Callable[..., Any]] = dict.fromkeys(_NAMES, torch.Tensor.double)
+
+Change = Callable[["TapeCall", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""Of a call that is about to be made, the function and its arguments: the result instead, or `NotImplemented` to let it be made."""
+
+
+class TapeCall:
+    """One call of torch.
+
+    Attributes:
+        index: Its place on the tape.
+        path, turn: The module that made it, and in which of its calls.
+        name, nth: Of the function, and how many of this name the same call of the module had made before.
+        reads: The results of calls that are among its arguments: the index of the call, and which of its results.
+        given: The tensors among its arguments that no call has made: inputs, parameters, buffers.
+        made: The tensors that it has made.
+    """
+
+    __slots__ = ("given", "index", "made", "name", "nth", "path", "reads", "turn")
+
+    def __init__(self, index: int, at: tuple[str, int], name: str, nth: int):
+        self.index, (self.path, self.turn), self.name, self.nth = index, at, name, nth
+        self.reads: list[tuple[int, int]] = []
+        self.given: list[torch.Tensor] = []
+        self.made: list[torch.Tensor] = []
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        """The key that the same call has on another tape of the same code."""
+        return self.path, self.turn, self.name, self.nth
+
+
+def copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """A copy of a model in another dtype, which a tape may write on."""
+    made = copy.deepcopy(model)
+    return made.to(dtype)
+
+
+def kind_of(model: torch.nn.Module, path: str) -> str:
+    """The class of the module at a path."""
+    try:
+        module = model.get_submodule(path)
+    except AttributeError:
+        return "Module"
+    return type(getattr(module, "bridged", None) or module).__name__
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """All tensors in nested values."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif is_container(value):
+        for _, item in items_of(value):
+            yield from tensors_in(item)
+    elif isinstance(getattr(value, "__dict__", None), dict) and type(value).__name__.endswith("Cache"):
+        for item in vars(value).values():
+            yield from tensors_in(item)
+    elif hasattr(value, "keys") and hasattr(value, "values") and type(value).__name__.endswith("Layer"):
+        yield from tensors_in([value.keys, value.values])
+
+
+class Tape(TorchFunctionMode):
+    """Records the calls of a copy of a model while its block is open.
+
+    Args:
+        model: The modules whose calls are told apart; a copy, whose `forward`s are replaced meanwhile.
+        dtype: What floats of lower precision that the code makes by itself become. None: they stay.
+        changes: Asked before each call.
+        keep: Whether what calls have made is kept.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        dtype: torch.dtype | None = torch.float64,
+        changes: Change | None = None,
+        keep: bool = True,
+    ):
+        super().__init__()
+        self._model, self._dtype, self._changes, self._keep = model, dtype, changes, keep
+        self.calls: list[TapeCall] = []
+        self.modules: dict[tuple[str, int], tuple[Any, Any]] = {}  # what each call of a module got and gave
+        self._ear = Ear(lambda kind, place, values: None, lambda kind: False)
+        self._at: list[tuple[str, int]] = [("", 0)]
+        self._turns: dict[str, int] = {}
+        self._counts: dict[tuple[str, int, str], int] = {}
+        self._makers: dict[int, tuple[int, int]] = {}
+        self._bridged: set[str] = set()
+        self._inner: dict[str, dict[Any, int]] = {}
+        self._alive: list[Any] = []
+        self._by_storage: dict[int, list[TapeCall]] = {}
+
+    def __enter__(self) -> Tape:
+        self._own: list[tuple[Any, Any]] = []  # forwards that instances have themselves
+        for path, module in self._model.named_modules():
+            if getattr(module, "bridged", None) is not None:
+                self._bridged.add(path)
+            if path:
+                self._own.append((module, vars(module).get("forward")))
+                module.forward = self._entered(path, module.forward)
+        if self._bridged:  # modules of rfnb say where they are while somebody hears them
+            self._ear.open()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._ear.close()
+        for module, own in self._own:
+            vars(module).pop("forward", None)
+            if own is not None:
+                module.forward = own
+
+    def _entered(self, path: str, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            turn = self._turns[path] = self._turns.get(path, -1) + 1
+            self._at.append((path, turn))
+            try:
+                made = forward(*args, **kwargs)
+            finally:
+                self._at.pop()
+            self.modules[path, turn] = ((args, kwargs), made)
+            return made
+
+        return call
+
+    def maker(self, tensor: torch.Tensor) -> tuple[int, int] | None:
+        """The index of the call that made a tensor, and which of its results it is; None: none did."""
+        return self._makers.get(id(tensor))
+
+    def _here(self) -> tuple[str, int]:
+        """The module that runs, and which of its calls; in a module of rfnb the part of it that runs."""
+        path, turn = self._at[-1]
+        if path not in self._bridged:
+            return path, turn
+        place = trace_context.place
+        inner = path if place.depth < 2 else ".".join(filter(None, [path, place.module]))
+        turns = self._inner.setdefault(inner, {})
+        return inner, turns.setdefault(place.key, len(turns))
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", str(func))
+        if name == "__get__":  # x.T, x.mT, x.real make tensors; x.shape and the like are read on every line
+            name = (resolve_name(func) or "").rpartition(".")[0].rpartition(".")[2] or name
+            if name in ("shape", "dtype", "device", "is_cuda", "ndim", "requires_grad", "grad_fn", "layout"):
+                return func(*args, **kwargs)
+        if self._dtype is not None:
+            func, args, kwargs = self._in_double(func, name, args, kwargs)
+        at = self._here()
+        nth = self._counts.get((*at, name), 0)
+        call = TapeCall(len(self.calls), at, name, nth)
+        for tensor in tensors_in([args, kwargs]):
+            index = self._makers.get(id(tensor))
+            if index is None:
+                call.given.append(tensor)
+            elif index not in call.reads:
+                call.reads.append(index)
+        in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")) or kwargs.get("inplace")
+        if in_place and args and isinstance(args[0], torch.Tensor):
+            self._save(args[0])
+        made = NotImplemented if self._changes is None else self._changes(call, func, args, kwargs)
+        if made is NotImplemented:
+            made = func(*args, **kwargs)
+        if self._dtype is not None and not in_place:
+            made = self._raised(made)
+        results = [args[0]] if name == "__setitem__" else list(tensors_in(made))
+        if results:
+            self._note(call, at, results)
+        return made
+
+    def _note(self, call: TapeCall, at: tuple[str, int], results: list[torch.Tensor]) -> None:
+        self._counts[(*at, call.name)] = call.nth + 1
+        call.index = len(self.calls)
+        for number, tensor in enumerate(results):
+            self._makers[id(tensor)] = call.index, number
+            base = tensor._base
+            if base is not None and call.name in _IN_PLACE:
+                self._makers[id(base)] = call.index, number
+                self._alive.append(base)
+        self._alive.append(results)
+        if self._keep:
+            call.made = list(results)
+            for tensor in results:
+                if tensor.layout == torch.strided:
+                    self._by_storage.setdefault(tensor.untyped_storage().data_ptr(), []).append(call)
+        self.calls.append(call)
+
+    def _save(self, target: torch.Tensor) -> None:
+        """Copy what was made in this memory before it is written over."""
+        if self._keep and target.layout == torch.strided:
+            where = target.untyped_storage().data_ptr()
+            with torch._C.DisableTorchFunction():
+                for call in self._by_storage.pop(where, ()):
+                    call.made = [
+                        each.clone() if each.untyped_storage().data_ptr() == where else each for each in call.made
+                    ]
+
+    def _in_double(self, func: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+        if name in _TO_DOUBLE:
+            return _TO_DOUBLE[name], args[:1], {}
+        if any(isinstance(each, torch.dtype) for each in args):
+            args = tuple(self._dtype if isinstance(each, torch.dtype) and each in _LOW else each for each in args)
+        if kwargs.get("dtype") in _LOW:
+            kwargs = {**kwargs, "dtype": self._dtype}
+        return func, args, kwargs
+
+    def _raised(self, made: Any) -> Any:
+        if isinstance(made, torch.Tensor):
+            if made.dtype in _LOW:
+                return made.to(self._dtype)
+            return made.to(torch.complex128) if made.dtype == torch.complex64 else made
+        if type(made) in (tuple, list) and any(isinstance(each, torch.Tensor) and each.dtype in _LOW for each in made):
+            return type(made)(self._raised(each) for each in made)
+        return made

@@ -1,0 +1,223 @@
+"""check_batch finds where padding or neighbours leak, and is silent where results differ by rounding."""
+
+import pytest
+import torch
+from interop import batch_families as families
+
+import rfnb as rf
+from rfnb.core.tree import map_nested
+
+pytest.importorskip("transformers")
+from interop import batch_second_set as second
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+X = torch.randn(3, 7, 6, generator=torch.Generator().manual_seed(0))
+
+
+def in_dtype(inputs, dtype):
+    return map_nested(lambda each: each.to(dtype) if each.is_floating_point() else each, inputs)
+
+
+@pytest.mark.parametrize("name", families.FAULTS)
+def test_a_planted_fault_is_named_at_its_module_with_the_padding_that_it_comes_from(name):
+    make, inputs, path, padding = families.FAULTS[name]
+    given = inputs()
+    check = rf.check_batch(families.made(make), given)
+    assert (check.verdict, check.first.path) == ("leak", path)
+    assert check.passes <= 10 + len(given["mask"]) and check.cached_passes <= 5
+    if padding is not None:
+        source = check.first.source
+        assert source.padding == padding
+        assert bool(given["mask"][source.batch, source.time]) == (not padding)
+
+
+@pytest.mark.parametrize("name", second.FAULTS)
+def test_so_is_one_in_models_of_other_styles(name):
+    make, inputs, path = second.FAULTS[name]
+    check = rf.check_batch(families.made(make), inputs())
+    assert (check.verdict, check.first.path) == ("leak", path)
+    assert check.first.source.padding
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", families.SOUND)
+def test_a_sound_model_raises_no_alarm(name, dtype):
+    make, inputs = families.SOUND[name]
+    for seed in range(3):
+        model = families.made(make, seed).to(DTYPES[dtype])
+        check = rf.check_batch(model, in_dtype(inputs(seed=seed), DTYPES[dtype]))
+        assert check.ok and check.first is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", second.SOUND)
+def test_a_sound_model_of_another_style_raises_none(name, dtype):
+    make, inputs = second.SOUND[name]
+    for seed in range(3):
+        check = rf.check_batch(families.made(make, seed).to(DTYPES[dtype]), in_dtype(inputs(), DTYPES[dtype]))
+        assert check.ok and check.first is None
+
+
+class Scaled(torch.nn.Module):
+    """Multiplies and divides by the size of the axis: nothing but another rounding for each size."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(6, dtype=torch.bfloat16))
+
+    def forward(self, x):
+        return x * self.weight * x.shape[1] / x.shape[1]
+
+
+def test_rounding_is_told_from_a_leak_by_what_is_left_in_float64():
+    check = rf.check_batch(Scaled(), X.bfloat16(), lengths=[7, 5, 4])
+    assert check.verdict == "rounding" and 1e-4 < check.rounded < 1e-2
+    assert max(check.ways[0].apart) < 1e-12
+    assert "It shrinks with the dtype." in repr(check)
+
+
+def test_the_step_is_the_call_of_the_cell_and_the_cell_has_the_names_of_its_axes():
+    make, inputs, _, _ = families.FAULTS["state after the end"]
+    first = rf.check_batch(families.made(make), inputs()).first
+    assert first.step == 5 and first.cell == {"batch": 1, "feature": first.cell["feature"]}
+    assert (first.source.batch, first.source.time) == (1, 5)
+
+
+def test_the_cell_is_that_of_both_runs():
+    make, inputs, _, _ = families.FAULTS["padding in a mean"]
+    model, given = families.made(make).double(), inputs()
+    first = rf.check_batch(model, given).first
+    kept = []
+    model.pool.register_forward_hook(lambda module, args, output: kept.append(output))
+    with torch.no_grad():
+        model(**given)
+        model(given["ids"][1:2, :5], given["mask"][1:2, :5])
+    batch, feature = first.cell["batch"], first.cell["feature"]
+    assert batch == 1
+    assert first.batched == pytest.approx(float(kept[0][batch, feature]), abs=1e-12)
+    assert first.alone == pytest.approx(float(kept[1][0, feature]), abs=1e-12)
+
+
+def test_padding_on_the_side_that_was_not_given_is_told_and_no_alarm():
+    check = rf.check_batch(families.made(second.gpt2), second.text())
+    assert check.ok and check.first is None
+    assert [way.leak.path for way in check.ways if way.leak is not None] == ["transformer"]
+    assert "Told only (left)" in repr(check)
+
+
+def test_the_model_is_as_it_was():
+    model = families.made(families.Encoder)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    rf.check_batch(model, families.padded_ids())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any("forward" in vars(module) or module.training for module in model.modules())
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+
+
+class Ragged(rf.Module):
+    def __init__(self, in_dim, out_dim, *, use_mask):
+        self.linear, self.lstm, self.use_mask = rf.Linear(in_dim, out_dim), rf.LSTM(out_dim, out_dim), use_mask
+
+    def __call__(self, x):
+        time = next(dim for dim in x.dims if dim.is_dynamic())
+        state = self.lstm.default_initial_state(batch_dims=[x.dims[0]])
+        y, _ = self.lstm(self.linear(x), state=state, spatial_dim=time)
+        return rf.reduce_mean(y, axis=time, use_mask=self.use_mask)
+
+
+@pytest.mark.parametrize("use_mask", [True, False])
+def test_a_module_of_rfnb_is_seen_into(use_mask):
+    feat, out = rf.Dim(6, name="feat"), rf.Dim(4, name="out")
+    torch.manual_seed(0)
+    model = rf.as_torch(Ragged(feat, out, use_mask=use_mask), inputs="batch time feat")
+    check = rf.check_batch(model.eval(), (X, torch.tensor([7, 5, 4])))
+    assert check.ok == use_mask
+    if not use_mask:
+        assert (check.first.path, check.first.kind, check.first.call) == ("", "Ragged", "mean")
+
+
+def test_it_is_shown_as_text_page_and_numbers():
+    make, inputs, _, _ = families.FAULTS["padding attended"]
+    check = rf.check_batch(families.made(make), inputs())
+    assert repr(check).startswith('A leak: in float64 it stays. It begins in "layers.1.attn" (Attention), in softmax')
+    assert "It comes from padding [batch=1, time=6] (what it holds)." in repr(check)
+    page = check._repr_html_()
+    assert "<th scope='row'>batch</th>" in page and "layers.1.attn" in page
+    assert check.measured.shape == (2, 3) and check.measured[0, 0] < 1e-9 < check.measured[0, 1]
+    text = rf.show(check).text()
+    assert "layers.1.attn" in " ".join(text.split())
+
+
+class Drawing(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.5)
+
+
+class Fused(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        if self.weight.dtype == torch.float64:
+            raise NotImplementedError("\"fused_scan\" not implemented for 'Double'")
+        return x * self.weight
+
+
+def test_a_model_that_draws_is_refused():
+    with pytest.raises(RuntimeError) as error:
+        rf.check_batch(Drawing(), X, lengths=[7, 5, 4])
+    lines = str(error.value).splitlines()
+    assert lines[0] == "check_batch: the model is not deterministic."
+    assert lines[1].startswith("  apart     ") and lines[2] == "  training  the model"
+    assert lines[3:] == ["What differs between two equal runs cannot be told from a leak.", "    model.eval()"]
+
+
+def test_a_kernel_without_float64_is_told_and_float32_works():
+    with pytest.raises(RuntimeError) as error:
+        rf.check_batch(Fused(), X, lengths=[7, 5, 4])
+    assert str(error.value) == (
+        "check_batch: the model cannot run in float64.\n"
+        "  error  \"fused_scan\" not implemented for 'Double'\n"
+        "Rounding and a leak are told apart in a finer dtype; a fused kernel may know only that of the model. Take the plain code "
+        'of the model (attn_implementation="eager"), or float32:\n'
+        "    rf.check_batch(model, inputs, dtype=torch.float32)"
+    )
+    assert rf.check_batch(Fused(), X, lengths=[7, 5, 4], dtype=torch.float32).ok
+
+
+@pytest.mark.parametrize("lengths, said", [(None, "which cells are padding?"), ([7, 7, 7], "nothing is padded here.")])
+def test_inputs_without_padding_are_refused(lengths, said):
+    with pytest.raises(ValueError) as error:
+        rf.check_batch(Fused(), X, lengths=lengths)
+    rule = "It compares what is padded with what is not: inputs have sequences of different lengths, and say so."
+    none = "" if lengths else "No mask and no lengths are among the inputs. "
+    assert str(error.value) == (
+        f"check_batch: {said}\n  input  (3, 7, 6) float32\n{none}{rule}\n"
+        "    rf.check_batch(model, x, lengths=[7, 5, 4])    # or inputs with an attention_mask"
+    )
+
+
+def test_lengths_that_do_not_fit_are_refused():
+    with pytest.raises(rf.ShapeError) as error:
+        rf.check_batch(Fused(), X, lengths=[7, 9])
+    assert str(error.value) == (
+        "check_batch: these lengths do not fit the inputs.\n  lengths  [7, 9]\n  input    (3, 7, 6)\n"
+        "There is one length for each sequence of the batch, 1 at least, and no longer than the axis of time.\n"
+        "    rf.check_batch(model, x, lengths=[7, 5, 4])"
+    )
+
+
+def test_packed_sequences_dtypes_and_other_models_are_refused():
+    packed = torch.nn.utils.rnn.pack_padded_sequence(X, [7, 5, 4], batch_first=True)
+    for call, said in (
+        (lambda: rf.check_batch(Fused(), packed), "check_batch: a packed sequence has no padding."),
+        (
+            lambda: rf.check_batch(Fused(), X, lengths=[7, 5, 4], dtype=torch.bfloat16),
+            "this dtype does not tell rounding",
+        ),
+        (lambda: rf.check_batch(len, X), "check_batch: the model is no torch.nn.Module."),
+    ):
+        with pytest.raises((ValueError, TypeError)) as error:
+            call()
+        assert said in str(error.value)
