@@ -18,8 +18,9 @@ if "RFNB_TEST_DEVICE" in os.environ:
     sys.modules["simulated"] = importlib.import_module("real_device")
 
 
-def pytest_collection_finish():
-    """What is there before the first test is there until the last: a collection of garbage has not to walk over it each time."""
+@pytest.fixture(autouse=True, scope="module")
+def garbage_of_its_own():
+    """What is there before the first test of a file is there after its last: no collection of garbage in them walks over it."""
     gc.collect()
     gc.freeze()
 
