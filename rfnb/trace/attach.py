@@ -28,6 +28,7 @@ class AttachOptions(NamedTuple):
         ops: Whether it is recorded which tensors calls read and make.
         why: Whether the rule that named each axis is printed.
         attention: Of the paths of modules whose softmaxes are attention, whatever is done with them.
+        graph: Whether what is recorded stays in the graph of autograd.
     """
 
     wants: Callable[[str], bool]
@@ -37,6 +38,7 @@ class AttachOptions(NamedTuple):
     ops: bool = False
     why: bool = False
     attention: Callable[[str], bool] = lambda path: False
+    graph: bool = False
 
 
 Attach = Callable[[Mapping[str, Any], AttachOptions], AbstractContextManager[Any]]

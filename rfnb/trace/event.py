@@ -65,13 +65,20 @@ def named_tensors(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
     return found
 
 
-def keep(value: Any) -> Any:
+def keep(value: Any, *, attached: bool = False) -> Any:
     """The part of a value that a trace keeps: plain containers of what it keeps of each leaf.
 
     A Tensor is detached, without copy: outputs of rfnb are never changed in place. A parameter is, so it is copied; also
     a view of one. Containers and plain NumPy arrays, which the caller may go on changing, are copied.
+
+    Args:
+        attached: Tensors that are no parameters stay as they are, in the graph of autograd.
     """
-    return map_plain(_kept, value)
+    return map_plain(_kept_attached if attached else _kept, value)
+
+
+def _kept_attached(value: Any) -> Any:
+    return value if type(value) is Tensor else _kept(value)
 
 
 def _kept(value: Any) -> Any:
@@ -97,18 +104,20 @@ class Templates:
         """The same values with templates for Tensors, and the bytes of the rest."""
         key = _look_of(values)
         if key is None:
-            kept = keep_template(values)
+            kept = keep_template(dict(values))
             return kept, bytes_of(kept)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= 4096:  # of old batches
                 self._known.clear()
-            found = self._known[key] = keep_template(values)
+            found = self._known[key] = keep_template(dict(values))
         return found, 0
 
 
 def _look_of(values: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """All that templates of the values say; None for others than text and lists of named results of ops."""
+    if values.__class__ is Later:
+        return values.look
     look: list[Any] = []
     for name, value in values.items():
         look.append(name)

@@ -35,13 +35,8 @@ class Lookup(Mapping[str, Value], Generic[Value]):
     kind = ""
     name = ""
 
-    def __init__(self, trace: Trace):
-        self._trace = trace
-        self._cache: dict[tuple[str, int], tuple[int, Value]] = {}
-
-    def forget(self) -> None:
-        """Make the values anew when they are asked for: those of the events have changed."""
-        self._cache.clear()
+    def __init__(self, trace: Trace, cache: dict[tuple[str, int], tuple[int, Any]]):
+        self._trace, self._cache = trace, cache
 
     def __getitem__(self, key: str | tuple[str, int]) -> Value:
         path, run = key if isinstance(key, tuple) else (key, None)

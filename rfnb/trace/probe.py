@@ -181,12 +181,17 @@ class Later(Mapping[str, Any]):
         make: Called once. What it needs is not changed meanwhile.
         num_bytes: bytes of the values.
         host: Gives some of them as host arrays without making all; for who needs only these in every step.
+        look: Of a "module" event all that templates of the values say: the values are made once for all calls that look the same.
     """
 
     def __init__(
-        self, make: Callable[[], dict[str, Any]], num_bytes: int, host: Callable[[], dict[str, Any]] | None = None
+        self,
+        make: Callable[[], dict[str, Any]],
+        num_bytes: int = 0,
+        host: Callable[[], dict[str, Any]] | None = None,
+        look: tuple[Any, ...] | None = None,
     ):
-        self.num_bytes, self.host = num_bytes, host
+        self.num_bytes, self.host, self.look = num_bytes, host, look
         self._make: Callable[[], dict[str, Any]] | None = make
         self._values: dict[str, Any] | None = None
 

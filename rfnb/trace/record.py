@@ -47,6 +47,7 @@ def record(
     labels: Any = None,
     why: bool = False,
     attention: str | Iterable[str] | None = None,
+    graph: bool = False,
 ) -> Iterator[Trace]:
     """Keep the events of a with-block in a Trace.
 
@@ -74,6 +75,10 @@ def record(
         why: Print, when the block ends, the rule by which each axis of a model of torch got its name, and which names were guessed.
         attention: Of a model of torch, the paths of modules whose softmaxes are attention, though they are used in another way: a
             pattern, or the end of a path; one or several. What was left out is told by `trace.left_out`.
+        graph: What is recorded stays in the graph of autograd, until the trace is gone: `torch.autograd.grad(logit,
+            trace.attention[path].raw_tensor)`. It is the tensor that the model goes on with, so heads that are modules of their own stay
+            apart, and steps are in the events (`trace.attention.steps(path)`). Results are the same to the last bit; a kernel of
+            attention without dropout gets its gradient by the weights, which it does not make itself.
 
     Yields:
         The Trace, which fills while the block runs.
@@ -96,7 +101,7 @@ def record(
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = OpNumbers() if ops else None
     taken = path_filter(() if attention is None else attention)
-    options = AttachOptions(wants_kind, dims or {}, labels, values, ops, why, lambda path: taken(path, path))
+    options = AttachOptions(wants_kind, dims or {}, labels, values, ops, why, lambda path: taken(path, path), graph)
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (kinds is None or wants_kind(kind) or kind in ("op", "unseen")):
@@ -115,11 +120,12 @@ def record(
             if numbers is not None:
                 kept = {**kept, **numbers.added(offered)}
             if values:
-                outputs = keep(offered["outputs"])
+                outputs = keep(offered["outputs"], attached=graph)
                 kept, size = {**kept, "outputs": outputs}, size + bytes_of(outputs)
-            trace.add(kind, place, kept, size)
+            trace._add(kind, place, kept, size)
         else:
-            trace.add(kind, place, keep(offered))
+            kept = keep(offered, attached=graph)
+            trace._add(kind, place, kept, bytes_of(kept))
 
     try:
         with (

@@ -42,7 +42,8 @@ class RecordedSizes:
         values = event.values  # some events share them, and the event keeps them, so that their id stays theirs
         if id(values) not in self._noted and self._note(values):
             self._noted.add(id(values))
-        self._note(event.loop_dim)
+        if event.loop_dim is not None:
+            self._note_dim(event.loop_dim)
 
     def _note(self, value: Any) -> bool:
         """Whether nothing of the value is left to be noted, before some size changes."""

@@ -48,10 +48,6 @@ class Trace(NearNames):
 
     Attributes:
         events: All events, in order. To be read only.
-        attention: path -> weights, a Tensor {step, ...}; `trace.attention["decoder.att"]`.
-        states: path -> {name: Tensor {step, ...}}.
-        beams: path -> BeamHistory.
-        modules: path -> the events of its calls.
         truncated: Where the recording reached its limit, or None.
         closed: Whether no more events will come.
         num_bytes: bytes of the values kept.
@@ -68,10 +64,7 @@ class Trace(NearNames):
         self.truncated: Truncated | None = None
         self.closed = False
         self.num_bytes = 0
-        self.attention = AttentionLookup(self)
-        self.states = StatesLookup(self)
-        self.beams = BeamsLookup(self)
-        self.modules = ModulesLookup(self)
+        self._found: dict[type, dict[tuple[str, int], tuple[int, Any]]] = {}
         self._limit = limit
         self._by_kind: dict[str, dict[str, list[Event]]] = {}
         self._step_dims: dict[Any, Dim] = {}
@@ -80,6 +73,27 @@ class Trace(NearNames):
         self._lock = threading.RLock()
         self._subscribers: list[Callable[[Event], None]] = []
         self._on_close: list[Callable[[Trace], None]] = []
+
+    # Made when they are asked for: a trace that held what holds it would stay, with all its values, until the garbage collector comes.
+    @property
+    def attention(self) -> AttentionLookup:
+        """path -> weights, a Tensor {step, ...}; `trace.attention["decoder.att"]`."""
+        return AttentionLookup(self, self._found.setdefault(AttentionLookup, {}))
+
+    @property
+    def states(self) -> StatesLookup:
+        """path -> {name: Tensor {step, ...}}."""
+        return StatesLookup(self, self._found.setdefault(StatesLookup, {}))
+
+    @property
+    def beams(self) -> BeamsLookup:
+        """path -> BeamHistory."""
+        return BeamsLookup(self, self._found.setdefault(BeamsLookup, {}))
+
+    @property
+    def modules(self) -> ModulesLookup:
+        """path -> the events of its calls."""
+        return ModulesLookup(self, self._found.setdefault(ModulesLookup, {}))
 
     @property
     def kinds(self) -> list[str]:
@@ -236,7 +250,9 @@ class Trace(NearNames):
         Args:
             num_bytes: Those of the values, if they are known.
         """
-        num_bytes = bytes_of(values) if num_bytes is None else num_bytes
+        return self._add(kind, place, values, bytes_of(values) if num_bytes is None else num_bytes)
+
+    def _add(self, kind: str, place: Place, values: Mapping[str, Any], num_bytes: int) -> Event | None:
         with self._lock:
             if self.truncated is not None:
                 self.truncated.dropped += 1
@@ -267,8 +283,7 @@ class Trace(NearNames):
         with self._lock:
             if self._sizes.settle():
                 self._step_dims.clear()
-                for lookup in (self.attention, self.states, self.beams, self.modules):
-                    lookup.forget()
+                self._found.clear()
 
     def count_dropped(self) -> None:
         """One more event that came after the limit."""

@@ -11,6 +11,7 @@ import torch
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.interop.seen.layouts import memory_of
 from rfnb.trace.beam_labels import by_text, numbers_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
@@ -159,10 +160,10 @@ def test_what_a_step_keeps_does_not_hold_on_to_all_scores(options):
 
 
 def storages():
-    """Address and bytes of the memory of all tensors, but for sparse ones of other tests, which have none of their own."""
+    """Address and bytes of the memory of all tensors, but for those of other tests that have none of their own: sparse ones, of vmap."""
     gc.collect()
-    tensors = [item for item in gc.get_objects() if type(item) is torch.Tensor and item.layout is torch.strided]
-    return {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
+    own = [memory_of(item) for item in gc.get_objects() if type(item) is torch.Tensor]
+    return {memory.data_ptr(): memory.nbytes() for memory in own if memory is not None}
 
 
 def test_a_saved_search_says_the_same(tmp_path):

@@ -10,12 +10,11 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 import torch
 
-from rfnb.core.block import Among, block
+from rfnb.core.block import Among, Setting, all_of, block
 from rfnb.core.errors import ShapeError
 from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
@@ -35,13 +34,14 @@ from rfnb.interop.seen import found_attention as found
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.distributions import output_modules
 from rfnb.interop.seen.edited import edited_call, refuse_checkpoint, refuse_transformed
-from rfnb.interop.seen.function_calls import functions_seen, looking, others_seen, pause, resume
+from rfnb.interop.seen.function_calls import _in_model, as_before, functions_seen, others_seen, pause, resume
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.readers import announce, tell, unseen
+from rfnb.interop.seen.readers import announce, readers_of, tell, unseen
 from rfnb.interop.seen.replaced import InPlace, Place, Replaced, backward_task
 from rfnb.interop.seen.silent import begin, end, open_modules, say_new, say_transformed
+from rfnb.interop.seen.snapshot import attached, refuse_without_graph
 from rfnb.interop.seen.token_labels import Labels, own_tokenizer
 from rfnb.interop.seen.user_axis_names import UserAxisNames
 from rfnb.interop.seen.why import Why
@@ -62,6 +62,8 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
         for prefix, model in models.items()
         for name, module in model.named_modules(remove_duplicate=False)
     }
+    if options.graph:
+        refuse_without_graph()
     labels, said = (
         Labels(own_tokenizer(models, paths) if options.labels is None else options.labels, paths),
         UserAxisNames(options.dims, paths),
@@ -75,8 +77,8 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
         warn_of_lost_modules(model)
     names.why = Why() if options.why else around.why if around is not None else None
     try:
-        with Among(_names, names):
-            with _forwards.during(lambda: map(_place, modules)):
+        with Among(_names, names), Setting(attached, lambda: attached.set(options.graph or attached.get())):
+            with all_of(as_before()), _forwards.during(lambda: map(_place, modules)):
                 with functions_seen(modules), others_seen(modules), generate_seen(modules, lambda: _names.get()[-1]):
                     yield
                 say_new(models, paths)
@@ -101,6 +103,8 @@ class _Seeing(InPlace):
 
     def _look(self, *args: Any, **kwargs: Any) -> Any:
         names = _names.get()
+        if attached.get() and names and _current.get() is None:
+            refuse_without_graph()
         if names and names[-1].searched and _current.get() is None:
             with found.Looking():
                 return self._told(args, kwargs)
@@ -120,27 +124,37 @@ class _Seeing(InPlace):
             if edits and (own := edits_of(self._owner)):
                 refuse_transformed(path or "", own)
             return forward(*args, **kwargs)
-        mode = pause()
-        call = Call(self._owner, path, _current.get(), names[-1], args, kwargs)
-        token, before = _current.set(call), trace_context.enter_module(lambda: path)
+        mode, outer = pause(), _current.get()
+        call = Call(self._owner, path, outer, names[-1], args, kwargs)
+        before = trace_context.enter_module(lambda: path)
         try:
+            _current.set(call)
             _quietly(_before, call)
             try:
-                ran = partial(found.forward_of, call, forward)
-                if edits and any([edit.part == "weights" for edit in edits_of(call.module)]):
-                    found.learn(call, ran, args, kwargs)
-                result = edited_call(call, ran, args, kwargs) if edits else ran(*args, **kwargs)
+                if not edits:
+                    result = found.forward_of(call, forward, args, kwargs)
+                else:
+                    ran = lambda *args, **kwargs: found.forward_of(call, forward, args, kwargs)  # noqa: E731
+                    if any([edit.part == "weights" for edit in edits_of(call.module)]):
+                        found.learn(call, ran, args, kwargs)
+                    result = edited_call(call, ran, args, kwargs)
             except Exception as error:
                 _quietly(tell_call, call, [], type(error).__name__)
                 raise
-            with looking():
-                tell(call, result)
+            if readers_of(type(self._owner)):
+                hears = _in_model.get()
+                try:
+                    _in_model.set(False)
+                    tell(call, result)
+                finally:
+                    _in_model.set(hears)
             _quietly(_after, call, result)
             return result
         finally:
-            found.close(call)
+            if outer is None:
+                found.close(call)
             trace_context.leave_module(before)
-            _current.reset(token)
+            _current.set(outer)
             resume(mode)
 
 

@@ -94,7 +94,8 @@ def offer(
         raw = (
             own if own is not None else of_torch.weights(queries.read(), keys.read(), added, causal=causal, scale=scale)
         )
-        return F.pad(raw.reshape(sizes), (first, 0))
+        raw = raw if list(raw.shape) == list(sizes) else raw.reshape(sizes)
+        return F.pad(raw, (first, 0)) if first else raw
 
     def told(raw: torch.Tensor, own: Any) -> dict[str, Any]:
         square = causal and not first
@@ -259,9 +260,9 @@ def softmax_inside(call: Call, result: torch.Tensor) -> bool:
     if inside is None:
         return False
     heads = inside["num_heads"]
-    raw = result.detach().unflatten(0, (-1, heads))
-    unbatched = inside["query"].ndim == 2
-    raw = raw[0] if unbatched else raw
+    raw, unbatched = call.seen.pop(EDITED, None), inside["query"].ndim == 2
+    if raw is None:
+        raw = result.detach() if unbatched else result.detach().unflatten(0, (-1, heads))
     dims = _of_multi_head(call, inside, raw.shape[-3:])
     mask, kept = _mask_of(inside, raw), ValueSnapshot(raw)
     probe_later("attention", Later(lambda: described(unchanged(kept), dims, mask), kept.num_bytes))

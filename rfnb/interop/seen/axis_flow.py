@@ -76,12 +76,13 @@ class Origin(NamedTuple):
 
 
 _NONE: Any = {}  # few nodes are asked for theirs
+_ITSELF: Any = None
 _RANKS = {kind: rank for rank, kind in enumerate(("input", "other", "stack", "param", "feature", "one", "made"))}
 
 
 def origin(node: AxisNode, axis: int) -> Origin:
     """The place where an axis begins. Where it is made of several axes, that of positions is told first, of what the model got."""
-    known = node.origins.get(axis) or _straight(node, axis)
+    known = _noted(node, axis) or _straight(node, axis)
     return known if known is not None else _searched(node, axis)
 
 
@@ -91,8 +92,8 @@ def _straight(node: AxisNode, axis: int) -> Origin | None:
     for hop in range(1, 10_000):
         if at.op == "input":
             break
-        if at.origins is not _NONE and place in at.origins:
-            known = at.origins[place]
+        known = _noted(at, place)
+        if known is not None:
             if known.kind != "input":
                 return None
             at, place = known.node, known.axis
@@ -121,8 +122,14 @@ def _straight(node: AxisNode, axis: int) -> Origin | None:
 def _note(node: AxisNode, axis: int, found: Origin) -> Origin:
     if node.origins is _NONE:
         node.origins = {}
-    node.origins[axis] = found
+    # One that begins at the node is noted without it: a node that holds itself would wait for the garbage collector.
+    node.origins[axis] = found._replace(node=_ITSELF) if found.node is node else found
     return found
+
+
+def _noted(node: AxisNode, axis: int) -> Origin | None:
+    found = node.origins.get(axis)
+    return found._replace(node=node) if found is not None and found.node is _ITSELF else found
 
 
 def _searched(node: AxisNode, axis: int) -> Origin:
@@ -134,7 +141,7 @@ def _searched(node: AxisNode, axis: int) -> Origin:
             continue
         known, pending = [], None
         for source in at.axes()[place]:
-            found = source[0].origins.get(source[1])
+            found = _noted(*source)
             if found is None:
                 pending = pending or source
                 continue
@@ -147,7 +154,9 @@ def _searched(node: AxisNode, axis: int) -> Origin:
             continue
         _note(at, place, _best(at, place, known))
         stack.pop()
-    return node.origins[axis]
+    found = _noted(node, axis)
+    assert found is not None
+    return found
 
 
 def _best(node: AxisNode, axis: int, known: list[Origin]) -> Origin:

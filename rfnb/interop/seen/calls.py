@@ -78,8 +78,13 @@ class Call:
     def tensors(self) -> list[tuple[str, torch.Tensor]]:
         """The tensors among the inputs, also those in tuples, lists and dicts, in order."""
         if self._tensors is None:
-            self._tensors = [pair for pair in tensors_of(self.inputs) if not isinstance(pair[1], torch.nn.Parameter)]
+            self._tensors = [pair for pair in tensors_of(self.inputs) if not is_parameter(pair[1])]
         return self._tensors
+
+
+def is_parameter(raw: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter. Of other kinds than the plain one that is a question that runs Python."""
+    return raw.__class__ is not torch.Tensor and isinstance(raw, torch.nn.Parameter)
 
 
 def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
@@ -92,7 +97,7 @@ def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     if isinstance(value, PackedSequence):
         return [(f"{name}.data", value.data)]
     items: Any = ()
-    if isinstance(value, Mapping):
+    if value.__class__ is dict or isinstance(value, Mapping):  # of a class of others this is no cheap question
         items = value.items()
     elif isinstance(value, (tuple, list)):
         fields = getattr(value, "_fields", None)

@@ -28,8 +28,10 @@ from rfnb.interop.seen.function_calls import changes, looking
 from rfnb.interop.seen.modules import leave
 from rfnb.interop.seen.readers import tell
 from rfnb.interop.seen.sides import around, heads_in, says_attention, weights_dims
+from rfnb.interop.seen.snapshot import attached, held
 from rfnb.search.labels import text_index
 from rfnb.trace.editing import OF_ATTENTION, ValueEdit, editing, edits_of
+from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import held_back
 
 EDITED = "edited weights"
@@ -309,26 +311,46 @@ def changed(edits: Sequence[ValueEdit], raw: torch.Tensor, axes: Axes, part: str
 def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """The fused kernel, with edited inputs; written out where its weights are."""
     edits = attention_edits(call, *(("weights",) if _OUTSIDE in call.seen else OF_ATTENTION))
-    if not edits:
-        return original(*args, **kwargs)
     given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
     query, key, value = given["query"], given["key"], given["value"]
+    stays = attached.get() and not (
+        given.get("dropout_p") or query.is_nested or is_large((*query.shape[:-1], key.shape[-2]))
+    )
+    if not edits and not stays:
+        return original(*args, **kwargs)
     front = _front(call, (*query.shape[:-1], key.shape[-2]))
     for part, name, side in (("queries", "query", "target"), ("keys", "key", "source"), ("values", "value", "source")):
         given[name] = changed(edits, given[name], _axes_of(*front, side, "feature"), part)
     query, key, value = given["query"], given["key"], given["value"]
-    if any(edit.part == "weights" for edit in edits):
+    is_edited = any(edit.part == "weights" for edit in edits)
+    if is_edited or stays:
         with looking():
             causal = bool(given.get("is_causal"))
             weights = of_torch.made(query, key, given.get("attn_mask"), causal=causal, scale=given.get("scale"))
         weights = changed(edits, weights, _axes_of(*front, "target", "source"), "weights")
-        call.seen[EDITED] = weights.detach()
+        call.seen[EDITED] = held(weights)
         groups = weights.shape[-3] // value.shape[-3] if value.ndim > 2 else 1
         value = value.repeat_interleave(groups, -3) if groups > 1 else value
         out = F.dropout(weights, float(given.get("dropout_p") or 0)).to(value.dtype) @ value
+        if not is_edited:
+            with torch.no_grad():
+                of_kernel = original(given.pop("query"), given.pop("key"), given.pop("value"), **given)
+            out = _ByWeights.apply(out, of_kernel)
     else:
         out = original(given.pop("query"), given.pop("key"), given.pop("value"), **given)
     return changed(edits, out, _axes_of(*front, "target", "feature"), "heads")
+
+
+class _ByWeights(torch.autograd.Function):
+    """What a kernel gives, to the last bit, with the gradient of the same by its weights, which are in no graph else."""
+
+    @staticmethod
+    def forward(ctx: Any, by_weights: torch.Tensor, of_kernel: torch.Tensor) -> torch.Tensor:
+        return of_kernel.view_as(of_kernel)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gradient, None
 
 
 def _axes_of(*names: str) -> list[frozenset[str]]:
@@ -348,6 +370,10 @@ def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[st
     """A softmax, whose result is edited where it is the weights of an attention."""
     result = original(*args, **kwargs)
     edits = attention_edits(call, "weights")
+    if attached.get() and not edits and (inside := call.seen.get("multi_head")) is not None:
+        unbatched = inside["query"].ndim == 2
+        call.seen[EDITED] = result if unbatched else result.unflatten(0, (-1, inside["num_heads"]))
+        return call.seen[EDITED].reshape(result.shape)
     axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
     if not edits or not isinstance(axis, int) or not isinstance(result, torch.Tensor) or result.is_nested:
         return result
@@ -369,7 +395,7 @@ def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[st
         )  # behind them a score that is no position, where there are sinks
         made = changed(edits, raw[..., :sources], _axes_of(*_AXES), "weights")
         if _OUTSIDE in call.seen:
-            call.seen[EDITED] = made.detach()
+            call.seen[EDITED] = held(made)
         made = torch.cat([made, raw[..., sources:]], -1)
     elif raw.ndim == 3:
         dims, sizes = weights_dims(place, raw.shape)

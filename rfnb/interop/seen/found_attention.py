@@ -31,6 +31,7 @@ from rfnb.interop.seen.edited import LEARNED, as_learned
 from rfnb.interop.seen.function_calls import pause, resume
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
+from rfnb.interop.seen.snapshot import attached
 from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables_of
 from rfnb.interop.watch.example import untouched
 from rfnb.trace.editing import editing
@@ -99,9 +100,9 @@ def are_scores(call: Call, made: Sequence[AxisNode]) -> bool:
     return any([reaches(scores, node) for scores in found for node in made])
 
 
-def forward_of(call: Call, forward: Any, *args: Any, **kwargs: Any) -> Any:
+def forward_of(call: Call, forward: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call the forward of a module, which is looked at if it is somebody's own. What is of torch.nn keeps its fast paths."""
-    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH) if call.names.searched else None
     if search is None or not is_looked_into(call.module):
         return forward(*args, **kwargs)
     resume(search)
@@ -217,7 +218,7 @@ def _fresh(value: Any, depth: int = 4) -> Any:
 
 def end(call: Call, result: Any) -> None:
     """A call ends: offer what was found in it."""
-    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH) if call.names.searched else None
     if search is None:
         return
     if search.loops is not None:
@@ -323,7 +324,7 @@ def _offer_all(call: Call, found: list[WrittenSoftmax]) -> None:
         lines.setdefault(each.line, []).append(each)
     names = variables_of(list(lines)) if len(lines) > 1 else [""]
     for name, group in zip(names, lines.values()):
-        if len(group) > 1 and _are_heads(group):
+        if len(group) > 1 and not attached.get() and _are_heads(group):
             _offer_grid(call, group, call.path, name)
             continue
         for step, each in enumerate(group):
@@ -345,7 +346,8 @@ def _are_heads(group: Sequence[WrittenSoftmax]) -> bool:
 def _offer_siblings(group: list[WrittenSoftmax]) -> None:
     """Offer maps of the modules of one list: those of heads as one."""
     paths = {each.home.path for each in group}
-    if 1 < len(group) == len(paths) and _are_heads(group):
+    # Put together they would be no tensor that the model goes on with.
+    if 1 < len(group) == len(paths) and not attached.get() and _are_heads(group):
         outer = group[0].home.outer
         assert outer is not None
         _offer_grid(outer, group, group[0].home.path.rpartition(".")[0], "")
@@ -364,7 +366,7 @@ def _offer_grid(call: Call, group: Sequence[WrittenSoftmax], path: str, name: st
     kept = [each.kept for each in group]
 
     def made() -> torch.Tensor:
-        return torch.stack([unchanged(each).permute(order).reshape(sizes) for each in kept], at)
+        return torch.stack([_arranged(unchanged(each), order, sizes) for each in kept], at)
 
     with trace_context.module(path):
         _probe(made, dims, targets, sum(each.num_bytes for each in kept), name)
@@ -374,7 +376,7 @@ def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int |
     """Offer the weights of one softmax, at the path of its module."""
     order, targets = _order(candidate)
     dims, sizes = _dims(call, candidate, order, targets)
-    kept, swapped = candidate.kept, len(dims) == 4 and dims[1].kind == "batch"
+    kept, swapped = candidate.kept, len(dims) == 4 and dims[1].kind == "batch" and not attached.get()
     if swapped:  # heads in front of the batch
         dims[:2] = dims[1::-1]
     if targets and dims[-2].extent == 1 and len(dims) <= 3:
@@ -384,11 +386,17 @@ def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int |
         step = steps[call.path] = steps.get(call.path, -1) + 1
 
     def made() -> torch.Tensor:
-        weights = unchanged(kept).permute(order).reshape(sizes)
+        weights = _arranged(unchanged(kept), order, sizes)
         return weights.transpose(0, 1) if swapped else weights
 
     with trace_context.module(call.path):
         _probe(made, dims, targets, kept.num_bytes, name, step)
+
+
+def _arranged(raw: torch.Tensor, order: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
+    """A tensor with its axes in this order and these sizes; itself if they are."""
+    raw = raw if list(order) == list(range(raw.ndim)) else raw.permute(order)
+    return raw if list(raw.shape) == list(sizes) else raw.reshape(sizes)
 
 
 def _probe(made: Any, dims: list[Dim], targets: int, num_bytes: int, name: str = "", step: int | None = None) -> None:

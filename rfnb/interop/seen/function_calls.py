@@ -23,9 +23,10 @@ from torch._C import _get_function_stack_at, _len_torch_function_stack
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from rfnb.core.block import Setting, Undone, all_of, block
-from rfnb.interop.seen.calls import Call, current
+from rfnb.interop.seen.calls import Call, _current, current
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.snapshot import attached
 from rfnb.trace.editing import editing
 from rfnb.trace.probe import listening
 
@@ -105,11 +106,6 @@ def others_seen(modules: list[torch.nn.Module]) -> Iterator[None]:
         yield
 
 
-def unheard() -> Setting:
-    """No function is seen in a with-block: it is of one that is seen as a whole."""
-    return Setting(_unheard, partial(_unheard.set, True))
-
-
 def looking() -> Setting:
     """A with-block is no part of the model: no function in it is seen, and none is edited."""
     return Setting(_in_model, partial(_in_model.set, False))
@@ -117,6 +113,11 @@ def looking() -> Setting:
 
 class Looks(TorchFunctionMode):
     """A mode that looks at calls of torch for a recording. Our own code runs without it: there each look at a shape is such a call."""
+
+
+def as_before() -> list[Setting]:
+    """With-blocks behind which these settings are as they were, wherever an interrupt came."""
+    return [Setting(variable, lambda: None) for variable in (_current, _in_model, _unheard, _running)]
 
 
 def pause() -> Any:
@@ -142,7 +143,7 @@ def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change
         call, original = current(), function
         if call is None or not listening() or not _in_model.get():
             return original(*args, **kwargs)
-        if change is not None and editing.get():
+        if change is not None and (editing.get() or attached.get()):
             original = lambda *args, **kwargs: change(call, function, args, kwargs)  # noqa: E731
         if _unheard.get():
             return original(*args, **kwargs)
@@ -154,11 +155,11 @@ def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change
         for _, before in handlers:
             if before is not None:
                 _told(call, before, args, kwargs)
-        token = _running.set((function, first))
         try:
+            _running.set((function, first))
             result = original(*args, **kwargs)
         finally:
-            _running.reset(token)
+            _running.set(running)
         for handler, _ in handlers:
             _told(call, handler, args, kwargs, result)
         return result
@@ -167,11 +168,12 @@ def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change
 
 
 def _told(call: Call, handler: Any, *args: Any) -> None:
-    mode = pause()
+    mode, before = pause(), _in_model.get()
     try:
-        with looking():  # a handler that computes weights calls such functions itself
-            handler(call, *args)
+        _in_model.set(False)  # a handler that computes weights calls such functions itself
+        handler(call, *args)
     except Exception as error:
         unseen(call, error)
     finally:
+        _in_model.set(before)
         resume(mode)

@@ -16,7 +16,7 @@ import math
 import re
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -28,13 +28,13 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.edited import EDITED, with_function
-from rfnb.interop.seen.function_calls import looking, opens, unheard
+from rfnb.interop.seen.function_calls import _in_model, _unheard, opens
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
-from rfnb.interop.seen.snapshot import version_of
+from rfnb.interop.seen.snapshot import held, version_of
 from rfnb.interop.seen.streams import attention_dims, is_cross
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
@@ -86,15 +86,22 @@ def _seeing(function: Any) -> Any:
             return function(module, query, key, value, attention_mask, *args, **kwargs)
 
         def run(query: Any, key: Any, value: Any) -> Any:
-            with unheard():
+            before = _unheard.get()
+            try:
+                _unheard.set(True)
                 return function(module, query, key, value, attention_mask, *args, **kwargs)
+            finally:
+                _unheard.set(before)
 
         query, key, value, result = with_function(call, function, query, key, value, run)
+        before = _in_model.get()
         try:
-            with looking():  # of a few rows it makes weights
-                _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
+            _in_model.set(False)  # of a few rows it makes weights
+            _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
         except Exception as error:
             unseen(call, error)
+        finally:
+            _in_model.set(before)
         return result
 
     seen._rfnb_seen = True  # type: ignore[attr-defined]
@@ -131,17 +138,18 @@ def _tell(
         mask, weights, given = places.filled(mask), places.filled(weights), {**given, **bias}
     scored = _scored(function, module, query, key, mask, given)
     dropout = float(given.get("dropout") or 0.0)
-    own = weights.detach() if isinstance(weights, torch.Tensor) and tuple(weights.shape) == scored.shape else None
+    own = held(weights) if isinstance(weights, torch.Tensor) and tuple(weights.shape) == scored.shape else None
     # Queries and keys may be less, and have no dropout; what another function returns is its own affair.
     if (
         own is not None
         and edited is None
+        and not own.requires_grad
         and eager
         and not _odd(given)
         and (dropout or own.numel() * own.element_size() > scored.num_bytes)
     ):
         own = None
-    error = None if own is not None or dropout else _error(call, scored, value, output)
+    error = None if own is not None or dropout else _error_of(call, scored, value, output)
     dims = attention_dims(call, query.shape, key.shape) if places is None else cached_dims(call, query.shape, places)
     offer(call, scored, dims, own, error, places)
 
@@ -151,14 +159,14 @@ def offer(
     scored: Scored,
     dims: tuple[Dim, Dim, Dim, Dim],
     own: torch.Tensor | None,
-    error: torch.Tensor | None = None,
+    error: Callable[[], torch.Tensor] | None = None,
     places: KeyPositions | None = None,
 ) -> None:
     """Offer weights over these dims as an event.
 
     Args:
         own: What the model has computed; else they are made of queries and keys.
-        error: By how much the output that they make differs from that of the model, beside the size of the values.
+        error: Gives by how much the output that they make differs from that of the model, beside the size of the values.
         places: Where the keys stand; None: at all sources.
     """
     batch, head, target, source = dims
@@ -169,14 +177,15 @@ def offer(
         first = 0 if places is None else places.first
         over = scored.placed(first) if first else scored
         rows = own is None and is_large(over.shape) and over.is_plain
-        raw = F.pad(own.float(), (first, 0)) if own is not None else None if rows else over.weights()
+        raw = own.float() if own is not None else None if rows else over.weights()
+        raw = F.pad(raw, (first, 0)) if own is not None and first else raw
         remarks = [] if places is None else places.remarks
         if own is None and any(version_of(each) != version for each, version in versions):
             remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")
-        if error is not None and not float(error) < _tolerance(scored.query.dtype):
+        elif error is not None and not (differs := float(error())) < _tolerance(scored.query.dtype):
             remarks.append(
                 "These may be no weights of the model: what it returned is not what they make of the values "
-                f"(the difference is {float(error):.1g} of their size). Its attention function does more than is known here."
+                f"(the difference is {differs:.1g} of their size). Its attention function does more than is known here."
             )
         if shared > 1:
             remarks.append(f"{shared} heads of queries share the keys of one: heads 0 to {shared - 1}, and so on.")
@@ -289,8 +298,9 @@ def _odd(given: dict[str, Any]) -> bool:
     return any(value is not None and name not in _KNOWN for name, value in given.items())
 
 
-def _error(call: Call, scored: Scored, value: Any, output: Any) -> torch.Tensor | None:
-    """The difference of the output that a few rows make, beside the size of the values; once for each kind of call of a module."""
+def _error_of(call: Call, scored: Scored, value: Any, output: Any) -> Callable[[], torch.Tensor] | None:
+    """What gives the difference of the output that a few rows make, beside the size of the values, when somebody looks at the weights;
+    once for each kind of call of a module."""
     done = _checked.setdefault(call.names, set())
     targets, sources = scored.shape[2:]
     case = (id(call.module), targets == 1, targets == sources)
@@ -302,15 +312,25 @@ def _error(call: Call, scored: Scored, value: Any, output: Any) -> torch.Tensor 
         return None
     if hasattr(scored.mask, "mask_mod") and targets * sources > _MOST_CELLS:  # it would be written out for that
         return None
+    rows = sorted({targets // 2, targets - 1})
+    with torch.no_grad():  # the model may change these
+        values, wanted = value[:1].clone(), [output[:1, row].clone() for row in rows]
+    if is_large(scored.shape):
+        found = _error(scored, values, rows, wanted)
+        return lambda: found
+    return lambda: _error(scored, values, rows, wanted)
+
+
+def _error(scored: Scored, values: torch.Tensor, rows: list[int], wanted: list[torch.Tensor]) -> torch.Tensor:
     few = scored.first_entry()
     with torch.no_grad():
-        groups = heads // value.shape[1]
-        values = value[:1].detach().float()
+        groups = scored.shape[1] // values.shape[1]
+        values = values.float()
         values = values.repeat_interleave(groups, 1) if groups > 1 else values
-        seen, worst = few.masked(), torch.zeros((), device=output.device)
-        for row in sorted({targets // 2, targets - 1}):
+        seen, worst = few.masked(), torch.zeros((), device=values.device)
+        for row, output in zip(rows, wanted):
             own = (few.weights(row, row + 1) @ values)[:, :, 0]
-            difference = (own - output[:1, row].detach().float()).abs()
+            difference = (own - output.float()).abs()
             if seen is not None:  # a row that sees nothing is anything
                 difference = difference * seen[:, :, row if seen.shape[2] > 1 else 0].any(-1)[..., None]
             worst = torch.maximum(worst, torch.nan_to_num(difference, nan=0.0 if seen is not None else math.inf).amax())

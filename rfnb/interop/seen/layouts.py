@@ -6,6 +6,7 @@ one: `x.transpose(0, 1)` and `x.view(batch, time, heads, -1)` keep dims for sure
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import Any
 
@@ -45,7 +46,7 @@ class Layouts:
     def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
         """The dims of what looks at memory in a way that is known; None for others."""
         looks = self._looks(raw)
-        return None if looks is None else looks.get((raw.shape, raw.stride(), raw.storage_offset()))
+        return looks.get((raw.shape, raw.stride(), raw.storage_offset())) if looks else None
 
     def stands_for(self, raw: torch.Tensor) -> Any:
         """An object that is the same for all that look at memory in this way, until it is changed in place."""
@@ -59,16 +60,18 @@ class Layouts:
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
         """For each axis of another look at known memory its dim, or None."""
-        looks, found = self._looks(raw), [None] * raw.ndim
+        looks = self._looks(raw)
+        out: list[Dim | None] = [None] * raw.ndim
         if not looks:
-            return list(found)
-        out: list[Dim | None] = list(found)
+            return out
         sizes, strides = raw.shape, raw.stride()
-        for (shape, steps, _), dims in list(looks.items())[:_MOST_LOOKS]:
-            for axis, (size, stride) in enumerate(zip(sizes, strides)):
-                if out[axis] is None and size > 1 and stride:
-                    same = (dim for dim, *look in zip(dims, shape, steps) if look == [size, stride] and dim not in out)
-                    out[axis] = next(same, None)
+        for (shape, steps, _), dims in itertools.islice(looks.items(), _MOST_LOOKS):
+            for axis, stride in enumerate(strides):
+                if stride in steps and stride and out[axis] is None and (size := sizes[axis]) > 1:
+                    for dim, length, step in zip(dims, shape, steps):
+                        if step == stride and length == size and dim not in out:
+                            out[axis] = dim
+                            break
         return out
 
     def _looks(self, raw: torch.Tensor) -> dict[Look, tuple[Dim, ...]] | None:

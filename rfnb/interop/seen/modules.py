@@ -20,7 +20,7 @@ from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, roles_for, roles_guessed
 from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, fits, names_for
-from rfnb.trace.probe import listening, probe
+from rfnb.trace.probe import Later, listening, probe_later
 
 
 def say_inputs(call: Call) -> None:
@@ -159,16 +159,27 @@ def tell_call(
         return
     names = call.names
     inputs = [
-        (name, names.seen(raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)))
+        (name, raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True))
         for name, raw in call.tensors()
     ]
-    made = [(name, names.seen(raw, dims)) for name, raw, dims in outputs]
-    for (_, raw, _), (_, tensor) in zip(outputs, made) if names.values else ():
-        tensor._raw = names.kept(raw)
-    if raised is None:
-        probe("module", inputs=inputs, outputs=made, module=type(call.module).__name__)
-    else:
-        probe("module", inputs=inputs, outputs=made, module=type(call.module).__name__, raised=raised)
+    kept = [names.kept(raw) for _, raw, _ in outputs] if names.values else [raw for _, raw, _ in outputs]
+    kind = type(call.module).__name__
+
+    def make() -> dict[str, Any]:
+        made = [(name, names.seen(raw, dims)) for name, raw, dims in outputs]
+        for (_, tensor), raw in zip(made, kept):
+            tensor._raw = raw
+        values = {
+            "inputs": [(name, names.seen(raw, dims)) for name, raw, dims in inputs],
+            "outputs": made,
+            "module": kind,
+        }
+        return values if raised is None else values | {"raised": raised}
+
+    look: list[Any] = [kind, raised, len(inputs)]
+    for name, raw, dims in (*inputs, *outputs):
+        look += name, raw.dtype, dims, dims[-1].kind if dims else None
+    probe_later("module", Later(make, look=tuple(look)))
 
 
 # -- what the user said --------------------------------------------------------------------------------------------------------

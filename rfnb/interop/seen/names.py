@@ -23,7 +23,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.seen.layouts import Layouts, memory_of
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed, roles_guessed
-from rfnb.interop.seen.snapshot import version_of
+from rfnb.interop.seen.snapshot import attached, version_of
 from rfnb.interop.seen.token_labels import Labels
 from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, UserAxisNames
 from rfnb.interop.seen.why import Why
@@ -277,7 +277,7 @@ class Names:
 
     def kept(self, raw: torch.Tensor) -> torch.Tensor:
         """The array that an event has of a result: itself, or where values are kept a copy, since models change some in place."""
-        if not self.values:
+        if not self.values or attached.get():
             return raw
         if raw.is_inference():  # whether it was changed since the last copy is not counted
             return raw.detach().clone()

@@ -25,6 +25,7 @@ from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
 from rfnb.interop.seen.readers import enters, reads
+from rfnb.interop.seen.snapshot import copied
 from rfnb.trace.probe import Later, listening, probe, probe_later, trace_context
 
 
@@ -231,7 +232,7 @@ class _WrittenCell:
         for index, name in self.names.items():
             raw = made[index]
             dims = names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)
-            states[name] = names.seen(raw.detach().clone(), dims, name)
+            states[name] = names.seen(copied(raw), dims, name)
         with trace_context.loop("", self.step):
             probe("states", **states)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -9,12 +10,37 @@ import torch
 from rfnb.core.errors import message, runtime_error
 from rfnb.core.place import warn_user
 
+attached: ContextVar[bool] = ContextVar("rfnb_seen_attached", default=False)
+"""Whether what is recorded stays in the graph of autograd: then it is the tensor that the model goes on with, no look at it."""
+
+
+def refuse_without_graph() -> None:
+    """Raise where autograd makes no graph that something could stay in."""
+    if not torch.is_grad_enabled():
+        where = "torch.inference_mode()" if torch.is_inference_mode_enabled() else "torch.no_grad()"
+        raise runtime_error(
+            "record: graph=True, and autograd keeps no graph here.",
+            [("inside of", where)],
+            "What is recorded stays in the graph of the call, which is made where gradients are on:",
+            f"with rf.record(model=model, graph=True) as trace: model(x)    # without {where}",
+        )
+
+
+def held(raw: torch.Tensor) -> torch.Tensor:
+    """A tensor as a recording keeps it, without copy."""
+    return raw if attached.get() else raw.detach()
+
+
+def copied(raw: torch.Tensor) -> torch.Tensor:
+    """The same of one that may be changed in place."""
+    return raw if attached.get() else raw.detach().clone()
+
 
 class ValueSnapshot:
     """A raw tensor of a call, to be read later as it was then; no copy, but where nobody could tell that it was changed.
 
     Args:
-        raw: Detached from its gradient.
+        raw: Kept as `held` says.
         what: Its name in the sentence of `read`.
         copy: Whether it will be changed in place. Default: of inference mode, where torch does not count changes.
     """
@@ -22,7 +48,7 @@ class ValueSnapshot:
     __slots__ = ("raw", "_what", "_version")
 
     def __init__(self, raw: torch.Tensor, what: str = "values", *, copy: bool | None = None):
-        raw = raw.detach()
+        raw = held(raw)
         self.raw = raw.clone() if copy or (copy is None and raw.is_inference()) else raw
         self._what, self._version = what, version_of(self.raw)
 

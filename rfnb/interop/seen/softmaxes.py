@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from rfnb.interop.seen.axis_flow import PART, REDUCTIONS, AxisNode, product, reduced
-from rfnb.interop.seen.calls import Call, current, tensors_of
+from rfnb.interop.seen.calls import Call, current, is_parameter, tensors_of
 from rfnb.interop.seen.function_calls import Looks, is_unheard
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.written_loops import LoopSearch
@@ -48,18 +48,14 @@ _names: dict[Any, tuple[str, bool] | None] = {}
 
 def _operation(func: Any) -> tuple[str, bool] | None:
     """The name of a function of torch, the same one for all its forms, and whether it writes into its input; None: of no interest."""
-    try:
-        return _names[func]
-    except KeyError:
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            name = getattr(func.__self__, "__name__", "")
-        word = name.strip("_")
-        in_place = (name.endswith("_") and not name.startswith("__")) or name in ("__setitem__", "__iadd__", "__imul__",
-                                                                                    "__itruediv__", "__idiv__", "__isub__")  # fmt: skip
-        known = None if word in _NO_TENSORS or not word else (_ALIASES.get(word, word), in_place)
-        _names[func] = known
-        return known
+    name = getattr(func, "__name__", "")
+    if name == "__get__":
+        name = getattr(func.__self__, "__name__", "")
+    word = name.strip("_")
+    in_place = (name.endswith("_") and not name.startswith("__")) or name in ("__setitem__", "__iadd__", "__imul__",
+                                                                                "__itruediv__", "__idiv__", "__isub__")  # fmt: skip
+    known = _names[func] = None if word in _NO_TENSORS or not word else (_ALIASES.get(word, word), in_place)
+    return known
 
 
 class WrittenSoftmax:
@@ -165,11 +161,11 @@ class SoftmaxSearch(Looks):
             self._nodes[id(raw)] = AxisNode("input", (raw,), _NOTHING, (), raw.shape, weakref.ref(raw))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        operation = _operation(func)
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        operation = _names[func] if func in _names else _operation(func)
         if operation is not None and not is_unheard():
             try:
-                self._note(*operation, args, kwargs or {}, result)
+                self._note(*operation, args, kwargs, result)
                 if self.loops is not None:
                     self.loops.look(sys._getframe(1), current())
             except Exception as error:  # never the run's
@@ -204,28 +200,35 @@ class SoftmaxSearch(Looks):
         self._nodes.clear()
         if self.loops is not None:
             self.loops.close()
+            self.loops = None
         for each in self.candidates:
-            each.used = None
+            each.home.seen.pop("softmaxes", None)
+            del each.home, each.scores, each.used
+        self.candidates.clear()
 
     # -- the graph -------------------------------------------------------------------------------------------------------------
     def node(self, raw: torch.Tensor) -> AxisNode:
         """The node of a tensor."""
         node = self._nodes.get(id(raw))
         if node is None or node.ref() is not raw:
-            op = "param" if isinstance(raw, nn.Parameter) else "buffer" if id(raw) in self._buffers else "other"
+            op = "param" if is_parameter(raw) else "buffer" if id(raw) in self._buffers else "other"
             node = self._nodes[id(raw)] = AxisNode(op, (), _NOTHING, (), raw.shape, weakref.ref(raw))
         return node
 
-    def _inside(self, value: Any, inputs: list[AxisNode]) -> Any:
-        if isinstance(value, torch.Tensor):
-            node = self.node(value)
-            inputs.append(node)
-            return node
-        if type(value) in (list, tuple):
-            return tuple([self._inside(each, inputs) for each in value])
-        return value
+    def _inside(self, values: Any, inputs: list[AxisNode]) -> tuple[Any, ...]:
+        made = []
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                node = self._nodes.get(id(value))
+                if node is None or node.ref() is not value:
+                    node = self.node(value)
+                inputs.append(node)
+                made.append(node)
+            else:
+                made.append(self._inside(value, inputs) if value.__class__ in (list, tuple) else value)
+        return tuple(made)
 
-    def _note(self, op: str, in_place: bool, args: Any, kwargs: dict[str, Any], result: Any) -> None:
+    def _note(self, op: str, in_place: bool, args: Any, kwargs: dict[str, Any] | None, result: Any) -> None:
         if isinstance(result, torch.Tensor):
             made: Sequence[Any] = (result,)
         elif op == "setitem":
@@ -235,8 +238,8 @@ class SoftmaxSearch(Looks):
         else:
             return
         inputs: list[AxisNode] = []
-        inner = tuple([self._inside(each, inputs) for each in args])
-        named = {name: self._inside(each, inputs) for name, each in kwargs.items()} if kwargs else _NOTHING
+        inner = self._inside(args, inputs)
+        named = dict(zip(kwargs, self._inside(kwargs.values(), inputs))) if kwargs else _NOTHING
         nodes = tuple(inputs)
         if inner == nodes:
             inner = nodes

@@ -26,7 +26,7 @@ import torch
 
 from rfnb.interop.seen.axis_flow import PART, AxisNode, bare
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.snapshot import version_of
+from rfnb.interop.seen.snapshot import copied, version_of
 from rfnb.trace.probe import probe, trace_context
 
 _ADDING = {
@@ -161,7 +161,10 @@ class LoopSearch:
     """
 
     def __init__(self, node_of: Any):
-        self._node_of, self._known = node_of, dict[CodeType, tuple[CarriedLoop, ...]]()
+        self._node_of = node_of
+        # By id, with what has it: to hash code is to look at all of it.
+        self._known: dict[int, tuple[CodeType, tuple[CarriedLoop, ...]]] = {}
+        self._forward: tuple[Any, CodeType | None] = None, None  # of the module that was called last
         self._runs: dict[
             int, list[LoopRun]
         ] = {}  # by the id of a frame, those that are in it; the inner ones are behind
@@ -170,16 +173,20 @@ class LoopSearch:
         """Torch is called from a frame; it or one of those around it may be in a loop."""
         if call is None:
             return
-        forward = getattr(type(call.module).forward, "__code__", None)
+        known, forward = self._forward
+        if known is not call.module:
+            forward = getattr(type(call.module).forward, "__code__", None)
+            self._forward = call.module, forward
         for _ in range(_UP):
             if frame is None:
                 return
-            loops = self._known.get(frame.f_code)
+            code = frame.f_code
+            loops = self._known.get(id(code))
             if loops is None:
-                loops = self._known[frame.f_code] = _loops_of(frame.f_code)
-            if loops:
-                return self._in(frame, call, loops)
-            if frame.f_code is forward:  # who calls it is another module
+                loops = self._known[id(code)] = code, _loops_of(code)
+            if loops[1]:
+                return self._in(frame, call, loops[1])
+            if code is forward:  # who calls it is another module
                 return
             frame = frame.f_back
 
@@ -203,10 +210,12 @@ class LoopSearch:
 
     def end(self, call: Call) -> None:
         """A call of a module ends: offer the states of the loops in it."""
-        for key, runs in list(self._runs.items()):
+        for key, runs in list(self._runs.items()) if self._runs else ():
             if runs and runs[0].call is call:
                 for run in reversed(self._runs.pop(key)):
                     self._end(run)
+        if "loops" not in call.seen:
+            return
         found = [states for run in call.seen.pop("loops", ()) if (states := run.states())]
         for place, states in enumerate(found):
             with trace_context.scope(f"loop{place}" if len(found) > 1 else ""):
@@ -222,7 +231,7 @@ def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
     for path, turns in states.items():
         for turn in turns:
             dims = call.names.of(turn.raw) or call.names.dims(turn.raw, [None] * turn.raw.ndim, call, guessed=True)
-            value = call.names.seen(turn.raw.detach().clone(), dims, names[path])
+            value = call.names.seen(copied(turn.raw), dims, names[path])
             steps.setdefault(turn.number, {})[names[path]] = value
     for step, values in sorted(steps.items()):
         with trace_context.loop("", step):

@@ -22,12 +22,13 @@ from torch.nn.utils import clip_grad
 from torch.optim.swa_utils import AveragedModel
 
 import rfnb as rf
-from rfnb.interop.seen import attach, function_calls, generate, hf_attention, hf_cache, replaced
+from rfnb.interop.seen import attach, calls, function_calls, generate, hf_attention, hf_cache, replaced, snapshot
 from rfnb.interop.seen.replaced import InPlace
 from rfnb.interop.watch.watch import _watched
 from rfnb.nn.run import run_ctx
 from rfnb.trace import probe
 
+SETTINGS = function_calls._in_model, function_calls._unheard, function_calls._running, snapshot.attached
 HITS = int(os.environ.get("RFNB_INTERRUPTS", "60"))
 ALSO = (contextlib.__file__,)
 
@@ -72,12 +73,12 @@ def state():
         "place": probe.trace_context.place,
         "names": attach._names.get(), "run": rf.get_run_ctx(), "flags": run_ctx._flags.get(), "dtype": rf.get_default_float_dtype(),
         "device": rf.get_default_device(), "backward": torch.autograd.backward, "gradients": torch.is_grad_enabled(),
-        "function modes": torch._C._len_torch_function_stack(),
+        "running": [variable.get() for variable in (calls._current, *SETTINGS)], "function modes": torch._C._len_torch_function_stack(),
     }  # fmt: skip
 
 
 def recorded():
-    with rf.record(model=MODEL, values=True):
+    with rf.record(model=MODEL, values=True, graph=True):
         MODEL(X)
 
 
