@@ -234,18 +234,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
     """The same; `begun` is called with what is to be tried, which can be stopped."""
     run = source if isinstance(source, Run) else None
     history, place = searched(run, "why_not") if run is not None else (_history_of(source), None)
-    if not 0 <= seq < history.num_seqs:
-        raise index_error(
-            f"why_not: no sequence {seq}.",
-            [("sequences", history.num_seqs)],
-            "They are counted from 0.",
-            "rf.why_not(run, expected, seq=0)",
-        )
-    found = result_of(history, seq)
-    if found is None:
-        raise value_error(
-            "why_not: the search has found nothing.", [("sequence", seq)], "There is nothing to compare with."
-        )
+    found = found_in(history, seq, "why_not")
     tokens = _tokens(history, seq, expected, found)
     tries = None if run is None or place is None else Tries(run, place, history, seq, found)
     if tries is not None:
@@ -293,6 +282,28 @@ def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
             'run = rf.run(fn, record={"model": model})',
         )
     return history, place
+
+
+def found_in(history: BeamHistory, seq: int, what: str) -> Hypothesis:
+    """The result of a search for a sequence.
+
+    Raises:
+        IndexError: If there is no such sequence.
+        ValueError: If nothing was found.
+    """
+    if not 0 <= seq < history.num_seqs:
+        raise index_error(
+            f"{what}: no sequence {seq}.",
+            [("sequences", history.num_seqs)],
+            "They are counted from 0.",
+            f"rf.{what}(run, {'expected, ' if what == 'why_not' else ''}seq=0)",
+        )
+    found = result_of(history, seq)
+    if found is None:
+        raise value_error(
+            f"{what}: the search has found nothing.", [("sequence", seq)], "There is nothing to compare with."
+        )
+    return found
 
 
 def _history_of(source: Any) -> BeamHistory:

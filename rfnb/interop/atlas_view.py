@@ -70,7 +70,7 @@ def _effects(atlas: Atlas) -> dict[str, Any]:
         "held": {
             "path": at.path, "nth": at.nth, "run": atlas.run.number,
             "steps": [atlas.place(row).step for row in range(atlas.shape[0])],
-            "then": atlas.changes.commands, "words": atlas.changes.words, "by_row": atlas.changes.by_row,
+            "then": atlas.changes.commands, "words": atlas.changes.words, "by_row": atlas.changes.by_row or [{}] * atlas.shape[0],
         },
     }  # fmt: skip
 

@@ -92,7 +92,10 @@ def attribute(
         if method == "gradient":
             parts, remark = gradient(1.0), ""
         else:
-            parts, remark = integrated(number, gradient, whole, base, tolerance)
+            parts, remark = integrated(
+                lambda places: [number(at) for at in places], lambda places: [gradient(at) for at in places],
+                (base, whole), tolerance,
+            )  # fmt: skip
     return _measured(parts, whole, base, remark, tokens, method)
 
 
@@ -160,58 +163,72 @@ def _way(kept: torch.Tensor, baseline: Any) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def integrated(
-    number: Callable[[float], torch.Tensor],
-    gradient: Callable[[float], torch.Tensor],
-    whole: torch.Tensor,
-    base: torch.Tensor,
+    number: Callable[[Sequence[float]], Sequence[torch.Tensor]],
+    gradient: Callable[[Sequence[float]], Sequence[torch.Tensor]],
+    ends: Sequence[torch.Tensor],
     tolerance: float,
     scale: torch.Tensor | None = None,
+    most: int = _MOST,
+    together: int = 1,
 ) -> tuple[torch.Tensor, str]:
-    """The mean of the gradients on the way, by pieces: the piece whose parts are furthest from the difference of the numbers at its ends
-    is halved. Where a norm divides by the size of what it gets, nearly all happens close to a baseline of zeros.
+    """The mean of the gradients on the way, by pieces: those whose parts are furthest from the difference of the numbers at their ends
+    are halved. Where a norm divides by the size of what it gets, nearly all happens close to a baseline of zeros.
 
     Args:
-        number, gradient: At a place of the way, from 0 to 1: {number}, and its gradient by what moves, {number, part}.
-        whole, base: The numbers at 1 and at 0.
+        number, gradient: At some places of the way, from 0 to 1: {number} each, and its gradient by what moves, {number, part}.
+        ends: The numbers at 0 and at 1, and where there are more, at places between with the same distance.
         tolerance: Of the sum of parts, as a share of `scale`.
-        scale: Default: how far both are apart.
+        scale: Default: how far the numbers at 0 and 1 are apart.
+        most: How many gradients.
+        together: How many pieces may be halved at once.
 
     Returns:
         The parts, and what is to be said of them.
     """
-    wanted = (whole - base).detach()
+    wanted = (ends[-1] - ends[0]).detach()
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
 
-    def piece(first: float, last: float, before: torch.Tensor, after: torch.Tensor) -> _Piece:
-        half, middle = (last - first) / 2, (first + last) / 2
-        parts = sum(
-            (float(w) * half * gradient(middle + half * float(at)) for at, w in zip(points, weights)),
-            whole.new_zeros(()),
-        )
-        sums = parts.sum(-1) if len(wanted) == len(parts) else parts.sum().reshape(1)
-        return _Piece(first, last, before, after, parts, (sums - (after - before)).abs().double())
+    def made(spans: Sequence[tuple[float, float, torch.Tensor, torch.Tensor]]) -> list[_Piece]:
+        places = [(first + last) / 2 + (last - first) / 2 * float(at) for first, last, *_ in spans for at in points]
+        found = gradient(places)
+        out = []
+        for index, (first, last, before, after) in enumerate(spans):
+            own = zip(weights, found[index * _POINTS : (index + 1) * _POINTS])
+            parts = sum((float(w) * (last - first) / 2 * each for w, each in own), wanted.new_zeros(()))
+            sums = parts.sum(-1) if len(wanted) == len(parts) else parts.sum().reshape(1)
+            out.append(_Piece(first, last, before, after, parts, (sums - (after - before)).abs().double()))
+        return out
 
-    pieces = [piece(0.0, 1.0, base, whole)]
+    at = np.linspace(0, 1, len(ends)).tolist()
+    pieces = made(list(zip(at, at[1:], ends, ends[1:])))
     scale = wanted.abs().double().clamp(min=1e-9) if scale is None else scale
     while True:
-        parts = sum((one.parts for one in pieces), whole.new_zeros(()))
+        parts = sum((one.parts for one in pieces), wanted.new_zeros(()))
         sums = parts.sum(-1) if len(wanted) == len(parts) else parts.sum().reshape(1)
         gap = float(((sums - wanted).abs().double() / scale).max())
+        gaps = [float((one.gap / scale).max()) for one in pieces]
         if (
             gap <= tolerance
-            and float((sum((one.gap for one in pieces), whole.new_zeros(())) / scale).max()) <= 10 * tolerance
+            and float((sum((one.gap for one in pieces), wanted.new_zeros(())) / scale).max()) <= 10 * tolerance
         ):
             return parts, ""
-        if len(pieces) * _POINTS >= _MOST:
+        if len(pieces) * _POINTS >= most:
             return (
                 parts,
-                f"With {_MOST} points the parts are off by {gap:.1%} of the difference: the model is not smooth on the way.",
+                f"With {len(pieces) * _POINTS} points the parts are off by {gap:.1%} of the difference: "
+                "the model is not smooth on the way.",
             )
-        worst = max(range(len(pieces)), key=lambda index: float((pieces[index].gap / scale).max()))
-        one = pieces.pop(worst)
-        middle = (one.first + one.last) / 2
-        there = number(middle)
-        pieces += [piece(one.first, middle, one.before, there), piece(middle, one.last, there, one.after)]
+        order = sorted(range(len(pieces)), key=lambda index: -gaps[index])[
+            : min(together, most // _POINTS - len(pieces))
+        ]
+        halved = [pieces[index] for index in order if gaps[index] >= gaps[order[0]] / 2]
+        middles = [(one.first + one.last) / 2 for one in halved]
+        spans = [
+            span for one, middle, there in zip(halved, middles, number(middles))
+            for span in ((one.first, middle, one.before, there), (middle, one.last, there, one.after))
+        ]  # fmt: skip
+        gone = set(map(id, halved))
+        pieces = [*(one for one in pieces if id(one) not in gone), *made(spans)]
 
 
 class _Piece(NamedTuple):

@@ -9,12 +9,11 @@ of a label in it, is moved between its own and the mean one of its table, whose 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch.overrides import TorchFunctionMode
 
 from rfnb.control.ghosts import history_at
 from rfnb.control.position import Position
@@ -24,6 +23,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.vocabulary import labels_by_index
 from rfnb.interop.attribution import integrated
 from rfnb.interop.measured import Measured
+from rfnb.interop.replay import Replay
 from rfnb.trace.event import Event
 
 _TOLERANCE, _CLEAR, _LITTLE = (
@@ -31,6 +31,7 @@ _TOLERANCE, _CLEAR, _LITTLE = (
     0.1,
     0.02,
 )  # of the sum; of the largest, by which a cause is one; of all steps, to be one row
+_PIECES, _MOST, _AT_ONCE, _SAME = 16, 2048, 64, 1e-3
 _LOOKUPS = (torch.nn.functional.embedding, torch.embedding)
 _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 
@@ -65,42 +66,16 @@ class Parts(Measured):
         return ". ".join(filter(None, [f"Due to {said} (nats for what was expected)", self.remark])) + "."
 
 
-def parts_of(tries: Tries, tokens: Sequence[int], *, occlusion: bool = True) -> Parts:
+def parts_of(tries: Tries, tokens: Sequence[int]) -> Parts:
     """The margin of what was expected over what was found, taken apart.
 
     Args:
         tokens: Of what was expected, with the end.
-        occlusion: Whether `occluded` is found, too: two runs for each column.
 
     Raises:
         ValueError: If one of the two cannot be forced, or nothing was looked up in a table of embeddings, or no gradients are tracked.
-
-    Source: Sundararajan et al. 2017, as `rf.attribute`; occlusion: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional
-    Networks", section 4.2.
     """
-    both = _Both(tries, [tuple(tokens), tries.best.tokens])
-    steps, rows = _rows(both.margins(1.0), both.parted)
-    whole, base = rows @ both.margins(1.0), rows @ both.margins(0.0)
-    scale = torch.cat([whole.abs().max().expand(len(whole)), whole.sum().abs()[None]]).clamp(min=1e-6)
-    made, remark = integrated(
-        lambda at: _and_sum(rows @ both.margins(at)), lambda at: _and_sum(both.gradients(at, rows)), _and_sum(whole),
-        _and_sum(base), _TOLERANCE, scale,
-    )  # fmt: skip
-    grads = made[:-1].numpy()
-    columns = both.columns(grads)
-    values = np.concatenate([grads[:, columns], base.numpy()[:, None]], 1)
-    texts = [tries.history.texts(each) for each in both.ways]
-    labels = [_either(texts, at) for at in range(rows.shape[1])]
-    names = [*both.names(columns), *labels[:-1], "baseline"]
-    beside = {"margin": float(whole.sum()), "baseline": float(base.sum()), "sum": float(values.sum())}
-    over = "step", [f"{labels[step]} at {step}" if step is not None else "other steps" for step in steps]
-    found = Parts(f"margin of {' '.join(texts[0])}", values, over, ("cause", names), beside=beside, remark=remark)
-    found.steps, found.occluded, found.disagreements = steps, np.zeros((len(values), 0)), {}
-    if occlusion:
-        found.occluded = np.stack([(whole - rows @ both.margins(1.0, hidden)).numpy() for hidden in columns], 1)
-        found.disagreements = _disagreements(found)
-        found.remark = ". ".join(filter(None, [remark, *found.disagreements.values()]))
-    return found
+    return Both(tries, [tuple(tokens), tries.best.tokens]).parts()
 
 
 def _rows(margins: torch.Tensor, parted: int) -> tuple[list[int | None], torch.Tensor]:
@@ -142,7 +117,7 @@ def _disagreements(found: Parts) -> dict[int, str]:
     return out
 
 
-class _Both:
+class Both:
     """What was expected and what was found, forced one after the other, with embeddings on the way from the mean one to their own.
 
     Columns are the positions of the source, flat, and then the labels.
@@ -153,51 +128,99 @@ class _Both:
         self._length = max(map(len, ways))
         same = [a == b for a, b in zip(*ways)]
         self.parted = same.index(False) if False in same else len(same)
-        self._source: torch.Tensor | None = None
-        self._vocab: Any = None
+        first = self._forced(ways[0], None)
+        first.scores()
+        self._source, self._vocab = first.source, first.vocab
+        ends = self.on_way([1.0, 0.0])
+        self._tapes: list[_Forced] | None = [self._forced(tokens, ends[0]) for tokens in ways]
+        ran = self._of([tape.scores()[None] for tape in self._tapes])
+        for tape in self._tapes:
+            tape.keeps = False
+        try:  # what cannot be computed again so, or comes to something else, is run again each time
+            again = self.margins(ends)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
+            again = torch.full_like(ran, torch.nan)
+        self._tapes, tapes = None, self._tapes
+        ran = torch.cat([ran, self.margins(ends[1:])])
+        if bool(((again - ran).abs() <= _SAME * (1 + ran.abs().max())).all()):
+            self._tapes = tapes
 
-    def _scaled(self, at: float) -> torch.Tensor:
+    def on_way(self, places: Sequence[float] | np.ndarray) -> torch.Tensor:
+        """{place, column}: all columns so far on their way."""
         size = 0 if self._source is None else self._source.numel()
-        return torch.full((size + self._length - 1,), at, dtype=torch.float64, device="cpu")
+        return torch.as_tensor(np.asarray(places, np.float64))[:, None].repeat(1, size + self._length - 1)
+
+    def _forced(self, tokens: Sequence[int], scaled: torch.Tensor | None, gradients: bool = False) -> _Forced:
+        return _Forced(self.tries, tokens, scaled, self._length - 1, gradients)
+
+    def _of(self, scores: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The margins of each step, of the scores {place, label} of both."""
+        gains = [torch.nn.functional.pad(each, (1, 0)).diff(dim=-1) for each in scores]
+        one, other = (torch.nn.functional.pad(each, (0, self._length - each.shape[-1])) for each in gains)
+        return one - other
 
     def _made(self, scaled: torch.Tensor, gradients: bool) -> torch.Tensor:
-        """The margins of the steps."""
-        gains = []
-        for tokens in self.ways:
-            size = len(scaled) - (self._length - 1)
-            one = _Forced(self.tries, tokens, scaled[:size], scaled[size:], gradients)
-            scores = one.scores()
-            if self._source is None and one.source is not None:  # before that nobody knows how long it is
-                self._source, self._vocab = one.source, one.vocab
-            gains.append(
-                torch.nn.functional.pad(scores.diff(prepend=scores.new_zeros(1)), (0, self._length - len(tokens)))
-            )
-        return gains[0] - gains[1]
+        if self._tapes is not None:
+            return self._of([tape.scores_again(scaled) for tape in self._tapes])
+        ran = [[self._forced(tokens, each, gradients).scores() for each in scaled.unbind()] for tokens in self.ways]
+        return self._of([torch.stack(each) for each in ran])
 
-    def margins(self, at: float, hidden: int | None = None) -> torch.Tensor:
-        """The margin of each step, with all embeddings so far on their way; or one of them hidden."""
-        if self._source is None:
-            self._made(self._scaled(1.0), False)
-        scaled = self._scaled(at)
-        if hidden is not None:
-            scaled[hidden] = 0.0
-        return self._made(scaled, False).detach()
+    def margins(self, scaled: torch.Tensor) -> torch.Tensor:
+        """The margin of each step, {place, step}, for embeddings that have come so far, {place, column}."""
+        with torch.no_grad():
+            return torch.cat([self._made(some, False) for some in scaled.split(_AT_ONCE)])
 
-    def gradients(self, at: float, rows: torch.Tensor) -> torch.Tensor:
-        """The gradient of sums of them, {row, step}, for each column."""
-        scaled = self._scaled(at).requires_grad_()
-        margins = self._made(scaled, True)
-        if not margins.requires_grad:
+    def gradients(self, scaled: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """The gradients of sums of them, {row, step}, for each column: {place, row, column}."""
+        with torch.enable_grad():
+            return torch.cat([self._gradients(some.clone().requires_grad_(), rows) for some in scaled.split(_AT_ONCE)])
+
+    def _gradients(self, scaled: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        sums = self._made(scaled, True) @ rows.T
+        if not sums.requires_grad:
             raise value_error(
                 "why_not: no gradients come through the search.",
-                [("columns", len(scaled)), ("margin", f"{float(margins.sum()):.3f}")],
+                [("columns", scaled.shape[1]), ("margin", f"{float(sums[0].sum()):.3f}")],
                 "Parts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
                 "rf.atlas(run)    # hides one after the other",
             )
-        sums = rows @ margins
-        return torch.stack(
-            [torch.autograd.grad(each, scaled, retain_graph=True, materialize_grads=True)[0] for each in sums]
-        )
+        each = [
+            torch.autograd.grad(own.sum(), scaled, retain_graph=True, materialize_grads=True)[0]
+            for own in sums.unbind(1)
+        ]
+        return torch.stack(each, 1)
+
+    def parts(self) -> Parts:
+        """The margin taken apart.
+
+        Source: Sundararajan et al. 2017, as `rf.attribute`; occlusion: Zeiler and Fergus 2014, "Visualizing and Understanding
+        Convolutional Networks", section 4.2.
+        """
+        ends = self.margins(self.on_way(np.linspace(0, 1, _PIECES + 1)))
+        steps, rows = _rows(ends[-1], self.parted)
+        base, whole = rows @ ends[0], rows @ ends[-1]
+        scale = torch.cat([whole.abs().max().expand(len(whole)), whole.sum().abs()[None]]).clamp(min=1e-6)
+        made, remark = integrated(
+            lambda places: [_and_sum(rows @ each) for each in self.margins(self.on_way(places))],
+            lambda places: [_and_sum(each) for each in self.gradients(self.on_way(places), rows)],
+            [_and_sum(rows @ each) for each in ends], _TOLERANCE, scale, _MOST, _PIECES,
+        )  # fmt: skip
+        grads = made[:-1].numpy()
+        columns = self.columns(grads)
+        values = np.concatenate([grads[:, columns], base.numpy()[:, None]], 1)
+        texts = [self.tries.history.texts(each) for each in self.ways]
+        labels = [_either(texts, at) for at in range(rows.shape[1])]
+        names = [*self.names(columns), *labels[:-1], "baseline"]
+        beside = {"margin": float(whole.sum()), "baseline": float(base.sum()), "sum": float(values.sum())}
+        over = "step", [f"{labels[step]} at {step}" if step is not None else "other steps" for step in steps]
+        found = Parts(f"margin of {' '.join(texts[0])}", values, over, ("cause", names), beside=beside, remark=remark)
+        found.steps = steps
+        hidden = self.on_way(np.ones(len(columns)))
+        hidden[np.arange(len(columns)), columns] = 0.0
+        found.occluded = (whole[:, None] - rows @ self.margins(hidden).T).numpy()
+        found.disagreements = _disagreements(found)
+        found.remark = ". ".join(filter(None, [remark, *found.disagreements.values()]))
+        return found
 
     def columns(self, parts: np.ndarray) -> list[int]:
         """The columns of the sequence: of a batch those of one of its axis, which no other one moves."""
@@ -224,13 +247,21 @@ class _Both:
         return [str(at) if texts is None else str(texts[at]) for at in own]
 
 
-class _Forced(TorchFunctionMode):
-    """One run of the function with a hypothesis forced, in which lookups of embeddings are answered."""
+class _Forced(Replay):
+    """One run of the function with a hypothesis forced, in which lookups of embeddings are answered.
 
-    def __init__(self, tries: Tries, tokens: Sequence[int], of_source: Any, of_labels: Any, gradients: bool):
+    Args:
+        scaled: How far each column has come from the mean embedding; None: nobody knows how many there are.
+        num_labels: How many of these are labels.
+    """
+
+    def __init__(
+        self, tries: Tries, tokens: Sequence[int], scaled: torch.Tensor | None, num_labels: int, gradients: bool
+    ):
         super().__init__()
         self._tries, self._tokens, self._gradients = tries, tuple(tokens), gradients
-        self._of_source, self._of_labels = of_source, of_labels
+        self._given, self._num_labels = scaled, num_labels
+        self.keeps = not gradients and scaled is not None
         self.source: torch.Tensor | None = None
         self.vocab: Any = None
         self._begun = False
@@ -256,8 +287,16 @@ class _Forced(TorchFunctionMode):
                 [("labels", " ".join(tries.history.texts(self._tokens))), ("run", again.state)],
                 "A margin is taken apart between two outputs that the search can give.",
             ) from again.error
-        own = self._heard[: len(self._tokens)]
-        return torch.stack([raw.reshape(tries.history.num_seqs, -1)[tries.seq].max() for raw in own]).double()
+        return torch.stack([self._of_seq(raw[None])[0] for raw in self._heard[: len(self._tokens)]])
+
+    def scores_again(self, scaled: torch.Tensor) -> torch.Tensor:
+        """The same for some places of the way at once, {place, label}, without a run."""
+        assert self._given is not None
+        made = self.again(self._given, self._heard[: len(self._tokens)], scaled)
+        return torch.stack([self._of_seq(raw) for raw in made], 1)
+
+    def _of_seq(self, raw: torch.Tensor) -> torch.Tensor:
+        return raw.reshape(len(raw), self._tries.history.num_seqs, -1)[:, self._tries.seq].amax(-1).double()
 
     def _around(self, made: Run, call: Any) -> Any:
         assert made.trace is not None
@@ -287,34 +326,42 @@ class _Forced(TorchFunctionMode):
         if func in _LOOKUPS:
             weight, ids = args[:2] if func is torch.embedding else args[1::-1]
             if isinstance(weight, torch.nn.Parameter):  # states of hypotheses are gathered so, too
-                return self._looked_up(weight, ids, out)
-        return out
+                found = self._looked_up(weight, ids, out)
+                if found is not None:
+                    return found
+        return self.note(func, args, kwargs, out) if self.keeps else out
 
-    def _looked_up(self, weight: torch.Tensor, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        scaled = self._scaled(ids, weight)
-        if scaled is None:
-            return out
+    def _looked_up(self, weight: torch.Tensor, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor | None:
+        pick, given = self._pick(ids, weight), self._given
+        if pick is None or given is None:
+            return None
         mean = weight.detach().mean(0)
-        return mean + scaled.to(out.device, out.dtype)[..., None] * (out - mean)
 
-    def _scaled(self, ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
-        """How far each of these has come from the mean embedding; None: they are none of the source, and no labels."""
+        def moved(scaled: torch.Tensor) -> torch.Tensor:
+            return mean + pick(scaled).to(out.device, out.dtype)[..., None] * (out - mean)
+
+        found = moved(given)
+        return self.note(moved, (given,), {}, found) if self.keeps else found
+
+    def _pick(self, ids: torch.Tensor, weight: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor] | None:
+        """What takes how far each of these has come out of all; None: they are none of the source, and no labels."""
+        size = 0 if self._given is None else len(self._given) - self._num_labels
         if not self._begun:
             if self.source is not None:  # what is looked up later, as positions are
                 return None
             self.source = ids
-            return None if len(self._of_source) != ids.numel() else self._of_source.reshape(ids.shape)
+            return lambda scaled: scaled[:size].reshape(ids.shape)
         row = len(self._heard)
         if not row or row in self._read or (self._table is not None and self._table != weight.data_ptr()):
             return None
         num_rows = self._heard[-1].numel()
         labels = self._tokens[:row]
         flat = ids.reshape(num_rows, -1) if ids.numel() % num_rows == 0 else ids.reshape(1, -1)
-        size = min(flat.shape[1], row)
-        if not bool((flat[:, -size:] == flat.new_tensor(labels[-size:])).all(1).any()):
+        count = min(flat.shape[1], row)
+        if not bool((flat[:, -count:] == flat.new_tensor(labels[-count:])).all(1).any()):
             return None
         self._read.add(row)
         self._table = weight.data_ptr()
-        own = torch.ones(flat.shape[1], dtype=torch.float64, device="cpu")
-        own = torch.cat([own[: flat.shape[1] - size], self._of_labels[row - size : row]])
-        return own.expand(flat.shape).reshape(ids.shape)
+        before = torch.ones(flat.shape[1] - count, dtype=torch.float64, device="cpu")
+        first = size + row - count
+        return lambda scaled: torch.cat([before, scaled[first : first + count]]).expand(flat.shape).reshape(ids.shape)

@@ -267,7 +267,7 @@ def test_too_many_cells_are_a_sentence(run):
         ({"columns": [0, 7]}, IndexError, "no position 7"),
         ({"columns": []}, IndexError, "no positions"),
         ({"steps": [5]}, IndexError, "no step 5"),
-        ({"seq": 2}, IndexError, "sequence 2 has no result"),
+        ({"seq": 2}, IndexError, "no sequence 2"),
         ({"over": "label", "columns": ["q"]}, ValueError, "atlas: no such label"),
         ({"path": "nowhere"}, ValueError, "no attention at 'nowhere'"),
         ({"over": "unit", "path": "c"}, ValueError, "no state of one dim at 'c'"),

@@ -6,12 +6,14 @@ import threading
 import numpy as np
 import pytest
 import torch
+from deletion import table
 from markov import Markov
 from matplotlib.figure import Figure
 from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb.control.why_not import Tries
+from rfnb.models import load_g2p
 from rfnb.viz.control.live import RunView
 
 VOCAB, SIZE = ["</s>", "a", "b", "c"], 3
@@ -217,3 +219,11 @@ def test_a_question_ends_with_the_last_page_that_shows_it_and_is_asked_again_whe
     assert view._asked is not first
     wait_until(lambda: view._asked.told()["causes"])
     assert view._state().head["why"]["causes"].startswith("Due to ") and len({id(each) for each in tried}) == 2
+
+
+def test_hiding_the_letters_that_gradients_or_occlusion_name_moves_a_margin_further_than_chance():
+    means, count = table(load_g2p(), ["abide", "chiefs", "knight", "parley"])
+    assert count == 4
+    for name in ("integrated gradients", "occlusion"):
+        assert (means[name] > means["chance"]).all()
+    assert all(means["occlusion"][0] >= each[0] - 1e-6 for each in means.values())  # of one letter it is that itself
