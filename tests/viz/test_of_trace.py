@@ -504,3 +504,30 @@ def test_an_odd_event_of_any_other_kind_leaves_the_views(kind):
         rf.probe("states", h=rf.random_normal([batch, time]), axis=time)
     assert "States: loop" in view_of(trace).text()
     assert view_of(trace, kinds=kind).text()
+
+
+def test_the_states_of_several_layers_are_named_by_what_their_paths_share():
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = torch.nn.LSTM(4, 4, num_layers=2, batch_first=True)
+
+        def forward(self, x):
+            return x + self.rnn(x)[0]
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = torch.nn.Sequential(Block(), Block())
+
+        def forward(self, x):
+            return self.blocks(x)
+
+    model = Model()
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(torch.randn(1, 5, 4))
+    [part] = [part for part in group.parts_of(view_of(trace).spec) if part.kind == "states"]
+    assert part.head["title"] == "States: blocks"
+    labels = [track["label"] for track in part.head["tracks"]]
+    assert labels[:4] == ["0.rnn.l0.h", "0.rnn.l0.c", "0.rnn.l1.h", "0.rnn.l1.c"]
+    assert len(set(labels)) == len(labels) and not any(" and " in label for label in labels)

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from asserting import raises_message
+from asserting import ragged, raises_message, randn
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
@@ -205,6 +205,18 @@ def test_beams_and_dims_on_axes_keep_their_shape():
 
     ax = put(search(5, 3), axes(6, 3), "dark")
     assert len(ax.texts) > 5
+
+
+def test_dims_on_axes_are_read_and_leave_out_the_columns_without_room():
+    batch, model = rf.Dim(3, name="batch"), rf.Dim(512, name="model")
+    time = ragged([7, 5, 3], batch)
+    ax = rf.plot.dims({"x": randn(batch, time, model), "y": randn(time, batch, model)}, ax=axes(4, 3))
+    heights = [text.get_position()[1] for text in ax.texts]
+    (bottom, top) = ax.get_ylim()
+    assert (max(heights) - min(heights)) / (bottom - top) > 0.3
+    assert min(text.get_fontsize() for text in ax.texts if len(text.get_text()) > 1) >= 6
+    assert any("padding" in text.get_text() for text in ax.texts)
+    assert not any("mean" in text.get_text() for text in ax.texts)  # of the values
 
 
 @pytest.mark.parametrize("width, height", [(6, 4.5), (12, 4), (3, 3)])

@@ -20,7 +20,13 @@ export interface RunState extends AnyHead {
   beside?: number | null; // the run that the one that is shown is compared with
   note: string; // what the host cannot do
   vocab?: string[]; // of the search in it
-  why?: { expected: string; text: string; wrong: boolean; causes: string; repairs: [words: string, makes: boolean][] } | null; // what was asked for
+  why?: {
+    expected: string;
+    text: string;
+    wrong: boolean;
+    causes: string;
+    repairs: [words: string, makes: boolean][];
+  } | null; // what was asked for
 }
 /** A run of the tree of branches. */
 export interface Entry {

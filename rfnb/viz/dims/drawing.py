@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from rfnb.viz.dims import table
@@ -14,6 +15,7 @@ from rfnb.viz.drawing.shapes import Drawing, Lines, Rect, Text
 _ROW, _CHIP, _GAP = 22.0, 18.0, 14.0
 _MOST_ROWS, _MOST_DIMS, _MOST_BARS = 40, 16, 48
 _LONGEST = 40  # letters of a name
+_PAPER = 700.0  # a page is as wide as this, and scrolls where that is too narrow; paper and axes do not
 
 
 def drawing(spec: Any, width: float) -> Drawing:
@@ -112,6 +114,10 @@ def _rows(made: Drawing, head: dict[str, Any], chips: dict[int, str], width: flo
         lefts.append(lefts[-1] + max(widths, default=0.0) + 8)
     texts = [_texts(row) for row in rows]
     wide = [max((fonts.width(text[part], 10.5) for text in texts), default=0) for part in range(4)]
+    ends = list(accumulate((own + (_GAP if own else 0) for own in wide), initial=lefts[-1] + 6))[1:]
+    parts = sum(end - _GAP <= width for end in ends) if width < _PAPER else 4
+    if any(wide[parts:]):
+        made.notes.append("The columns that have no room are left out.")
     top = made.height
     for row, title, text in zip(rows, titles, texts):
         y = made.height + _ROW / 2
@@ -120,11 +126,11 @@ def _rows(made: Drawing, head: dict[str, Any], chips: dict[int, str], width: flo
         for dim in row["dims"]:
             _chip(made, lefts[columns[dim]], y, dim, chips[dim], ragged=dim in ragged)
         x = lefts[-1] + 6
-        for part, own in zip(text[:4], wide):
+        for part, own in zip(text[:parts], wide):
             made.add(Text(x, y, part, 10.5, "muted"))
             x += own + (_GAP if own else 0)
         remark, alarm = table.remarks(row, chips, table.stored(row, columns, chips)), table.alarm_text(row.get("stats"))
-        if remark:
+        if remark and (parts == 4 or x + fonts.width(remark, 10.5) <= width):
             remark = labels.fitted(f"! {remark}" if alarm else remark, max(260.0, width - x), 10.5)
             made.add(Text(x, y, remark, 10.5, "warn" if alarm else "muted"))
             x += fonts.width(remark, 10.5)

@@ -60,7 +60,7 @@ export class WhyNot {
     const key = JSON.stringify(why ?? null);
     if (key === this.shown) return;
     this.shown = key;
-    this.said.textContent = why ? visible(`${why.text || "…"} ${why.causes}`).trim() : "";
+    this.said.textContent = why ? visible(`${why.text || "…"} ${why.causes}`.trim()) : "";
     this.said.classList.toggle("rfnb-wrong", !!why?.wrong);
     const made = (why?.repairs ?? []).map(([words, makes], number) =>
       makes ? button(visible(words), () => {}, { "data-repair": number }) : quiet(visible(words)),

@@ -190,13 +190,15 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   };
   const wide = (text: string, font: string) => ((g.font = font), g.measureText(text).width),
     bold = `bold 12px ${palette.font}`,
-    room = Math.min(made.columns[1] ?? Infinity, placed.folded ? Infinity : sight.width) - x - 8,
+    end = Math.min(made.columns[1] ?? Infinity, placed.folded ? Infinity : sight.width - placed.x),
+    room = end - x - 8,
     mark = `${placed.folded ? "▸" : "▾"} ${track.note && "! "}`;
   let most = 40;
   while (most > 4 && wide(mark + shorten(track.title, most), bold) > room) most--;
   put(mark + shorten(track.title, most), bold, palette.ink, 8);
   if (x - made.left + 13 + wide(sized, small) < room) put(sized, small, palette.muted, 14);
-  if (placed.folded || x + 130 > (made.columns[1] ?? sight.width)) return;
+  g.font = small;
+  if (placed.folded || x + 86 + g.measureText(short(track.low) + short(track.high)).width > end) return;
   put(short(track.low), small, palette.muted, 5);
   for (let at = 0; at < 72; at++) {
     g.fillStyle = css(colors, at / 71);
