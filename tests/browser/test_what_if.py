@@ -100,6 +100,19 @@ def test_a_weight_is_dragged_in_the_map_and_the_word_follows(page):
     assert (name, result) == ("EH: 1 on h", "P HH EH R AH CH UW T") and "attention decoder.att" in changes[0]
 
 
+def test_a_weight_that_is_dragged_below_a_kept_candidate_is_named_by_what_the_run_says_there(page):
+    at, mouse = page.find(page.tree, "1,cut0", "cursor"), page.page.mouse
+    mouse.click(*at)
+    expect(page.map).to_have_attribute("data-hypothesis", "P EY")
+    expect(page.rail).to_contain_text("6.72")
+    at = page.find(page.map, "1 5", "row", "col")
+    mouse.down()
+    page.drag(at, 0, -120)
+    expect(page.map).to_have_attribute("data-dragged", re.compile(r"With EH: 1 on h: P HH EH R AH CH UW T"))
+    page.page.keyboard.press("Escape")
+    mouse.up()
+
+
 def test_a_state_is_dragged_in_its_strip_and_the_word_follows(page):
     norm, mouse = r"(.*\.)?h -1 1", page.page.mouse  # the line of the norm, after EH
     at = page.find(page.strips, norm, "track", "row", "col")

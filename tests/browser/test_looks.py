@@ -1,0 +1,83 @@
+"""What a designer would circle in every kind of view, narrow and wide, light and dark: text cut, covered or pale, a page too wide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from viz.gallery import rail, specs
+
+import rfnb as rf
+from rfnb.models import load_g2p
+from rfnb.models.g2p_search import search
+from rfnb.viz.kinds import KINDS
+from rfnb.viz.view import View
+
+HERE = Path(__file__).parent
+RECORD, FAULTS = ((HERE / f"looks_{name}.js").read_text(encoding="utf-8") for name in ("record", "faults"))
+SETTLED = (
+    "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))"
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A page of each picture of the gallery, of a word that is looked into, and of two of its runs beside each other."""
+    folder, model = tmp_path_factory.mktemp("looks"), load_g2p()
+    with rf.record(model=model) as trace, rf.stop_gradient_scope():
+        search(model, ["parachute", "ox"], beam_size=4)
+    views = {name: View(spec) for name, spec in specs().items()} | {"rail": View(rail()), "words": rf.show(trace)}
+    assert {view.spec.kind for view in views.values()} == set(KINDS)
+    return {name: rf.save_html(folder / f"{name}.html", view).as_uri() for name, view in views.items()}
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(browser, request):
+    context = browser.new_context(color_scheme=request.param)
+    made = context.new_page()
+    made.add_init_script(RECORD)
+    yield made
+    context.close()
+
+
+def faults(page) -> list[str]:
+    page.evaluate(SETTLED)
+    return page.evaluate(FAULTS)
+
+
+def test_nothing_is_cut_covered_pale_or_too_wide(page, saved):
+    found = []
+    for width in (900, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        for name, address in saved.items():
+            page.goto(address)
+            found += [f"{name}, {width}: {fault}" for fault in faults(page)]
+            for mode in ("text", "arcs") if name.startswith("attention") else ():
+                button = page.locator(f"[data-do={mode}]").first
+                if button.is_visible():
+                    button.click()
+                    found += [f"{name}, {width}, {mode}: {fault}" for fault in faults(page)]
+    assert found == []
+
+
+def test_each_fault_is_found(page, tmp_path):
+    """The measure itself, on a page that has them all."""
+    (tmp_path / "page.html").write_text(
+        """<!doctype html><body><div class="rfnb-root" data-kind="x" style="--rfnb-paper: white; background: white">
+        <p style="width: 40px; overflow: hidden; white-space: nowrap">a text that is cut</p>
+        <p style="position: absolute; top: 200px; left: 9px">below</p><p style="position: absolute; top: 203px; left: 12px">above</p>
+        <svg width="99" height="30"><text y="20" fill="#ddd">pale</text></svg><canvas width="60" height="40"></canvas>
+        <p style="width: 3000px">wide</p></div><script>
+        const g = document.querySelector("canvas").getContext("2d");
+        g.clearRect(0, 0, 60, 40), g.fillText("a label that is cut", 5, 12), (g.fillStyle = "#ddd"), g.fillText("faint", 5, 35);
+        </script>""",
+        encoding="utf-8",
+    )
+    page.set_viewport_size({"width": 900, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    text = "\n".join(faults(page))
+    for words in (
+        "px too wide", '"a text that is cut" is cut', 'lies upon x: "above"', '"pale" has too little contrast',
+        'canvas "a label that is cut" is cut by', 'canvas "faint" has contrast 1.',
+    ):  # fmt: skip
+        assert words in text, text
