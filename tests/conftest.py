@@ -3,9 +3,13 @@
 import gc
 import importlib
 import os
+import random
 import sys
+import zlib
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 from seed import SEED
 
@@ -27,10 +31,47 @@ def garbage_of_its_own():
 
 def pytest_runtest_setup(item):
     if item.get_closest_marker("gpu"):
-        import torch
-
         if not torch.cuda.is_available():
             pytest.skip("needs a GPU: torch.cuda.is_available() is False")
+
+
+def drawn_by(node):
+    """From here on the numbers are drawn that belong to a test or a file, whatever others have drawn before it."""
+    seed = zlib.crc32(node.nodeid.encode()) ^ SEED
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if (numpy_backend := module_of("backends.numpy_random")) is not None:
+        numpy_backend.set_random_seed(seed)
+    if (of_steps := module_of("ops.random_state")) is not None:
+        of_steps._seed[0] = of_steps._DEFAULT_SEED
+        of_steps._of_context.set(None)
+
+
+def pytest_collectstart(collector):
+    """For what a file draws when it is imported."""
+    if isinstance(collector, pytest.Module):
+        drawn_by(collector)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def draws_of_the_file(request):
+    """For the fixtures of a file that live longer than a test."""
+    drawn_by(request.node)
+
+
+@pytest.fixture(autouse=True)
+def draws_of_its_own(request, draws_of_the_file):
+    drawn_by(request.node)
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Of torch: two threads on tiny arrays wait for each other; on a busy machine that is 20 times slower than one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from browser.conftest import SHOTS
 from browser.jupyter import Lab
 from browser.tour import VIEWS, Tour, code, compose, hovered, number, pronounced
@@ -30,8 +29,7 @@ CLOSE = 2e-5  # float32, in another order
 
 
 @pytest.fixture(scope="module")
-def plain() -> PlainG2P:
-    torch.set_num_threads(1)
+def plain(one_thread) -> PlainG2P:
     return PlainG2P.load(SHIPPED)
 
 

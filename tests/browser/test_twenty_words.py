@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-import torch
 from browser.what_if import Page
 from control.plain_search import Decision, plain_search
 from plain_g2p import END, PlainG2P
@@ -39,8 +38,7 @@ print(json.dumps([[list(one.then), one.left.step, [[list(found.phonemes), found.
 
 
 @pytest.fixture(scope="module")
-def plain():
-    torch.set_num_threads(1)
+def plain(one_thread):
     return PlainG2P.load(SHIPPED)
 
 

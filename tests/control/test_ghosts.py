@@ -9,7 +9,6 @@ import weakref
 
 import numpy as np
 import pytest
-import torch
 from control.plain_search import Decision, plain_search
 from plain_g2p import END, PlainG2P
 from waiting import LONG, wait_until
@@ -33,8 +32,7 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def plain():
-    torch.set_num_threads(1)
+def plain(one_thread):
     return PlainG2P.load(SHIPPED)
 
 

@@ -4,7 +4,6 @@ import contextlib
 import io
 
 import pytest
-import torch
 from contracts.test_guides import BLOCK, DOCS, assert_same_text
 from simulated import NAME, watched
 
@@ -12,12 +11,8 @@ import rfnb as rf
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own_with_one_thread(tmp_path, monkeypatch):
+def in_a_folder_of_its_own_with_one_thread(tmp_path, monkeypatch, one_thread):
     monkeypatch.chdir(tmp_path)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Run:

@@ -27,14 +27,7 @@ EXAMPLES = examples_of(WORDS)
 EXACT = 0.0 if NAME == "sim" else 1e-4  # a GPU may add up in another order each time
 WITHOUT_DROPOUT = dataclasses.replace(TINY, dropout=0.0)
 only_simulated = pytest.mark.skipif(NAME != "sim", reason="a GPU draws other numbers, and copies are not seen there")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def trainer_on(device, seed=1, config=TINY):
