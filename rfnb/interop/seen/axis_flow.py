@@ -92,7 +92,7 @@ def _straight(node: AxisNode, axis: int) -> Origin | None:
     for hop in range(1, 10_000):
         if at.op == "input":
             break
-        known = _noted(at, place)
+        known = _noted(at, place) if at.origins is not _NONE else None
         if known is not None:
             if known.kind != "input":
                 return None

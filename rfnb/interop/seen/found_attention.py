@@ -395,7 +395,7 @@ def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int |
 
 def _arranged(raw: torch.Tensor, order: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
     """A tensor with its axes in this order and these sizes; itself if they are."""
-    raw = raw if list(order) == list(range(raw.ndim)) else raw.permute(order)
+    raw = raw if list(order) == list(range(raw.ndim)) else raw.permute(list(order))
     return raw if list(raw.shape) == list(sizes) else raw.reshape(sizes)
 
 

@@ -177,8 +177,15 @@ def offer(
         first = 0 if places is None else places.first
         over = scored.placed(first) if first else scored
         rows = own is None and is_large(over.shape) and over.is_plain
-        raw = own.float() if own is not None else None if rows else over.weights()
-        raw = F.pad(raw, (first, 0)) if own is not None and first else raw
+        raw = (
+            None
+            if rows
+            else over.weights()
+            if own is None
+            else F.pad(own.float(), (first, 0))
+            if first
+            else own.float()
+        )
         remarks = [] if places is None else places.remarks
         if own is None and any(version_of(each) != version for each, version in versions):
             remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")

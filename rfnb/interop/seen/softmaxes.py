@@ -216,7 +216,7 @@ class SoftmaxSearch(Looks):
         return node
 
     def _inside(self, values: Any, inputs: list[AxisNode]) -> tuple[Any, ...]:
-        made = []
+        made: list[Any] = []
         for value in values:
             if isinstance(value, torch.Tensor):
                 node = self._nodes.get(id(value))
