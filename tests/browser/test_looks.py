@@ -8,7 +8,7 @@ import pytest
 from viz.gallery import rail, specs
 
 import rfnb as rf
-from rfnb.models import load_g2p
+from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_search import search
 from rfnb.viz.kinds import KINDS
 from rfnb.viz.view import View
@@ -58,6 +58,23 @@ def test_nothing_is_cut_covered_pale_or_too_wide(page, saved):
                     button.click()
                     found += [f"{name}, {width}, {mode}: {fault}" for fault in faults(page)]
     assert found == []
+
+
+def test_the_comparison_of_two_runs_fits_on_a_screen(page, tmp_path):
+    model = load_g2p()
+    run = rf.run(pronounce, model, "parachute", beam_size=4, record={"model": model}, name="parachute")
+    run.wait()
+    branch = run.from_step(1, lambda at: at.force("EY", only=True), name="EY at 1")
+    branch.wait()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(rf.save_html(tmp_path / "page.html", rf.show(rf.compare_runs(run, branch))).as_uri())
+    assert faults(page) == []
+    boxes = [
+        page.locator(css).first.bounding_box()
+        for css in (".rfnb-root", ".rfnb-branches-beams", ".rfnb-branches-attention")
+    ]
+    assert boxes[0]["height"] <= 900 and boxes[1]["y"] == boxes[2]["y"]  # the search beside what it looked at
+    assert page.locator("details[open]").count() == 0
 
 
 def test_each_fault_is_found(page, tmp_path):
