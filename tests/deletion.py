@@ -3,12 +3,16 @@
 Source: Samek et al. 2017, "Evaluating the Visualization of What a Deep Neural Network Has Learned", section III.
 """
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 import rfnb as rf
 from rfnb.control.why_not import Tries, searched
 from rfnb.interop.atlas_columns import companion_of
 from rfnb.interop.why_parts import Both
+from rfnb.models import load_g2p
 from rfnb.models.g2p_search import search
 
 LETTERS = (1, 2, 3)  # how many are hidden
@@ -54,3 +58,12 @@ def table(model, words):
     draw = np.random.default_rng(0)
     found = [made for made in (moves(model, word, draw) for word in words) if made is not None]
     return {name: np.mean([each[name] for each in found], 0) for name in found[0]}, len(found)
+
+
+if __name__ == "__main__":  # with PYTHONPATH=tests: python tests/deletion.py 50
+    count = int(sys.argv[1])
+    lines = Path("notebooks/data/cmudict_test_words.tsv").read_text().splitlines()
+    means, used = table(load_g2p(), [line.split("\t")[0] for line in lines[:: len(lines) // count]])
+    print(used, "words")
+    for name, mean in means.items():
+        print(f"{name:28}", *(f"{each:5.2f}" for each in mean))

@@ -335,7 +335,7 @@ def _tokens(history: BeamHistory, seq: int, expected: str | Sequence[Any], found
     cut = [item.tokens for item in history.nbest(seq) if not item.ended]
     if end is not None and end not in out and tuple(out) not in cut:
         out.append(end)
-    if not out or (end is not None and out.index(end) != len(out) - 1):
+    if not out or (end in out and out.index(end) != len(out) - 1):
         raise value_error(
             "why_not: what was expected?",
             [("expected", repr(expected)), ("end", "none" if end is None else history.label(end, 0))],

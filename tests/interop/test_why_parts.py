@@ -227,3 +227,35 @@ def test_hiding_the_letters_that_gradients_or_occlusion_name_moves_a_margin_furt
     for name in ("integrated gradients", "occlusion"):
         assert (means[name] > means["chance"]).all()
     assert all(means["occlusion"][0] >= each[0] - 1e-6 for each in means.values())  # of one letter it is that itself
+
+
+@pytest.mark.parametrize("family", ["Bart"])
+def test_of_an_encoder_decoder_of_transformers_parts_sum_to_the_margin_and_occlusion_is_that_of_its_embeddings(family):
+    pytest.importorskip("transformers")
+    from interop.seen.hf_families import inputs, made
+
+    model, ids = made(family, "sdpa"), inputs(family, ragged=False)["input_ids"][:1]
+    run = rf.run(lambda: rf.beam_search(**rf.hf_search_options(model, input_ids=ids), beam_size=3, max_seq_len=5))
+    assert run.wait(LONG)
+    first, other = run.result.history.nbest(0)[:2]
+    why = rf.why_not(run, list(other.tokens))
+    parts = why.parts
+    assert not parts[:, :-1].any() or parts.sum() == pytest.approx(why.expected_score - why.found_score, rel=0.02)
+    assert parts.columns[1][: ids.shape[1]] == [str(token) for token in ids[0].tolist()]
+    table = model.get_input_embeddings().weight.detach()
+
+    def score(tokens, letter=None):
+        embeds = model.get_encoder().embed_tokens(ids).detach().clone()
+        if letter is not None:
+            scale = embeds[0, 0] / table[ids[0, 0]]
+            embeds[0, letter] = table.mean(0) * scale
+        with torch.no_grad():
+            encoded = model.get_encoder()(inputs_embeds=embeds)
+            start = [model.generation_config.decoder_start_token_id, *tokens[:-1]]
+            logits = model(encoder_outputs=encoded, decoder_input_ids=torch.tensor([start])).logits[0]
+        return float(logits.log_softmax(-1)[range(len(tokens)), list(tokens)].sum())
+
+    whole = score(other.tokens) - score(first.tokens)
+    for letter in (0, 2):
+        hidden = score(other.tokens, letter) - score(first.tokens, letter)
+        assert parts.occluded[:, letter].sum() == pytest.approx(whole - hidden, abs=2e-3)
