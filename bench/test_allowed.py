@@ -6,6 +6,9 @@ import pytest
 import torch
 
 import rfnb as rf
+from rfnb.models import load_g2p
+from rfnb.models.g2p import label_dim
+from rfnb.models.g2p_search import encode_batch
 
 LABELS, STEPS = 1000, 30
 
@@ -44,4 +47,56 @@ def test_a_function_of_the_labels(overhead, seqs, width):
         limit=1.1,
         turns=11,
         warmup=1,
+    )
+
+
+def of_a_search(history):
+    """A lexicon of all that a search has had in its beam: with it the search is the same, and nearly everything else is forbidden."""
+    words, beam = set(), [()]
+    for step in history.steps:
+        of_parents = [beam[parent] for parent in step["parents"][0]]
+        beam = [
+            word if word is None or label == 0 else (*word, int(label))
+            for word, label in zip(of_parents, step["tokens"][0])
+        ]
+        words.update(filter(None, beam))
+        beam = [None if ended else word for word, ended in zip(beam, step["ended"][0])]
+    return rf.Lexicon(words)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_lexicon_in_the_shipped_model(overhead, told):
+    """The least model: a step takes as long as 40 of its calls, so each call of a rule is felt."""
+    spelling = load_g2p()
+    with torch.inference_mode():
+        batch, encoded = encode_batch(spelling, ["phoneticians"])
+
+    def step(label, state):
+        logits, state = spelling.decoder(label, encoded, state=state, spatial_dim=rf.single_step_dim)
+        return rf.log_softmax(logits, axis=label_dim), state
+
+    def beams(**more):
+        with torch.inference_mode():
+            return rf.beam_search(
+                step, batch=batch, max_seq_len=STEPS, state=encoded.start, beam_size=4, axis=label_dim, **more
+            )
+
+    def loop(**more):
+        with torch.inference_mode():
+            steps = rf.Loop(max_seq_len=STEPS, name="search")
+            steps.state.label = rf.zeros([batch], dtype="int64", sparse_dim=label_dim)
+            steps.state.decoder = encoded.start
+            for _ in steps:
+                scores, state = step(steps.state.label, steps.state.decoder)
+                label = rf.choice(scores, axis=label_dim, beam_size=4, **more)
+                steps.state.label, steps.state.decoder = label, state
+                steps.end(label == 0, include_eos=True)
+                labels = steps.stack(label)
+            return rf.get_beam_scores(labels)
+
+    lexicon = of_a_search(beams().history)
+    search = (lambda **more: torch.tensor(beams(**more).best().score)) if told else loop
+    name = "rf.beam_search" if told else "loop"
+    overhead(
+        f"G2P, one word, beam 4, lexicon, {name}", lambda: search(allowed=lexicon), search, limit=1.6 if told else 1.3
     )

@@ -236,7 +236,8 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
 
     # -- Search ------------------------------------------------------------------------------------------------------------
     from rfnb.search.beam_search import beam_search
-    from rfnb.search.allowed import Constraint, Lexicon, RequiredPhrases
+    from rfnb.search.allowed import Constraint
+    from rfnb.search.automata import Lexicon, RequiredPhrases
     from rfnb.search.choice import choice
     from rfnb.search.ctc_prefix import ctc_prefix_beam_search
     from rfnb.search.decide import decide, decide_keep_beam, get_beam_scores, get_src_beams, nbest, split_batch_beam

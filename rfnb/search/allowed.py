@@ -9,18 +9,21 @@ can never end is refused before the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import functools
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.trace.beam_labels import numbers_of
 
 Labels = tuple[int, ...]
 Rule = Callable[[Labels], Any]
-_MOST_STATES = 20_000  # that are looked at before a search
+MOST_STATES = 20_000  # that are looked at before a search
+_EVERYTHING, _NOTHING = 0, 1  # places of rows in every table
+_ENDED, _NOWHERE, _UNKNOWN = object(), object(), object()  # states: after the end; of what was not allowed
 
 
 class Constraint:
@@ -29,12 +32,15 @@ class Constraint:
     Attributes:
         start: The state of a hypothesis without labels. States are hashable.
         farthest: The most labels that any state may need to its end.
+        apart: The labels that it tells apart: all others lead from a state to the same one. None: each may lead to another.
         name: For views: what has forbidden a label.
     """
 
     start: Hashable = ()
     farthest: int = 0
+    apart: Collection[int] | None = None
     name: str = ""
+    tables: dict[Any, Any] | None = None
 
     def __init__(self) -> None:
         pass
@@ -67,138 +73,7 @@ class Constraint:
             max_new_tokens: As of `generate`; nothing is begun then that cannot end in time.
         """
         allowed = Allowed(self, num_labels, end_label, max_new_tokens, "for_generate")
-        return lambda seq, ids: np.flatnonzero(allowed.row(tuple(ids.tolist()[prompt:]))).tolist() or [end_label]
-
-
-class Lexicon(Constraint):
-    """One of these words, or with `between` a sequence of them: a trie (Fredkin 1960).
-
-    Args:
-        words: Sequences of labels; texts with `vocab`: labels with spaces between, or each character is one.
-        vocab: Texts of the labels.
-        between: The label that separates words; None: there is one word.
-
-    Raises:
-        ValueError: There is no word, or one without labels, or a label that the vocab does not have.
-    """
-
-    name = "the lexicon"
-
-    def __init__(
-        self,
-        words: Iterable[Sequence[int] | str],
-        *,
-        vocab: Sequence[str] | None = None,
-        between: int | str | None = None,
-    ):
-        index = {text: number for number, text in enumerate(vocab or ())}
-        self._after: list[dict[int, int]] = [{}]  # node: label -> node; node 0 is the begin of a word
-        self._is_word = [False]
-        parents = [0]
-        for word in words:
-            node = 0
-            for label in _labels_of(word, index, "Lexicon"):
-                if label not in self._after[node]:
-                    self._after[node][label] = len(self._after)
-                    self._after.append({})
-                    self._is_word.append(False)
-                    parents.append(node)
-                node = self._after[node][label]
-            self._is_word[node] = True
-        if not self._after[0]:
-            raise value_error(
-                "Lexicon: there is no word.", [], "Nothing would be allowed.", "rf.Lexicon([[3, 1, 4], [2, 7]])"
-            )
-        self._between = None if between is None else _labels_of([between], index, "Lexicon")[0]
-        self._least = [0 if is_word else len(self._after) for is_word in self._is_word]
-        for node in range(len(parents) - 1, 0, -1):  # a node comes after its parent
-            self._least[parents[node]] = min(self._least[parents[node]], 1 + self._least[node])
-        self.start, self.farthest = 0, max(self._least)
-
-    def labels(self, state: Any) -> Iterable[int]:
-        """The labels that words go on with, and what may come between words."""
-        own = self._after[state]
-        return [*own, self._between] if self._between is not None and self._is_word[state] else own
-
-    def next(self, state: Any, label: int) -> Hashable:
-        """The node of the trie."""
-        return 0 if label == self._between and self._is_word[state] else self._after[state][label]
-
-    def ends(self, state: Any) -> bool:
-        """Whether a word ends here."""
-        return self._is_word[state]
-
-    def least(self, state: Any) -> int:
-        """To the end of the shortest word."""
-        return self._least[state]
-
-
-class RequiredPhrases(Constraint):
-    """A hypothesis has each of these sequences of labels in it before it ends, in any order; they may overlap.
-
-    The scores say when. What a hypothesis does not say by itself comes at the last moment, where it may fit badly; a wider beam finds
-    better places.
-
-    Args:
-        phrases: Sequences of labels; texts as of `Lexicon`.
-        vocab: Texts of the labels.
-
-    Raises:
-        ValueError: There is no phrase, or one without labels, or a label that the vocab does not have.
-    """
-
-    name = "the required phrases"
-
-    def __init__(self, phrases: Iterable[Sequence[int] | str], *, vocab: Sequence[str] | None = None):
-        index = {text: number for number, text in enumerate(vocab or ())}
-        self._phrases = [_labels_of(phrase, index, "RequiredPhrases") for phrase in phrases]
-        if not self._phrases:
-            raise value_error(
-                "RequiredPhrases: there is no phrase.",
-                [],
-                "It has to require something.",
-                "rf.RequiredPhrases([[3, 1, 4]])",
-            )
-        self._failure = [_failures(phrase) for phrase in self._phrases]
-        self.start = (0,) * len(self._phrases)
-        self.farthest = sum(map(len, self._phrases))
-        self._own = {label for phrase in self._phrases for label in phrase}
-        self._least: dict[Any, int] = {}
-
-    def next(self, state: Any, label: int) -> Hashable:
-        """The labels of each phrase that are there (Knuth, Morris and Pratt 1977); a whole one stays."""
-        return tuple(map(self._progress, range(len(state)), state, [label] * len(state)))
-
-    def _progress(self, place: int, done: int, label: int) -> int:
-        phrase, failure = self._phrases[place], self._failure[place]
-        if done == len(phrase):
-            return done
-        while done and phrase[done] != label:
-            done = failure[done - 1]
-        return done + (phrase[done] == label)
-
-    def ends(self, state: Any) -> bool:
-        """Whether all phrases are there."""
-        return all(done == len(phrase) for done, phrase in zip(state, self._phrases))
-
-    def least(self, state: Any) -> int:
-        """The labels that are missing: the shortest way to all phrases, which may overlap."""
-        found = self._least.get(state)
-        if found is None:
-            found = self._least[state] = self._shortest(state)
-        return found
-
-    def _shortest(self, state: Any) -> int:
-        one_by_one = sum(len(phrase) - done for done, phrase in zip(state, self._phrases))
-        seen, edge = {state}, [state]
-        for steps in range(one_by_one):
-            if any(map(self.ends, edge)):
-                return steps
-            edge = [*{after for each in edge for label in self._own for after in (self.next(each, label),)} - seen]
-            seen.update(edge)
-            if len(seen) > _MOST_STATES // 4:  # of many phrases: one after the other is a way, too
-                break
-        return one_by_one
+        return lambda seq, ids: np.flatnonzero(allowed.row(ids.tolist()[prompt:])).tolist() or [end_label]
 
 
 class _OfFunction(Constraint):
@@ -209,21 +84,37 @@ class _OfFunction(Constraint):
     def __init__(self, fn: Rule, num_labels: int, end_label: int | None):
         self._fn, self._num_labels, self._end = fn, num_labels, end_label
         self._found: dict[Any, np.ndarray | None] = {}
+        self._last: tuple[Any, Any, np.ndarray | None] = (
+            None,
+            None,
+            None,
+        )  # what was given last, what was in it, its row
 
-    def _row(self, state: Any) -> np.ndarray | None:
-        if state not in self._found:
-            self._found[state] = _row_of(self._fn(state), state, self._num_labels)
-        return self._found[state]
+    def row(self, state: Any) -> np.ndarray | None:
+        """bool [labels]: what may come next; None: all."""
+        found = self._found.get(state, _UNKNOWN)
+        if found is not _UNKNOWN:
+            return found
+        given = self._fn(state)
+        last, had, row = self._last
+        if not (
+            given is last and had is not None and given == had
+        ):  # it may be the same object with something else in it
+            row = _row_of(given, state, self._num_labels)
+            kept = given if isinstance(given, (tuple, frozenset, range)) else None
+            self._last = given, given.copy() if type(given) in (set, list) else kept, row
+        self._found[state] = row
+        return row
 
     def labels(self, state: Any) -> Iterable[int] | None:
-        row = self._row(state)
+        row = self.row(state)
         return None if row is None else np.flatnonzero(row).tolist()
 
     def next(self, state: Any, label: int) -> Hashable:
         return (*state, label)
 
     def ends(self, state: Any) -> bool:
-        row = None if self._end is None else self._row(state)
+        row = None if self._end is None else self.row(state)
         return row is None or bool(row[self._end])
 
 
@@ -234,6 +125,8 @@ class _All(Constraint):
         self._parts = parts
         self.start = tuple(part.start for part in parts)
         self.farthest = sum(part.farthest for part in parts)
+        each = [part.apart for part in parts]
+        self.apart = None if None in each else {label for apart in each for label in apart or ()}
         self.name = " and ".join(dict.fromkeys(part.name or type(part).__name__ for part in parts))
 
     def labels(self, state: Any) -> Iterable[int] | None:
@@ -252,6 +145,60 @@ class _All(Constraint):
         return max(part.least(own) for part, own in zip(self._parts, state))
 
 
+class Prefixes:
+    """The labels of the hypotheses of a search, as a tree: a node is a number, 0 has no labels.
+
+    Attributes:
+        ways: Of each node the one before it, the last label, and how many there are.
+    """
+
+    def __init__(self) -> None:
+        self.ways = [(0, -1, 0)]
+        self._known: dict[tuple[int, int], int] = {}
+
+    def after(self, nodes: Iterable[int], labels: Iterable[int]) -> list[int]:
+        """The nodes after these, each with one label more."""
+        known, ways, out = self._known, self.ways, []
+        for way in zip(nodes, labels):
+            node = known.setdefault(way, len(ways))
+            if node == len(ways):
+                ways.append((*way, ways[way[0]][2] + 1))
+            out.append(node)
+        return out
+
+
+class Rows:
+    """Rows of what may come next, each once: place 0 is everything, 1 is nothing.
+
+    Attributes:
+        table: bool [places, labels]; it is replaced, and never changed where a place is known.
+        places: State, and how many labels may still come (None: any number) -> place.
+    """
+
+    def __init__(self, num_labels: int):
+        self.table = np.zeros((8, num_labels), bool)
+        self.table[_EVERYTHING] = True
+        self.places: dict[Any, int] = {}
+        self._known = {self.table[place].tobytes(): place for place in (_NOTHING, _EVERYTHING)}
+        self._lock = threading.Lock()  # searches of other threads may have the same automaton
+
+    def __reduce__(self) -> Any:
+        return Rows, (self.table.shape[1],)
+
+    def place(self, row: np.ndarray) -> int:
+        """The place of a row."""
+        key = row.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            with self._lock:
+                place = len(self._known)
+                if place >= len(self.table):
+                    self.table = np.concatenate([self.table, np.zeros_like(self.table)])
+                self.table[place] = row
+                found = self._known.setdefault(key, place)
+        return found
+
+
 class Allowed:
     """The rule of one search: masks of the labels that may come after those that a hypothesis has.
 
@@ -261,20 +208,34 @@ class Allowed:
         end_label: What ends a hypothesis; None: nothing does.
         most: The most labels of a hypothesis with its end; None: any number.
         what: Who asks.
+        prefixes: The tree of the labels so far, if there is one already.
 
     Raises:
         TypeError: For anything else.
         ValueError: If nothing can end, or a label is none.
     """
 
-    def __init__(self, given: Any, num_labels: int, end_label: int | None, most: int | None, what: str = "choice"):
+    def __init__(
+        self,
+        given: Any,
+        num_labels: int,
+        end_label: int | None,
+        most: int | None,
+        what: str = "choice",
+        prefixes: Prefixes | None = None,
+    ):
         self.given, self.what = given, what
         self.num_labels, self._end, self._most = num_labels, end_label, most
         parts = [self._part(part) for part in (given if _is_several(given) else [given])]
         self._constraint = parts[0] if len(parts) == 1 else _All(parts)
         self.name = self._constraint.name or type(self._constraint).__name__
-        self._states: dict[Labels, Hashable] = {(): self._constraint.start}
-        self._rows: dict[Any, np.ndarray] = {}
+        self.prefixes = Prefixes() if prefixes is None else prefixes
+        self._at: dict[int, tuple[Any, int]] = {}  # node -> state, and its place if any number of labels may still come
+        self._last: tuple[Any, int] = None, 0  # row of a function, and its place
+        # The rows of an automaton of ours serve all searches with it; what others may change, like a function, is asked anew.
+        tables = self._constraint.tables
+        key = num_labels, end_label
+        self._rows = Rows(num_labels) if tables is None else tables.setdefault(key, Rows(num_labels))
         self._check()
 
     def _part(self, given: Any) -> Constraint:
@@ -300,7 +261,7 @@ class Allowed:
         if least and most is not None and least + 1 > most:
             raise self._never(f"{least} labels and the end are needed at least, {most} are made")
         seen, edge = {own.start}, [own.start]
-        for _ in range(_MOST_STATES if most is None else most):
+        for _ in range(MOST_STATES if most is None else most):
             if any(own.ends(state) for state in edge):
                 return
             new = []
@@ -316,7 +277,7 @@ class Allowed:
                         if after not in seen:
                             seen.add(after)
                             new.append(after)
-            if len(seen) > _MOST_STATES:
+            if len(seen) > MOST_STATES:
                 return
             edge = new
             if not edge:
@@ -331,70 +292,94 @@ class Allowed:
             f"max_seq_len={self._constraint.least(self._constraint.start) + 1}" if self._most is not None else None,
         )
 
-    def rows(self, written: np.ndarray) -> np.ndarray:
-        """bool [..., labels]: what may come after labels [..., steps]."""
-        out = np.empty((*written.shape[:-1], self.num_labels), bool)
-        for place in np.ndindex(written.shape[:-1]):
-            out[place] = self.row(tuple(written[place].tolist()))
-        return out
+    def places(self, nodes: Iterable[int]) -> list[int]:
+        """For `rows`: what may come after the labels of these nodes, by the most that there are; of 0 everything."""
+        if self._most is None or not self._constraint.farthest:
+            at = self._at
+            return [(at.get(node) or self._look(node))[1] for node in nodes]
+        return [self.place(node, self._most - self.prefixes.ways[node][2]) for node in nodes]
 
-    def row(self, labels: Labels, left: int | None = None) -> np.ndarray:
-        """bool [labels]: what may come after these; after the end everything, which the search knows better.
+    def place(self, node: int, left: int) -> int:
+        """The same for one of them, after which so many labels may still come, with the end."""
+        state, place = self._at.get(node) or self._look(node)
+        if left > self._constraint.farthest + 1 or state is _ENDED or state is _NOWHERE:
+            return place
+        return self._place(state, left)
 
-        Args:
-            left: How many labels may still come, with the end. Default: by the most that there are.
-        """
-        if self._end is not None and self._end in labels:
-            return np.ones(self.num_labels, bool)
-        state = self._state(labels)
-        if state is None:  # what was not allowed: it goes nowhere
-            return np.zeros(self.num_labels, bool)
-        if left is None and self._most is not None:
-            left = self._most - len(labels)
-        own = self._constraint
-        key = state, left if left is not None and own.farthest and left <= own.farthest + 1 else None
-        found = self._rows.get(key)
-        if found is None:
-            found = self._rows[key] = self._made(state, key[1])
-        return found
+    def rows(self, places: Any) -> np.ndarray:
+        """bool [..., labels]: what may come, for `places` [...]."""
+        return self._rows.table[places]
 
-    def needs(self, labels: Labels) -> int | None:
-        """The fewest labels that are needed after these before they may be all; None: it cannot be."""
-        state = self._state(labels)
-        if state is None:
+    def row(self, labels: Sequence[int]) -> np.ndarray:
+        """bool [labels]: what may come after these."""
+        node = functools.reduce(lambda node, label: self.prefixes.after([node], [label])[0], labels, 0)
+        return self._rows.table[self.places([node])[0]]
+
+    def needs(self, node: int) -> int | None:
+        """The fewest labels that are needed after those of a node before they may be all; None: it cannot be."""
+        state, _ = self._at.get(node) or self._look(node)
+        if state is _NOWHERE:
             return None
         return 0 if self._constraint.ends(state) else max(1, self._constraint.least(state))
 
+    def _place(self, state: Any, left: int | None = None) -> int:
+        own = self._constraint
+        if own.__class__ is _OfFunction:
+            row = own.row(state)
+            if row is not self._last[0]:
+                self._last = row, _EVERYTHING if row is None else self._rows.place(row)
+            return self._last[1]
+        key = state, left
+        found = self._rows.places.get(key)
+        if found is None:
+            found = self._rows.places[key] = self._rows.place(self._made(*key))
+        return found
+
     def _made(self, state: Hashable, left: int | None) -> np.ndarray:
         own, end = self._constraint, self._end
-        given = own.labels(state)
-        row = np.zeros(self.num_labels, bool)
-        if given is None:
-            row[:] = True
-        else:
-            labels = np.fromiter(given, np.int64)
-            if labels.size and not 0 <= labels.min() <= labels.max() < self.num_labels:
-                raise _no_label(self.what, labels[(labels < 0) | (labels >= self.num_labels)][0], self.num_labels)
+        if left is not None:  # after this label there are left - 1, and the last one is the end
+            row = self._rows.table[self._place(state)].copy()
+            given = [label for label in np.flatnonzero(row).tolist() if label != end]
+            apart = own.apart
+            alike = [] if apart is None else [label for label in given if label not in apart]
+            one_by_one = given if apart is None else [label for label in given if label in apart]
+            for labels in [*([label] for label in one_by_one), *([alike] if alike else [])]:
+                if own.least(own.next(state, labels[0])) + 2 > left:
+                    row[labels] = False
+            return row
+        given, row = own.labels(state), np.empty(self.num_labels, bool)
+        row[:] = given is None
+        if given is not None:
+            labels = [*given]
+            if labels and not 0 <= min(labels) <= max(labels) < self.num_labels:
+                wrong = next(label for label in labels if not 0 <= label < self.num_labels)
+                raise _no_label(self.what, wrong, self.num_labels)
             row[labels] = True
         if end is not None:
             row[end] = own.ends(state)
-        if left is not None:  # after this label there are left - 1, and the last one is the end
-            for label in np.flatnonzero(row):
-                if label != end and own.least(own.next(state, int(label))) + 2 > left:
-                    row[label] = False
         return row
 
-    def _state(self, labels: Labels) -> Hashable:
-        found = self._states.get(labels, self)
-        if found is self:
-            before, label = self._state(labels[:-1]), labels[-1]
-            found = None
-            if before is not None:
-                given = self._constraint.labels(before)
-                if given is None or label in given:
-                    found = self._constraint.next(before, label)
-            self._states[labels] = found
-        return found
+    def _look(self, node: int) -> tuple[Any, int]:
+        if not node:
+            self._at[0] = self._constraint.start, self._place(self._constraint.start)
+            return self._at[0]
+        at, ways = self._at, self.prefixes.ways
+        way = [node]
+        while way[-1] and ways[way[-1]][0] not in at:
+            way.append(ways[way[-1]][0])
+        if not way[-1]:
+            self._look(way.pop())
+        for node in reversed(way):
+            before, label, _ = ways[node]
+            state, place = at[before]
+            if state is _ENDED or label == self._end:
+                at[node] = _ENDED, _EVERYTHING  # the search knows better what comes after the end
+            elif not self._rows.table[place, label]:
+                at[node] = _NOWHERE, _NOTHING
+            else:
+                state = self._constraint.next(state, label)
+                at[node] = state, self._place(state)
+        return at[node]
 
 
 def check_allowed(given: Any, num_labels: int, end_label: int, max_seq_len: int) -> None:
@@ -417,7 +402,7 @@ class AllowedPrefixes:
         self._allowed, self._blank, self.name = allowed, blank, allowed.name
         classes = np.arange(num_classes)
         self._label = classes - (classes > blank) if allowed.num_labels < num_classes else classes
-        self._written = [[()] * shape[1] for _ in range(shape[0])]
+        self._nodes = [[0] * shape[1] for _ in range(shape[0])]
 
     def rows(self, left: np.ndarray, after_blank: np.ndarray, live: np.ndarray) -> np.ndarray:
         """bool [batch, beam, classes]: what may come next.
@@ -426,24 +411,25 @@ class AllowedPrefixes:
             left, after_blank: [batch, beam]: how many labels may still come, and after a blank.
             live: bool [batch, beam]: which hypotheses go on; the others do as they do.
         """
-        out = np.ones((*live.shape, len(self._label)), bool)
+        places, blank = np.zeros(live.shape, np.int64), np.ones(live.shape, bool)
         for seq, slot in zip(*live.nonzero()):
-            labels = self._written[seq][slot]
-            row = self._allowed.row(labels, int(left[seq, slot]) + 1).take(self._label, mode="clip")
-            needed = self._allowed.needs(labels)
-            row[self._blank] = needed is not None and needed <= after_blank[seq, slot]
-            out[seq, slot] = row
+            node = self._nodes[seq][slot]
+            places[seq, slot] = self._allowed.place(node, int(left[seq, slot]) + 1)
+            needed = self._allowed.needs(node)
+            blank[seq, slot] = needed is not None and needed <= after_blank[seq, slot]
+        out = self._allowed.rows(places).take(self._label, -1, mode="clip")
+        out[..., self._blank] = blank
         return out
 
     def follow(self, parents: np.ndarray, grown: np.ndarray, tokens: np.ndarray) -> None:
         """The prefixes have been chosen: slots of the parents, which have grown, by which class; [batch, beam]."""
-        before, label = self._written, self._label
-        self._written = [
+        after, label = self._allowed.prefixes.after, self._label
+        self._nodes = [
             [
-                (*before[seq][parent], int(label[token])) if more else before[seq][parent]
+                after([before[parent]], [int(label[token])])[0] if more else before[parent]
                 for parent, more, token in zip(*row)
             ]
-            for seq, row in enumerate(zip(parents.tolist(), grown.tolist(), tokens.tolist()))
+            for before, row in zip(self._nodes, zip(parents.tolist(), grown.tolist(), tokens.tolist()))
         ]
 
     def only_ended(self, scores: np.ndarray) -> np.ndarray:
@@ -452,7 +438,7 @@ class AllowedPrefixes:
         Raises:
             ValueError: Nothing of a sequence may.
         """
-        may = np.array([[self._allowed.needs(labels) == 0 for labels in row] for row in self._written], bool)
+        may = np.array([[self._allowed.needs(node) == 0 for node in row] for row in self._nodes], bool)
         out = np.where(may.reshape(scores.shape), scores, -np.inf)
         lost = (out == -np.inf).all(1)
         if lost.any():
@@ -512,29 +498,3 @@ def _row_of(given: Any, labels: Labels, num_labels: int) -> np.ndarray | None:
     row = np.zeros(num_labels, bool)
     row[array.astype(np.int64)] = True
     return row
-
-
-def _labels_of(word: Sequence[int | str] | str, index: Mapping[str, int], what: str) -> Labels:
-    def wrong(part: Any) -> Exception:
-        return value_error(
-            f"{what}: a label that is none.",
-            [("word", repr(word)), ("label", repr(part)), ("vocab", ", ".join([*index][:12]) or "not given")],
-            "Labels are whole numbers from 0, or texts of the vocab.",
-            f"rf.{what}([[3, 1, 4]])" if not index else f"rf.{what}([{next(iter(index))!r}], vocab=vocab)",
-        )
-
-    out = numbers_of(word, index, None, wrong)
-    if not out:
-        raise value_error(f"{what}: a word without labels.", [("word", repr(word))], "It has one label at least.")
-    return tuple(out)
-
-
-def _failures(phrase: Labels) -> list[int]:
-    """For each beginning of a phrase the longest shorter one that it ends with."""
-    out, done = [0], 0
-    for label in phrase[1:]:
-        while done and phrase[done] != label:
-            done = out[done - 1]
-        done += phrase[done] == label
-        out.append(done)
-    return out

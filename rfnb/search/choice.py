@@ -155,10 +155,10 @@ def choice(
             "for _ in loop:\n    label = rf.choice(...)",
         )
     options = ChoiceOptions(
-        beam_size, name, target, prefix, banned, fusion, input_type, search, add_to_beam_scores, scheduled_sampling, prob_scale,
+        beam_size, name, target, prefix, banned, fusion, allowed, input_type, search, add_to_beam_scores, scheduled_sampling, prob_scale,
         base_beam_score_scale, random_sample_scale, length_normalization, length_normalization_exponent, keep_beams, cheating,
         source_beam_sizes, custom_score_combine, end_label, sampling, temperature, top_k, top_p, no_repeat_ngram, threshold, check,
-        keep_candidates, allowed,
+        keep_candidates,
     )  # fmt: skip
     if isinstance(scores, Tensor) and options.are_usual():
         labels = axis or scores._feature_dim

@@ -11,14 +11,13 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
-from rfnb.ops.reduce import reduce_sum
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selections import Decided
 from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
-from rfnb.search.constraints import allowed_labels, note_written, rule_of
+from rfnb.search.constraints import NODES, allowed_labels, limit_of, note_nodes, note_written, rule_of
 from rfnb.search.forced import banned, decisions_for, followed, forced
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.options import ChoiceOptions
@@ -36,7 +35,6 @@ from rfnb.search.score import (
     only_end_label,
 )  # fmt: skip
 from rfnb.search.search_state import Link, Search, on_backend, place_of
-from rfnb.trace.beam_fields import CandidateFate
 
 
 def choose(
@@ -79,14 +77,17 @@ def choose(
         )  # fmt: skip
     free = total
     limits: dict[str, Tensor] = {}
-    allowed = before = None
+    allowed = before = rule = nodes = None
     if options.blocks:
-        before = search.written(link, 0) if options.looks_back else None
-        rule = None if options.allowed is None else rule_of(link, options.allowed, axis, options.end_label, loop)
+        before = search.written(link, 0) if options.no_repeat_ngram else None
         limits = allowed_labels(
             scores, axis, prefix=options.prefix, banned=options.banned, no_repeat_ngram=options.no_repeat_ngram,
-            rule=rule, written=before, loop=loop,
+            written=before, loop=loop,
         )  # fmt: skip
+        if options.allowed is not None:
+            rule = rule_of(link, options.allowed, axis, options.end_label, loop)
+            nodes = search.written(link, NODES)
+            limits[rule.name] = limit_of(rule, nodes, axis, scores)
         if has_ended is not None:
             limits = {name: math.combine_bc(limit, "logical_or", has_ended) for name, limit in limits.items()}
         for limit in limits.values():
@@ -122,8 +123,10 @@ def choose(
     if search.is_watched():  # before the loop follows: from then on values are those of the chosen hypotheses
         parts = parts_of(flat, total, free, limits, own, base_used, options, has_ended)
     labels = follow(search, link, flat, ranked)
-    if options.looks_back:
+    if options.no_repeat_ngram:
         note_written(search, link, 0, labels, before)
+    if rule is not None:
+        note_nodes(search, link, rule, labels, nodes)
     if parts is not None:
         if told is ranked:
             tell_at_end(loop, link, flat, ranked, parts, options)
@@ -265,7 +268,6 @@ def parts_of(
     has_ended: Tensor | None,
 ) -> ScoreParts:  # fmt: skip
     """The parts of the scores that a listener is told."""
-    backend = flat.backend
 
     def same(x: Tensor) -> Any:
         if set(x.dims) != set(total.dims):
@@ -279,21 +281,13 @@ def parts_of(
     if not limits and options.threshold is None:
         return parts
     parts.unblocked = same(free)
-    verdict = backend.full_raw(
-        backend.get_shape_tuple_raw(flat.raw), CandidateFate.CUT, dtype="int64", device=backend.get_device_raw(flat.raw)
-    )
-    gone = backend.unary_fn("is_neg_infinite")(flat.raw)
-    verdict = backend.where_raw(gone, CandidateFate.BELOW_THRESHOLD, verdict)
     if limits:
-        banned = backend.unary_fn("is_neg_infinite")(flat.like(total))
-        verdict = backend.where_raw(banned, CandidateFate.BLOCKED, verdict)
-        parts.blockers = tuple(limits)
-        by, lost = _zeros_like(total, "int64"), _zeros_like(own, own.dtype)
-        for number, limit in reversed([*enumerate(limits.values(), 1)]):
-            by = where(limit, by, number, allow_broadcast_all_sources=True)
-            lost = where(limit, lost, math.exp(own), allow_broadcast_all_sources=True)
-        parts.by, parts.taken = flat.like(by), reduce_sum(lost, axis=flat.axis)
-    parts.verdict = verdict
+        parts.blockers, every = tuple(limits), None
+        for limit in limits.values():
+            if set(limit.dims) != set(total.dims):
+                every = _zeros_like(total, "bool") if every is None else every
+                limit = math.combine_bc(limit, "logical_or", every)
+            parts.limits.append(flat.like(limit))
     return parts
 
 

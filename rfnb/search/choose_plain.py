@@ -17,18 +17,23 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.lowering import LoweredCall
 from rfnb.rec.program import Listing, Program, ProgramCode
 from rfnb.rec.selection import align_host
 from rfnb.rec.wanted import Value
 from rfnb.search import rank
+from rfnb.search.allowed import Allowed
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
+from rfnb.search.constraints import NODES, rule_of
 from rfnb.search.decision import Decision
 from rfnb.search.options import ChoiceOptions
 from rfnb.search.report import num_candidates
-from rfnb.search.score import only_end_label, stay_row
+from rfnb.search.score import check_log_probs, only_end_label, stay_row
 from rfnb.search.search_state import Link, Search, on_backend, place_of
+
+Ended = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) -> Tensor:
@@ -44,17 +49,28 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) 
         plain = link.plain = _prepared(loop, search, link, last, scores, axis, options.beam_size)
     if plain is None or link.cheats or loop.step.decisions or (last is None and search.is_watched()):
         return choose(loop, scores, axis, options)
+    ended = search.ended(loop)
+    rule = None if options.allowed is None else rule_of(link, options.allowed, axis, options.end_label, loop)
+    if rule is not None and not plain.takes_rule(ended):
+        return choose(loop, scores, axis, options)
     if search.is_watched():
-        return _watched(loop, search, link, plain, scores, options)
-    decision = plain(scores._raw, search.ended(loop))
+        return _watched(loop, search, link, plain, scores, options, ended, rule)
+    decision = plain(scores._raw, ended, rule)
     return choose(loop, scores, axis, options) if decision is None else decision.tokens
 
 
 def _watched(
-    loop: Loop, search: Search, link: Link, plain: PlainChoices, scores: Tensor, options: ChoiceOptions
+    loop: Loop,
+    search: Search,
+    link: Link,
+    plain: PlainChoices,
+    scores: Tensor,
+    options: ChoiceOptions,
+    ended: Ended | None,
+    rule: Allowed | None,
 ) -> Tensor:
     """The same, with all that is known of it for those who look."""
-    ended, axis, count = search.ended(loop), plain.axis, options.beam_size
+    axis, count = plain.axis, options.beam_size
     has_ended, own = None, scores
     if ended is not None:
         has_ended = on_backend(*ended, scores, "bool")
@@ -63,14 +79,25 @@ def _watched(
             own = own.copy_transpose(scores.dims)
     base = search.begin()[1]
     total = own if base is None else own + base
+    free, limits = total, dict[str, Tensor]()
+    if rule is not None:
+        nodes, raw = plain.limited(rule, ended, scores._raw)
+        if raw is not None:
+            limit = limits[rule.name] = new_tensor(raw, (*plain.over, axis))
+            total = where(limit, total, float("-inf"))
     flat = rank.flat_of(total, plain.in_dim, axis, plain.dims[:-1])
     ranked = rank.best_of(flat, count, num_candidates(None, count))
     if not ranked.is_known:
         rank.check_later(search.wanted, flat, ranked, total.dims, (scores.dims, scores.dtype), place_of(loop))
-    elif not ranked.distinct or ranked.host.max() > 0:
-        return choose(loop, scores, axis, options)
-    parts = parts_of(flat, own, own, None, scores, base, options, has_ended)
+    else:
+        rank.check_ranked(flat, ranked, total, place_of(loop))
+        check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
+    parts = parts_of(flat, total, free, limits, scores, base, options, has_ended)
+    if rule is not None:
+        parts.blockers = (rule.name,)
     labels = follow(search, link, flat, ranked)
+    if rule is not None:
+        plain.note(rule, nodes, search.last)
     tell_at_end(loop, link, flat, ranked, parts, options)
     return labels
 
@@ -85,6 +112,7 @@ class PlainChoices:
         base_shape, shape: Of the scores before, to be added; of the sums {batch dims, hypothesis * label}.
         dims: Of the results.
         parents_dim: The beam that parents index into.
+        over: The dims of the hypotheses before the choice.
         ranking: Raw scores to raw results, while nothing has ended.
     """
 
@@ -102,13 +130,14 @@ class PlainChoices:
         self.shape = (*full_shape(rest), math.prod(full_shape(axes)))
         out_dim, carried = link.dims(count)
         self.dims, self.parents_dim = (*rest, out_dim), carried if in_dim is None else in_dim
-        self.ranking = self._ranking(None)
-        self._over = rest if in_dim is None else (*rest, in_dim)
-        self._of_ended: dict[Any, Program] = {}
+        self.ranking, self._usual = self._ranking(None), 1 + (base is not None)
+        self.over = rest if in_dim is None else (*rest, in_dim)
+        self._before = full_shape(self.over)
+        self._of_others: dict[Any, Program] = {}
 
-    def _ranking(self, stay: Any) -> Program:
+    def _ranking(self, stay: Any, limits: bool = False) -> Program:
         return ranking(
-            self.backend, order=self.order, before=self.base_shape, stay=stay, shape=self.shape, count=self.count,
+            self.backend, order=self.order, before=self.base_shape, stay=stay, limits=limits, shape=self.shape, count=self.count,
             num_labels=self.axis.extent, reads=self._on_host,
         )  # fmt: skip
 
@@ -120,36 +149,50 @@ class PlainChoices:
             and self.kind is scores._raw.__class__ and self.count == count
         )  # fmt: skip
 
-    def __call__(self, raw: Any, ended: tuple[np.ndarray, tuple[Dim, ...]] | None) -> Decision | None:
+    def __call__(self, raw: Any, ended: Ended | None, rule: Allowed | None = None) -> Decision | None:
         """Let the loop follow the best continuations; None if some are equal, or there is something to tell: seldom. On a device, which
         nobody waits for, neither is asked: of equal ones the first go on, and what there is to tell is told when the step is over.
 
         Args:
             raw: Log probabilities over `scores`.
             ended: Which hypotheses have ended before this step, and the dims of that.
+            rule: What hypotheses may be.
         """
         search, link = self.search, self.link
-        last, args = search.last, [raw]
+        last, args, limit = search.last, [raw], None
         if last is not None:
             if last.scores.dims != self.base:
                 return None
             args.append(last.scores._raw)
-        if ended is None:
-            run = self.ranking.run
-        else:
+        if ended is not None:
             mask = self._mask_of(*ended, raw)
             if mask is None:
                 return None
-            run = self._ranking_of_ended(new_tensor(raw, self.scores)).run
             args.append(mask)
-        best, parents, labels, total = run(*args)
-        if self._on_host and not rank.falls(self.backend.raw_to_numpy(best), self.count + 1, 0.0):
-            return None
+        if rule is not None:
+            nodes, limit = self.limited(rule, ended, raw)
+            if limit is not None:
+                args.append(limit)
+        if len(args) == self._usual:
+            program = self.ranking
+        else:
+            program = self._other_ranking(raw, ended is not None, limit is not None)
+        best, parents, labels, total = program.run(*args)
+        if self._on_host:
+            host = self.backend.raw_to_numpy(best)
+            if not rank.falls(host, self.count + 1, 0.0):
+                if limit is None or not rank.falls_until_impossible(host):
+                    return None
+                impossible = self.backend.unary_fn("is_neg_infinite")(total)
+                parents, labels = (self.backend.where_raw(impossible, 0, x) for x in (parents, labels))
         dims, axis = self.dims, self.axis
         of_parents, tokens = new_tensor(parents, dims), new_tensor(labels, dims)
         of_parents.sparse_dim, tokens.sparse_dim = self.parents_dim, axis
         decision = search.decide(link, self.in_dim, of_parents, tokens, new_tensor(total, dims))
-        decision.again = self
+        if rule is None:
+            decision.again = self
+        else:
+            self.note(rule, nodes, decision)
         if not self._on_host:
             self._check_later(decision, raw)
         return decision
@@ -164,21 +207,54 @@ class PlainChoices:
 
     def listings(self) -> list[Listing]:
         """The programs, to read."""
-        return [self.ranking.listing, *(program.listing for program in self._of_ended.values())]
+        return [self.ranking.listing, *(program.listing for program in self._of_others.values())]
+
+    def takes_rule(self, ended: Ended | None) -> bool:
+        """Whether a rule about labels is asked here: on the host, of a step with one choice, in the order of the scores."""
+        last = self.link.last
+        in_order = last is None or (last is self.search.last and last.tokens.dims == self.base)
+        return self._on_host and in_order and (ended is None or {*ended[1]} <= {*self.over})
+
+    def limited(self, rule: Allowed, ended: Ended | None, like: Any) -> tuple[list[int], Any]:
+        """The nodes of the hypotheses before the choice, and a raw mask of what the rule allows them; None if that is everything."""
+        last = self.link.last
+        known = None if last is None else last.written.get(NODES)
+        if known is None:
+            nodes = [0] * math.prod(self._before)
+        else:
+            nodes = known if isinstance(known, list) else known[0].ravel().tolist()
+        places = rule.places(nodes)
+        if ended is not None:  # what has ended goes on as it does
+            is_over = np.broadcast_to(align_host(*ended, self.over), self._before).ravel().tolist()
+            places = [0 if over else place for over, place in zip(is_over, places)]
+        if not any(places):
+            return nodes, None
+        mask = rule.rows(places).reshape(*self._before, -1)
+        return nodes, self.backend.from_numpy(mask, dtype="bool", device=self.backend.get_device_raw(like))
+
+    def note(self, rule: Allowed, nodes: list[int], decision: Decision) -> None:
+        """Keep the nodes of the hypotheses after the choice."""
+        read, count = self.backend.raw_to_numpy, self.count
+        parents, labels = read(decision.parents._raw).ravel().tolist(), read(decision.tokens._raw).ravel().tolist()
+        width = 1 if self.in_dim is None else self.in_dim.extent
+        before = [nodes[place // count * width + parent] for place, parent in enumerate(parents)]
+        decision.written[NODES] = rule.prefixes.after(before, labels)
 
     def _mask_of(self, host: np.ndarray, dims: tuple[Dim, ...], like: Any) -> Any:
         """A host array over `dims` as raw mask of scores; None if it does not fit."""
-        if not set(dims) <= set(self._over):
+        if not set(dims) <= set(self.over):
             return None
-        mask = align_host(host, dims, self._over)[..., None]
+        mask = align_host(host, dims, self.over)[..., None]
         return self.backend.from_numpy(mask, dtype="bool", device=self.backend.get_device_raw(like))
 
-    def _ranking_of_ended(self, scores: Tensor) -> Program:
-        """`ranking` if something has ended."""
-        key = scores.dtype, scores.device
-        found = self._of_ended.get(key)
+    def _other_ranking(self, raw: Any, ends: bool, limits: bool) -> Program:
+        """`ranking` if something has ended, or may not come."""
+        scores = new_tensor(raw, self.scores)
+        key = scores.dtype, scores.device, ends, limits
+        found = self._of_others.get(key)
         if found is None:
-            found = self._of_ended[key] = self._ranking(stay_row(scores, self.axis, self.link, 0)._raw)
+            stay = stay_row(scores, self.axis, self.link, 0)._raw if ends else None
+            found = self._of_others[key] = self._ranking(stay, limits)
         return found
 
 
@@ -208,18 +284,20 @@ def ranking(
     order: Callable[[Any], Any] | None,
     before: Sequence[int] | None,
     stay: Any,
+    limits: bool,
     shape: Sequence[int],
     count: int,
     num_labels: int,
     reads: bool,
 ) -> Program:
-    """A function (scores, scores before, mask of what has ended) -> (the best sums, parents, labels, the best sums), without the
-    arguments that there are not.
+    """A function (scores, scores before, mask of what has ended, mask of what may come) -> (the best sums, parents, labels, the best
+    sums), without the arguments that there are not.
 
     Args:
         order: Brings the scores into the order {batch dims, hypothesis, label}; None: they are so.
         before: The shape in which the scores before are added; None: there are none.
         stay: The scores of a hypothesis that has ended; None: none has.
+        limits: Whether something may not come.
         shape: Of the sums, {batch dims, hypothesis * label}.
         count: How many go on.
         reads: Whether the host looks if some are equal: then the first result has one more. Else of equal sums the first are taken.
@@ -230,14 +308,14 @@ def ranking(
         "top_k": backend.top_k_raw, "part": backend.slice_raw, "divide": backend.binary_fn("floordiv"),
         "remainder": backend.binary_fn("mod"), "stay": stay, "before_shape": before, "shape": tuple(shape), "axis": axis,
         "count": count, "count_and_next": count + 1, "num_labels": num_labels, "first_top_k": backend.first_top_k_raw,
-        "is_impossible": backend.unary_fn("is_neg_infinite"),
+        "is_impossible": backend.unary_fn("is_neg_infinite"), "never": float("-inf"),
     }  # fmt: skip
-    code, bound = _code(order is not None, before is not None, stay is not None, reads)
+    code, bound = _code(order is not None, before is not None, stay is not None, limits, reads)
     return Program(code, {name: values[name] for name in bound}, lambda place: "choice")
 
 
 @lru_cache(maxsize=16)
-def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[ProgramCode, list[str]]:
+def _code(ordered: bool, adds: bool, ends: bool, limits: bool, reads: bool) -> tuple[ProgramCode, list[str]]:
     """The lines, and what they need."""
     lines: list[LoweredCall] = []
     bound: dict[str, None] = {}
@@ -249,7 +327,10 @@ def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[ProgramCo
             LoweredCall(names, f"{fn}({', '.join([*uses, *given])})", frozenset(uses), len(names) == 1, False, 0)
         )
 
-    scores, inputs = "scores", ["scores", *(["before"] if adds else []), *(["ended"] if ends else [])]
+    scores, inputs = (
+        "scores",
+        ["scores", *(["before"] if adds else []), *(["ended"] if ends else []), *(["allowed"] if limits else [])],
+    )
     if ordered:
         line("ordered", "order", [scores])
         scores = "ordered"
@@ -263,6 +344,9 @@ def _code(ordered: bool, adds: bool, ends: bool, reads: bool) -> tuple[ProgramCo
         line("added", "reshape", ["before"], "before_shape")
         line("sums", "add", [scores, "added"])
         scores = "sums"
+    if limits:
+        line("limited", "where", ["allowed", scores], "never")
+        scores = "limited"
     line("flat", "reshape", [scores], "shape")
     if reads:
         line("best, index", "top_k", ["flat"], "count_and_next", "True")

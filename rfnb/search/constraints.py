@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from rfnb.search.operand_checks import check_mask
 from rfnb.search.search_state import Link, Search, on_backend
 
 Written = tuple[np.ndarray, tuple[Dim, ...]]
+NODES = -1  # in place of a source in `Decision.written`
 
 
 def note_written(search: Search, link: Link, source: int, labels: Tensor, before: Written | None) -> None:
@@ -30,6 +31,31 @@ def note_written(search: Search, link: Link, source: int, labels: Tensor, before
         labels: Those that were chosen now.
         before: Those of the hypotheses that the choice started from: what `search.written` gave.
     """
+
+    def grow(value: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
+        return tokens if value is None else np.concatenate([value, tokens], -1)
+
+    _note(search, link, source, labels, before, grow)
+
+
+def note_nodes(search: Search, link: Link, rule: Allowed, labels: Tensor, before: Written | None) -> None:
+    """The same as nodes of the prefixes of a rule, {dims, 1}."""
+
+    def grow(value: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
+        nodes = [0] * tokens.size if value is None else value.ravel().tolist()
+        return np.array(rule.prefixes.after(nodes, tokens.ravel().tolist())).reshape(tokens.shape)
+
+    _note(search, link, NODES, labels, before, grow)
+
+
+def _note(
+    search: Search,
+    link: Link,
+    source: int,
+    labels: Tensor,
+    before: Written | None,
+    grow: Callable[[np.ndarray | None, np.ndarray], np.ndarray],
+) -> None:
     decision, dims = link.last, labels.dims
     assert decision is not None
     start = decision.parents.sparse_dim if decision.sources else None
@@ -37,10 +63,10 @@ def note_written(search: Search, link: Link, source: int, labels: Tensor, before
 
     def written() -> Written:
         tokens = (own() if isinstance(own, Value) else own)[..., None]
-        if before is not None:
-            value = decision.follow_host(*before, dims, start)
-            tokens = np.concatenate([np.broadcast_to(value, (*tokens.shape[:-1], value.shape[-1])), tokens], -1)
-        return tokens, dims
+        if before is None:
+            return grow(None, tokens), dims
+        value = decision.follow_host(*before, dims, start)
+        return grow(np.broadcast_to(value, (*tokens.shape[:-1], value.shape[-1])), tokens), dims
 
     if isinstance(own, Value):  # they come with what else the host looks at before the next choice
         search.wanted.add(own)
@@ -57,7 +83,6 @@ def allowed_labels(
     prefix: Tensor | None,
     banned: Sequence[int] | Tensor | None,
     no_repeat_ngram: int,
-    rule: Allowed | None,
     written: Written | None,
     loop: Loop,
 ) -> dict[str, Tensor]:
@@ -68,7 +93,6 @@ def allowed_labels(
         prefix: Labels that sequences begin with, {batch dims, time}: or {batch dims} for this step alone, -1 where free.
         banned: Labels, or a mask {..., axis}, True where banned.
         no_repeat_ngram: Length of what may not come twice; 0: no limit.
-        rule: What hypotheses may be.
         written: The labels so far, {dims, step}, and the dims.
     """
     parts = {}
@@ -83,17 +107,23 @@ def allowed_labels(
         mask = _no_ngram_again(written, no_repeat_ngram, axis, like)
         if mask is not None:
             parts["no_repeat_ngram"] = mask
-    if rule is not None:
-        tokens, dims = written or (np.zeros(0, np.int64), ())
-        parts[rule.name] = on_backend(rule.rows(tokens), (*dims, axis), like, "bool")
     return parts
+
+
+def limit_of(rule: Allowed, nodes: Written | None, axis: Dim, like: Tensor) -> Tensor:
+    """bool {..., axis}: what a rule allows after the labels of nodes {dims, 1}."""
+    value, dims = nodes or (np.zeros(1, np.int64), ())
+    places = np.array(rule.places(value.ravel().tolist()))
+    return on_backend(rule.rows(places.reshape(value.shape[:-1])), (*dims, axis), like, "bool")
 
 
 def rule_of(link: Link, given: Any, axis: Dim, end_label: int, loop: Loop) -> Allowed:
     """The rule of a choice, one object in all steps, so that it remembers what it has found."""
     if link.rule is None or link.rule.given is not given:
         most = loop.max_seq_len
-        link.rule = Allowed(given, axis.extent, end_label, most if isinstance(most, int) else None)
+        prefixes = None if link.rule is None else link.rule.prefixes  # a loop may give another rule in each step
+        most = most if isinstance(most, int) else None
+        link.rule = Allowed(given, axis.extent, end_label, most, prefixes=prefixes)
     return link.rule
 
 

@@ -27,7 +27,8 @@ class Decision(Selection):
         scores: Natural log, summed over steps, {batch dims, out_dim}.
         step: Index of the step.
         written: Of each source the labels so far, {dims, step}, and the dims, if a choice blocks n-grams; or a function that gives
-            them.
+            them. In place of a source `NODES`: the nodes of a rule about labels, see `constraints.py`; or these
+            alone, in the order of the tokens.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Decision(Selection):
     ):
         super().__init__(in_dim, out_dim, carried, parents, before=before)
         self.tokens, self.scores, self.step = tokens, scores, step
-        self.written: dict[int, Written | Callable[[], Written]] = {}
+        self.written: dict[int, Written | list[int] | Callable[[], Written]] = {}
         self._carried_scores: Tensor | None = None
 
     def carried_scores(self) -> Tensor:

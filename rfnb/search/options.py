@@ -25,6 +25,7 @@ class ChoiceOptions(NamedTuple):
     prefix: Tensor | None = None
     banned: Sequence[int] | Tensor | None = None
     fusion: Fusion | None = None
+    allowed: Any = None
     input_type: str = "log_prob"
     search: bool | None = None
     add_to_beam_scores: bool | None = None
@@ -47,13 +48,12 @@ class ChoiceOptions(NamedTuple):
     threshold: float | None = None
     check: bool = False
     keep_candidates: int | None = None
-    allowed: Any = None
     tokens: tuple[Tensor, ...] = ()
 
     def are_usual(self) -> bool:
-        """Whether there is nothing but a number of hypotheses, and a name."""
+        """Whether there is nothing but a number of hypotheses, a name, and a rule about labels."""
         given = self.target is None and self.prefix is None and self.banned is None and self.fusion is None
-        return given and self.beam_size.__class__ is int and self.beam_size > 0 and self[6:] == _USUAL
+        return given and self.beam_size.__class__ is int and self.beam_size > 0 and self[7:] == _USUAL
 
     @property
     def searches(self) -> bool:
@@ -76,11 +76,6 @@ class ChoiceOptions(NamedTuple):
         return (
             self.prefix is not None or self.banned is not None or bool(self.no_repeat_ngram) or self.allowed is not None
         )
-
-    @property
-    def looks_back(self) -> bool:
-        """Whether the labels so far say which may come."""
-        return bool(self.no_repeat_ngram) or self.allowed is not None
 
     @property
     def adds_log_probs(self) -> bool:
@@ -209,4 +204,4 @@ class ChoiceOptions(NamedTuple):
             )
 
 
-_USUAL = tuple(ChoiceOptions())[6:]
+_USUAL = tuple(ChoiceOptions())[7:]

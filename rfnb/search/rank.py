@@ -194,6 +194,14 @@ def falls(host: np.ndarray, count: int, highest: float = math.inf) -> bool:
     return True
 
 
+def falls_until_impossible(host: np.ndarray) -> bool:
+    """Whether each row begins with a number of 0 at most, and each entry is better than the next one, which may be -inf."""
+    left, right = host[..., :-1], host[..., 1:]
+    return bool(
+        ((left > right) | (right == -np.inf)).all() and (np.abs(host[..., 0]) < np.inf).all() and host.max() <= 0
+    )
+
+
 def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:
     """Slots without a continuation are label 0 of the best with score -inf: which of the impossible ones come first is chance."""
     backend, missing = flat.backend, count - host.shape[-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,9 +36,7 @@ class ScoreParts:
         fused: By name, like log_prob.
         ended: Which hypotheses have ended before.
         unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
-        verdict: Like `unblocked`: for what is not possible the reason.
-        by: Like `unblocked`: the number of what has forbidden a label, in `blockers` from 1; 0: nothing.
-        taken: The probability of what was forbidden to each hypothesis, {batch, in_dim}.
+        limits: Like `unblocked`: what each of `blockers` allows.
         tokens: Of several sources the label of each for each continuation, like log_prob, and what it is of.
         threshold: That of the choice.
     """
@@ -48,10 +46,8 @@ class ScoreParts:
     fused: dict[str, Any]
     ended: Tensor | None = None
     unblocked: Any = None
-    verdict: Any = None
-    by: Any = None
+    limits: list[Any] = field(default_factory=list)
     blockers: tuple[str, ...] = ()
-    taken: Tensor | None = None
     tokens: Sequence[tuple[Any, Dim | None]] = ()
     threshold: float | None = None
 
@@ -113,7 +109,8 @@ class ChoiceRecord:
         self.options = {name: value for name, value in options.items() if value is not None}
         if parts.blockers:
             self.options["blockers"] = list(parts.blockers)
-        self.base, self.ended_before, self.taken = parts.base, parts.ended, parts.taken
+        self.base, self.ended_before = parts.base, parts.ended
+        self.taken = _taken(flat, parts) if parts.limits else None
         usual = ranked.in_order and parts.unblocked is None
         self.is_prefix = usual and (ranked.distinct or (ranked.is_known and ranked.host.min(initial=0) > -np.inf))
         self.more: dict[str, tuple[np.ndarray, str]] = {}  # further fields over the beam, with their dtype
@@ -124,6 +121,7 @@ class ChoiceRecord:
         self.is_kept: Any = None
         self.verdict: Any = None
         self.by: Any = None
+        self._in_order = True
         self._on_way: list[Value] | None = None  # what `host` is made of
         if ranked.more is not None and (self.is_prefix or (usual and not ranked.is_known)):
             scores, index = ranked.more
@@ -132,15 +130,19 @@ class ChoiceRecord:
         if self.is_prefix:
             if ranked.more is None:
                 index = backend.concat_raw([ranked.index, backend.slice_raw(index, axis, self.num_kept, size)], axis)
-        else:
-            self.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
-            if not ranked.in_order or parts.unblocked is not None:
-                scores, index, self.is_kept = _kept_first(flat, scores, index, self.is_kept, ranked)
-            if parts.verdict is not None:
-                self.verdict = take(flat, index, parts.verdict)
-            if parts.by is not None:
-                self.by = take(flat, index, parts.by)
-        self.candidates = Some.of(flat, parts, index, scores)
+        self.kept: Some | None = None
+        if ranked.in_order and parts.unblocked is None:
+            self.candidates = Some.of(flat, parts, index, scores)
+            if not self.is_prefix:
+                self.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
+                self.kept = Some.of(flat, parts, ranked.index, ranked.scores)
+        else:  # they are put in order when somebody looks: until then the kept ones come first, then the best of all
+            both = backend.concat_raw([ranked.index, index], axis)
+            self.candidates = Some.of(flat, parts, both, take(flat, both, totals))
+            self.kept = self.candidates.first(backend, axis, self.num_kept)._replace(scores=ranked.scores)
+            self._limits = [take(flat, both, limit) for limit in parts.limits]
+            self._passed = None if parts.threshold is None else take(flat, both, flat.raw)
+            self._in_order = False
         self.next: tuple[Any, Any] | None = (
             None  # the best labels of each hypothesis before the choice, and their log probabilities
         )
@@ -149,7 +151,6 @@ class ChoiceRecord:
             of_each = backend.reshape_raw(parts.log_prob, (*shape[:-1], shape[-1] // flat.num_labels, flat.num_labels))
             log_probs, labels = best_of_each_row(flat, of_each, min(NUM_NEXT, flat.num_labels))
             self.next = labels, backend.detach_raw(log_probs) if backend.grad_enabled() else log_probs
-        self.kept = None if self.is_prefix else Some.of(flat, parts, ranked.index, ranked.scores)
         if backend.grad_enabled():
             detach = backend.detach_raw
             self.candidates = self.candidates.map(detach)
@@ -157,10 +158,52 @@ class ChoiceRecord:
             if self.base is not None:
                 self.base = new_tensor(detach(self.base._raw), self.base.dims)
             if self.taken is not None:
-                self.taken = new_tensor(detach(self.taken._raw), self.taken.dims)
+                self.taken = detach(self.taken)
+
+    def _order(self) -> None:
+        """Kept candidates, in the order of the beam, then the best others; and why those are not possible."""
+        flat, backend, axis, kept = self.flat, self.flat.backend, len(self.flat.rest), self.kept
+        assert kept is not None
+        self._in_order = True
+        both, is_impossible, like = (
+            self.candidates,
+            backend.unary_fn("is_neg_infinite"),
+            lambda raw: take(flat, order, raw),
+        )
+        size = backend.get_shape_tuple_raw(both.index)[-1]
+        scores, index = (backend.slice_raw(raw, axis, self.num_kept, size) for raw in (both.scores, both.index))
+        is_kept = _any_same(backend, index, kept.index, kept.scores, axis)
+        others = backend.where_raw(is_kept, float("-inf"), scores)
+        best, place = backend.top_k_raw(others, max(size - 2 * self.num_kept, 0), True)
+        shape, device = [*backend.get_shape_tuple_raw(place)[:-1], self.num_kept], backend.get_device_raw(place)
+        first = backend.from_numpy(np.broadcast_to(np.arange(self.num_kept), shape), dtype="int64", device=device)
+        order = backend.concat_raw([first, backend.binary_fn("add")(place, self.num_kept)], axis)
+        free = like(both.scores)
+        joined = backend.concat_raw([kept.scores, best], axis)
+        self.candidates = both.map(like)._replace(scores=joined)
+        real = backend.unary_fn("logical_not")(is_impossible(kept.scores))
+        self.is_kept = backend.concat_raw([real, backend.binary_fn("not_equal")(best, best)], axis)
+
+        def new(value: int) -> Any:
+            return backend.full_raw(backend.get_shape_tuple_raw(order), value, dtype="int64", device=device)
+
+        if self._passed is not None or self._limits:
+            self.verdict = new(int(CandidateFate.CUT))
+        if self._passed is not None:
+            gone = is_impossible(like(self._passed))
+            self.verdict = backend.where_raw(gone, int(CandidateFate.BELOW_THRESHOLD), self.verdict)
+        if self._limits:
+            self.by, limits = new(0), [*map(like, self._limits)]
+            banned = is_impossible(free)
+            for number, limit in reversed([*enumerate(limits, 1)]):
+                banned = backend.where_raw(limit, banned, True)
+                self.by = backend.where_raw(limit, self.by, number)
+            self.verdict = backend.where_raw(banned, int(CandidateFate.BLOCKED), self.verdict)
 
     def fields(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, Any]:
         """The fields of the event. `ended`: what has ended after the step, None: nothing has."""
+        if not self._in_order:
+            self._order()
         flat, backend = self.flat, self.flat.backend
         axis, all_ = len(flat.rest), self.candidates
         kept = all_.first(backend, axis, self.num_kept) if self.kept is None else self.kept
@@ -176,8 +219,10 @@ class ChoiceRecord:
             base = take(rows, parents)
         taken = {}
         if self.taken is not None:
-            rows = Flat(over_hypotheses(self.taken, flat), flat.rest, 1, None, flat.axis, backend)
+            rows = Flat(self.taken, flat.rest, 1, None, flat.axis, backend)
             taken["taken"] = new_tensor(take(rows, parents), carried)
+        elif "blockers" in self.options:  # they forbid nothing here
+            taken["taken"] = new_tensor(backend.full_raw(shape, 0, dtype=dtype, device=device), carried)
         tokens = {name: value for name, value in own.items() if name.startswith("tokens")}
         parents = new_tensor(parents, carried)
         parents.sparse_dim = self.carried if flat.in_dim is None else flat.in_dim
@@ -222,6 +267,8 @@ class ChoiceRecord:
         if self.by is not None:
             blocked = backend.binary_fn("equal")(verdict, int(CandidateFate.BLOCKED))
             own["by"] = new_tensor(backend.where_raw(blocked, self.by, 0), dims)
+        elif "blockers" in self.options:
+            own["by"] = new_tensor(backend.full_raw(shape, 0, dtype="int64", device=device), dims)
         return {f"cand_{name}": value for name, value in own.items()}
 
     def _of(self, some: Some, dims: tuple[Dim, ...]) -> tuple[Any, dict[str, Tensor]]:
@@ -277,6 +324,7 @@ class ChoiceRecord:
         """bytes of the fields, as they will be."""
         rows = math.prod(dim.extent for dim in self.flat.rest)
         count = self.flat.backend.get_shape_tuple_raw(self.candidates.index)[-1]
+        count -= 0 if self._in_order else self.num_kept
         floats, labels = 1 + len(self.candidates.fused), max(len(self.candidates.tokens), 1)
         width = 4 * (1 + floats) + 8 * (1 + labels)  # scores and parts; parents and labels
         following = 0 if self.next is None else math.prod(self.flat.backend.get_shape_tuple_raw(self.next[0])[-2:])
@@ -315,17 +363,15 @@ def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> An
     return backend.reduce_raw(same, "any", (axis + 1,))
 
 
-def _kept_first(flat: Flat, scores: Any, index: Any, kept: Any, ranked: Ranked) -> tuple[Any, Any, Any]:
-    """Kept ones, in the order of the beam, then the best others."""
-    backend, axis = flat.backend, len(flat.rest)
-    count = max(backend.get_shape_tuple_raw(index)[-1] - ranked.count, 0)
-    others = backend.where_raw(kept, float("-inf"), scores)
-    best, place = backend.top_k_raw(others, count, True) if count else (backend.slice_raw(others, axis, 0, 0), None)
-    more = backend.slice_raw(index, axis, 0, 0) if place is None else take(flat, place, index)
-    real = backend.unary_fn("logical_not")(backend.unary_fn("is_neg_infinite")(ranked.scores))
-    join = lambda a, b: backend.concat_raw([a, b], axis)  # noqa: E731
-    false = backend.binary_fn("not_equal")(best, best)
-    return join(ranked.scores, best), join(ranked.index, more), join(real, false)
+def _taken(flat: Flat, parts: ScoreParts) -> Any:
+    """{batch dims, in_dim}: the probability of what was forbidden to each hypothesis."""
+    backend, (allowed, *more) = flat.backend, parts.limits
+    for limit in more:
+        allowed = backend.binary_tensors_fn("logical_and")(allowed, limit)
+    lost = backend.where_raw(allowed, 0.0, backend.unary_fn("exp")(parts.log_prob))
+    shape = backend.get_shape_tuple_raw(lost)
+    of_each = backend.reshape_raw(lost, (*shape[:-1], shape[-1] // flat.num_labels, flat.num_labels))
+    return backend.reduce_raw(of_each, "sum", (len(shape),))
 
 
 @functools.lru_cache(maxsize=64)

@@ -170,6 +170,8 @@ class Search:
         if last is None or source not in last.written:
             return None
         found = last.written[source]
+        if isinstance(found, list):
+            found = np.array(found).reshape(*[dim.extent for dim in last.tokens.dims], 1), last.tokens.dims
         value, dims = last.written[source] = found if isinstance(found, tuple) else found()
         beam: Dim = last.out_dim
         for one in self._selections.steps[last.step :]:

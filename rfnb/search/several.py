@@ -128,7 +128,7 @@ def _limited(
     if prefix is not None or banned is not None or no_repeat_ngram:
         limits = allowed_labels(
             log_prob, axis, prefix=prefix, banned=banned, no_repeat_ngram=no_repeat_ngram,
-            rule=None, written=before, loop=loop,
+            written=before, loop=loop,
         )  # fmt: skip
         for limit in limits.values():
             if has_ended is not None:

@@ -1,6 +1,8 @@
 """allowed=: searches with a rule about their labels, against all sequences that the rule allows."""
 
+import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -55,6 +57,11 @@ def rules(seed):
         "set": ({0, 1, 3}, lambda labels: 2 not in labels),
         "all": (lambda labels: None, lambda labels: True),
         "both": ([rf.RequiredPhrases([second]), rf.Lexicon(words)], lambda labels: labels in words and has(second)(labels)),
+        "bank": (rf.RequiredPhrases([{first, (*second, *second)}]), lambda labels: has(first)(labels) or has((*second, *second))(labels)),
+        "banks": (
+            rf.RequiredPhrases([second, [[1, 2], [2, 1], [3, 3]]]),
+            lambda labels: has(second)(labels) and any(has(each)(labels) for each in ((1, 2), (2, 1), (3, 3))),
+        ),
         "list": ([{0, 1, 3}, rf.RequiredPhrases([(1, 3)])], lambda labels: 2 not in labels and has((1, 3))(labels)),
     }  # fmt: skip
 
@@ -84,7 +91,7 @@ def test_a_beam_of_everything_finds_all_that_is_allowed(kind, name):
 
 
 @pytest.mark.parametrize("ended", ["stay", "leave"])
-@pytest.mark.parametrize("name", ["lexicon", "words", "phrases", "both", "list"])
+@pytest.mark.parametrize("name", ["lexicon", "words", "phrases", "bank", "banks", "both", "list"])
 def test_a_narrow_beam_gives_nothing_else_and_always_something(name, ended):
     """An automaton is not left in a state from which the end cannot be reached in time."""
     for seed in range(12):
@@ -143,6 +150,61 @@ def test_other_end_labels_and_other_limits():
     assert {row.tokens for row in banned.nbest()} == {(0, 1, 3)}
     begun = rf.beam_search(step, end_label=3, allowed=rf.Lexicon([[0, 1], [2]]), prefix=torch.tensor([[2]]), **options)
     assert {row.tokens for row in begun.nbest()} == {(2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("banks", "labels", "left"),
+    [  # one word, or one of several, as the removed `force_words_ids` of `transformers` had it: by label what is still missing
+        ([[5, 6, 7]], [5, 6, 7], [3, 2, 1, 0]),
+        ([[5, 6, 7]], [5, 6, 5, 6, 7], [3, 2, 1, 2, 1, 0]),
+        ([[[1, 2, 3], [1, 2, 4]]], [1, 2, 4], [3, 2, 1, 0]),
+        ([[[1, 2, 3, 4], [1, 2, 4, 5], [1, 2, 5]]], [1, 2, 4, 5], [3, 2, 1, 1, 0]),
+        ([[[1, 2], [1, 2, 3, 4]]], [1, 2, 9], [2, 1, 0, 0]),
+        ([[5, 6], [[7], [8, 9]]], [8, 5, 9, 6, 7], [3, 3, 2, 3, 3, 2]),
+        ([[1, 2], [[2, 3], [9]]], [1, 2, 3], [3, 2, 1, 0]),
+    ],
+)
+def test_what_is_missing_of_words_and_of_one_of_several(banks, labels, left):
+    rule = rf.RequiredPhrases(banks)
+    states = [rule.start]
+    for label in labels:
+        states.append(rule.next(states[-1], label))
+    assert [rule.least(state) for state in states] == left
+    assert [rule.ends(state) for state in states] == [each == 0 for each in left]
+    assert rule.least(rule.start) <= rule.farthest
+
+
+def test_a_rule_that_is_new_in_each_step_and_a_lexicon_that_is_copied():
+    """The rows of a lexicon are kept for other searches; what a rule knows of the labels so far is not lost with the rule."""
+    words, model = [(1, 2), (3,), (2, 2, 1)], Markov(num_seqs=2, seed=1)
+    one, twice = rf.Lexicon(words), []
+    for make in (
+        lambda: one,
+        lambda: rf.Lexicon(words),
+        lambda: copy.deepcopy(one),
+        lambda: pickle.loads(pickle.dumps(one)),
+    ):
+        loop = rf.Loop(max_seq_len=STEPS)
+        loop.state.label = model.start()
+        for step in loop:
+            label = rf.choice(model.log_prob(loop.state.label, step), axis=model.vocab, beam_size=3, allowed=make())
+            loop.state.label = label
+            loop.end(label == 0, include_eos=True)
+            labels = loop.stack(label)
+        twice.append((rf.get_beam_scores(labels).numpy().tolist(), rf.decide(labels).numpy().tolist()))
+    assert all(each == twice[0] for each in twice)
+    steps, *seqs = np.array(twice[0][1]).shape
+    assert steps <= STEPS and seqs == [2]
+
+
+def test_labels_that_a_rule_does_not_tell_apart_are_asked_for_together():
+    for seed in range(4):
+        together, each = rf.RequiredPhrases([(1, 2)]), rf.RequiredPhrases([(1, 2)])
+        each.apart = None
+        found = [
+            run("raw", Markov(seed=seed), beam_size=2, max_seq_len=STEPS, allowed=rule) for rule in (together, each)
+        ]
+        assert [row.tokens for row in found[0].nbest()] == [row.tokens for row in found[1].nbest()]
 
 
 def test_labels_by_their_texts():
@@ -428,6 +490,8 @@ def test_rules_that_are_none(rule, error, words):
         (lambda: rf.Lexicon(["k o"], vocab=["</s>", "k"]), "a label that is none"),
         (lambda: rf.Lexicon([[1, -1]]), "a label that is none"),
         (lambda: rf.RequiredPhrases([]), "there is no phrase"),
+        (lambda: rf.RequiredPhrases([[1], set()]), "there is no phrase in a bank"),
+        (lambda: rf.RequiredPhrases([{"k", "o"}], vocab=["</s>", "k"]), "a label that is none"),
         (lambda: rf.RequiredPhrases([""]), "a word without labels"),
     ],
 )
