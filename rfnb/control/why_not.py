@@ -244,6 +244,10 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         whole = next((item for item in history.finished(seq) if item.tokens == tuple(tokens)), None)
     else:
         made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
+        cut = [item.tokens for item in history.nbest(seq) if not item.ended]
+        if tuple(tokens[:-1]) in cut and (made is None or made[0].tokens != tuple(tokens)):  # by the limit of steps
+            tokens = tokens[:-1]
+            made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
         whole, scored = made if made is not None and made[0].tokens == tuple(tokens) else (None, history)
     diagnosis = history.diagnose(seq, tokens, score=None if whole is None else whole.score)
     verdict = _where_it_fell(history, seq, tokens, diagnosis)
@@ -329,11 +333,10 @@ def _history_of(source: Any) -> BeamHistory:
 
 
 def _tokens(history: BeamHistory, seq: int, expected: str | Sequence[Any], found: Hypothesis) -> list[int]:
-    """The numbers of the labels that were expected, with the end, if that is not one that the limit of steps has cut."""
+    """The numbers of the labels that were expected, with the end."""
     out = labels_in(history, expected, found, "why_not")
     end = next((item.tokens[-1] for item in history.finished(seq)), None)
-    cut = [item.tokens for item in history.nbest(seq) if not item.ended]
-    if end is not None and end not in out and tuple(out) not in cut:
+    if end is not None and end not in out:
         out.append(end)
     if not out or (end in out and out.index(end) != len(out) - 1):
         raise value_error(

@@ -229,7 +229,7 @@ def test_hiding_the_letters_that_gradients_or_occlusion_name_moves_a_margin_furt
     assert all(means["occlusion"][0] >= each[0] - 1e-6 for each in means.values())  # of one letter it is that itself
 
 
-@pytest.mark.parametrize("family", ["Bart"])
+@pytest.mark.parametrize("family", ["Bart", "Marian"])
 def test_of_an_encoder_decoder_of_transformers_parts_sum_to_the_margin_and_occlusion_is_that_of_its_embeddings(family):
     pytest.importorskip("transformers")
     from interop.seen.hf_families import inputs, made
@@ -239,23 +239,23 @@ def test_of_an_encoder_decoder_of_transformers_parts_sum_to_the_margin_and_occlu
     assert run.wait(LONG)
     first, other = run.result.history.nbest(0)[:2]
     why = rf.why_not(run, list(other.tokens))
-    parts = why.parts
+    parts, tokens = why.parts, tuple(why._tokens)
     assert not parts[:, :-1].any() or parts.sum() == pytest.approx(why.expected_score - why.found_score, rel=0.02)
     assert parts.columns[1][: ids.shape[1]] == [str(token) for token in ids[0].tolist()]
     table = model.get_input_embeddings().weight.detach()
 
-    def score(tokens, letter=None):
+    def score(labels, letter=None):
         embeds = model.get_encoder().embed_tokens(ids).detach().clone()
         if letter is not None:
             scale = embeds[0, 0] / table[ids[0, 0]]
             embeds[0, letter] = table.mean(0) * scale
         with torch.no_grad():
             encoded = model.get_encoder()(inputs_embeds=embeds)
-            start = [model.generation_config.decoder_start_token_id, *tokens[:-1]]
+            start = [model.generation_config.decoder_start_token_id, *labels[:-1]]
             logits = model(encoder_outputs=encoded, decoder_input_ids=torch.tensor([start])).logits[0]
-        return float(logits.log_softmax(-1)[range(len(tokens)), list(tokens)].sum())
+        return float(logits.log_softmax(-1)[range(len(labels)), list(labels)].sum())
 
-    whole = score(other.tokens) - score(first.tokens)
+    whole = score(tokens) - score(first.tokens)
     for letter in (0, 2):
-        hidden = score(other.tokens, letter) - score(first.tokens, letter)
+        hidden = score(tokens, letter) - score(first.tokens, letter)
         assert parts.occluded[:, letter].sum() == pytest.approx(whole - hidden, abs=2e-3)
