@@ -284,6 +284,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.interop.attribution import attribute
     from rfnb.interop.batch_report import BatchCheck
     from rfnb.interop.check_batch import check_batch
+    from rfnb.interop.code_diff import CodeDiff
     from rfnb.interop.edit import edit
     from rfnb.interop.hf_search import hf_search_options
     from rfnb.interop.lens import logit_lens
@@ -307,8 +308,8 @@ from rfnb.places import paths as _paths
 __all__ = [
     "Alignment", "AmpPolicy", "Atlas", "Backend", "BasicLSTMCell", "BasicRNNCell", "BatchCheck", "BatchNorm",
     "BeamHistory", "BlocksparseLSTMCell", "BlocksparseMultiplicativeMultistepLSTMCell", "CausalSelfAttention",
-    "CausalSelfAttentionState", "CheckpointError", "ConcatAttention", "ConformerConvBlock", "ConformerConvSubsample",
-    "ConformerEncoder", "ConformerEncoderLayer", "ConformerEncoderV2", "ConformerFrontend",
+    "CausalSelfAttentionState", "CheckpointError", "CodeDiff", "ConcatAttention", "ConformerConvBlock",
+    "ConformerConvSubsample", "ConformerEncoder", "ConformerEncoderLayer", "ConformerEncoderV2", "ConformerFrontend",
     "ConformerPositionwiseFeedForward", "Constraint", "Conv1d", "Conv2d", "Conv3d", "CrossAttention", "CtcAlignment",
     "Debug", "Diff", "Dim", "DimError", "DotAttention", "EBranchformerLayer", "EditDistanceTable", "Embedding",
     "FeedForward", "FeedForwardConvGated", "FeedForwardGated", "Functional", "GRUCell", "GetModelFunc",

@@ -123,6 +123,7 @@ LATER = {
     "rfnb.interop.attribution": "attribute",
     "rfnb.interop.batch_report": "BatchCheck",
     "rfnb.interop.check_batch": "check_batch",
+    "rfnb.interop.code_diff": "CodeDiff",
     "rfnb.interop.edit": "edit",
     "rfnb.interop.hf_search": "hf_search_options",
     "rfnb.interop.lens": "logit_lens",

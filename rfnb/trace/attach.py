@@ -1,6 +1,6 @@
 """attach: a recording sees into a model of another library, whose modules offer nothing by themselves.
 
-    attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")     # by `rfnb/__init__.py`
+    attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach", "package.file:compare")     # by `rfnb/__init__.py`
     with attached(models, options):
         ...                                                         # what its modules compute is offered by probes
 
@@ -45,16 +45,18 @@ Attach = Callable[[Mapping[str, Any], AttachOptions], AbstractContextManager[Any
 """Of models by the name that their paths begin with; offers by probes while the block runs, and leaves the models as they were."""
 
 _places: dict[str, str] = {}  # base class of models, with its module: where the function is that attaches to them
+_comparing: dict[str, str] = {}  # by that: the function that compares two of these models
 
 
-def attach_by(base: str, place: str) -> None:
+def attach_by(base: str, place: str, comparing: str) -> None:
     """Let models that inherit from a class be seen into.
 
     Args:
         base: Of the class, its module and name, with dots.
         place: "module:function" of an `Attach`.
+        comparing: The same of a function that compares two such models.
     """
-    _places[base] = place
+    _places[base], _comparing[place] = place, comparing
 
 
 def attacher_of(model: Any) -> str | None:
@@ -78,3 +80,11 @@ def attached(models: Mapping[str, Any], options: AttachOptions) -> Iterator[None
         managers.append(attach(those, options))
     with all_of(managers):
         yield
+
+
+def compared(model: Any, other: Any, **options: Any) -> Any:
+    """The differences of two models of another library, by what knows it."""
+    place = attacher_of(model) or attacher_of(other)
+    assert place is not None
+    module, _, function = _comparing[place].partition(":")
+    return getattr(import_module(module), function)(model, other, **options)

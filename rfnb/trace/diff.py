@@ -27,6 +27,7 @@ from rfnb.core.errors import NearNames, index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_number import whole
 from rfnb.trace import diff_text
+from rfnb.trace.attach import attacher_of, compared
 from rfnb.trace.diff_cell import DiffCell, cell_of, region
 from rfnb.trace.diff_dims import Plan, Sides, batch_dims
 from rfnb.trace.diff_events import Ident, identified, values_of
@@ -248,11 +249,18 @@ def diff(
     seq_a: int | None = None,
     seq_b: int | None = None,
     names: Sequence[str] = ("a", "b"),
-) -> Diff:
-    """The differences of two recorded runs: where they begin, how they grow, what only one has.
+    inputs: Any = None,
+    inputs_b: Any = None,
+) -> Any:
+    """The differences of two recorded runs: where they begin, how they grow, what only one has; or of two codes of one model.
+
+    Of two models, a port and its original with other names and other code, it says in which module the first one parts from the second,
+    and tries the usual causes on it: rotary base and pairing, grouped heads, scales, norms, soft cap, gate order, bias, mask, transposed
+    weight, activation, dropout. `d = rf.diff(mine, theirs, inputs=ids)`, `d.place`, `d.cause`; a cause is sure if both give the same with
+    that changed.
 
     Args:
-        trace_a, trace_b: Recordings (of `rf.record`, `rf.load_trace`), or held runs that have one.
+        trace_a, trace_b: Recordings (of `rf.record`, `rf.load_trace`), held runs that have one; or two torch.nn.Modules.
         tolerance: The largest difference that is none, relative to the size of a cell: the larger of both values, or the typical one of
             its tensor if that is more. Default: 128 epsilons of float32 and float64, some times what sums in another order are off
             by; 4 of bfloat16 and float16, whose sums are made in float32. Of two dtypes, and of what was computed from them, the
@@ -260,15 +268,20 @@ def diff(
         seq_a, seq_b: Compare this sequence of the batch alone, e.g. one that was computed alone with itself in a batch: `seq_b=3`. Default:
             each sequence with the one of the same number.
         names: What the two are called in text and views.
+        inputs: Of two models: a tensor, a tuple of arguments, or a dict of named ones.
+        inputs_b: Of the second one, where it gets them otherwise.
 
     Returns:
-        A `Diff`. `print(d.text)` says it in words, `rf.show(d)` shows it.
+        A `Diff`; of two models a `CodeDiff`. `print(d.text)` says it in words, `rf.show(d)` shows it.
 
     Raises:
         TypeError: Something that is no recording.
         ValueError: Nothing in common; batches of other sizes without a sequence to compare; a negative tolerance.
         IndexError: No such sequence.
     """
+    if attacher_of(trace_a) is not None and attacher_of(trace_b) is not None:
+        called_so = ("mine", "theirs") if tuple(names) == ("a", "b") else tuple(map(str, names))
+        return compared(trace_a, trace_b, inputs=inputs, inputs_b=inputs_b, tolerance=tolerance, names=called_so)
     a, b = _trace_of(trace_a, "trace_a"), _trace_of(trace_b, "trace_b")
     if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
         raise value_error(

@@ -10,11 +10,12 @@ from rfnb.viz.kinds import show_by
 
 when_loaded("rfnb.control.why_not", lambda module: module.parts_by("rfnb.interop.why_parts:parts_of"))
 edits_by("rfnb.interop.edit:edits_for")
-attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach")
+attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach", "rfnb.interop.code_diff:diff_codes")
 for _kind in ("Generate", "GenerateBeam"):
     for _model in ("DecoderOnly", "EncoderDecoder"):
         show_by(f"transformers.generation.utils.{_kind}{_model}Output", "rfnb.interop.seen.generate_output:spec")
 adopt_by("rfnb.interop.doors:adopted_module")
 show_by("rfnb.interop.measured.Measured", "rfnb.interop.measured:spec")
 show_by("rfnb.interop.batch_report.BatchCheck", "rfnb.interop.batch_report:spec")
+show_by("rfnb.interop.code_diff.CodeDiff", "rfnb.interop.code_diff:spec")
 show_by("rfnb.interop.atlas.Atlas", "rfnb.interop.atlas_view:whole")

@@ -1,0 +1,805 @@
+"""The causes that a port usually differs by, each tried: a way to change mine so that it would be right if that were the cause.
+
+A `Try` has changes of calls, made again where they are alike in all modules of the class, and other values of parameters and buffers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from rfnb.interop.tape import TapeCall, kind_of
+from rfnb.interop.two_codes import OneSide
+
+Edit = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""Of the function and the arguments of a call, the result instead."""
+
+
+class Try(NamedTuple):
+    """A change of mine for one pass.
+
+    Attributes:
+        cause: In a word or two, the same for all ways to try one.
+        said: What it is, in a sentence.
+        calls: The edit of each call, by its key.
+        values: Of parameters and buffers, by name.
+        training: None: as it is; False: `eval()`.
+    """
+
+    cause: str
+    said: str
+    calls: Mapping[Any, Edit] = {}
+    values: Mapping[str, torch.Tensor] = {}
+    training: bool | None = None
+
+
+class Parting(NamedTuple):
+    """The place where two codes part, that tries are made from: both sides, where each begins to differ, and the path of that in mine."""
+
+    mine: OneSide
+    model: torch.nn.Module
+    own: TapeCall
+    theirs: OneSide
+    other_model: torch.nn.Module
+    other: TapeCall | None
+    place: str
+
+    @property
+    def here(self) -> list[TapeCall]:
+        """The calls of mine in the module of the place and below."""
+        at = self.place or self.own.path
+        return [call for call in self.mine.tape.calls if call.path == at or call.path.startswith(f"{at}.") or not at]
+
+    def alike(self, calls: list[TapeCall]) -> list[list[TapeCall]]:
+        """The same calls in all modules of the class, and alone."""
+        kinds = {
+            (kind_of(self.model, call.path), call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth)
+            for call in calls
+        }
+        every = [
+            call
+            for call in self.mine.tape.calls
+            if (kind_of(self.model, call.path), call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth)
+            in kinds
+        ]
+        return [every, calls] if len(every) > len(calls) else [calls]
+
+    def everywhere(self, cause: str, said: str, edits: list[tuple[TapeCall, Edit]]) -> Iterator[Try]:
+        """A try with an edit of calls, and of those that are alike."""
+        of_kind = {
+            (call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth): edit for call, edit in edits
+        }
+        for calls in self.alike([call for call, _ in edits]):
+            yield Try(cause, said, {
+                call.key: of_kind[(call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth)]
+                for call in calls
+                if (call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth) in of_kind
+            })  # fmt: skip
+
+
+def tries(found: Parting) -> Iterator[Try]:
+    """All of them, the most telling first."""
+    for make in (
+        _dropout, _transposed, _norm_epsilon, _norm_offset, _activation, _scale, _bias, _rotary_base, _soft_cap, _mask,
+        _gate_order, _grouped_heads, _rotary_pairing, _heads_reshaped, _positions,
+    ):  # fmt: skip
+        yield from make(found)
+
+
+def _after(change: Any) -> Edit:
+    return lambda func, args, kwargs: change(func(*args, **kwargs))
+
+
+# -- dropout -----------------------------------------------------------------------------------------------------------
+def _dropout(found: Parting) -> Iterator[Try]:
+    if any(module.training for module in found.model.modules()):
+        yield Try("dropout", "dropout is left on: mine is in training", training=False)
+    drops = [call for call in found.mine.tape.calls if "dropout" in call.name]
+    if drops:
+        yield Try(
+            "dropout", "dropout is left on in a call", {call.key: lambda func, args, kwargs: args[0] for call in drops}
+        )
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+def _parameters_here(found: Parting) -> list[tuple[str, torch.Tensor]]:
+    names = {id(each): name for name, each in found.model.named_parameters()}
+    near = {id(each) for each in found.own.given}
+    own = [(names[each], param) for each, param in ((id(p), p) for p in found.own.given) if each in names]
+    below = [
+        (name, each)
+        for name, each in found.model.named_parameters()
+        if id(each) not in near and found.place and name.startswith(f"{found.place}.")
+    ]
+    return own + below
+
+
+def _same_parameters(found: Parting, name: str) -> list[list[str]]:
+    """The names of the parameters that are the same in all layers, and this one alone."""
+    plain = re.sub(r"\d+", "#", name)
+    every = [other for other, _ in found.model.named_parameters() if re.sub(r"\d+", "#", other) == plain]
+    return [every, [name]] if len(every) > 1 else [[name]]
+
+
+def _with_values(
+    found: Parting, cause: str, said: str, names: list[str], change: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[Try]:
+    own = dict(found.model.named_parameters())
+    groups = [_same_parameters(found, name) for name in names]
+    for number in range(max(map(len, groups))):
+        chosen = [name for group in groups for name in group[min(number, len(group) - 1)]]
+        yield Try(cause, said, values={name: change(own[name].detach()) for name in chosen})
+
+
+def _transposed(found: Parting) -> Iterator[Try]:
+    for name, value in _parameters_here(found):
+        if value.ndim == 2 and value.shape[0] == value.shape[1]:
+            yield from _with_values(
+                found, "transposed weight", f"{name} is transposed", [name], lambda each: each.T.contiguous()
+            )
+
+
+def _norm_offset(found: Parting) -> Iterator[Try]:
+    for name, value in _parameters_here(found):
+        if value.ndim == 1 and not name.endswith("bias"):
+            for offset in (1.0, -1.0):
+                said = f"theirs multiplies by {'1 + ' if offset > 0 else ''}the weight{'' if offset > 0 else ', mine by 1 + it'}: {name}"
+                change: Any = lambda each, offset=offset: each + offset  # noqa: E731
+                yield from _with_values(found, "norm offset", said, [name], change)
+                owner, _, local = name.rpartition(".")
+                kind = kind_of(found.model, owner)
+                every = {
+                    each: item.detach() + offset
+                    for each, item in found.model.named_parameters()
+                    if each.rpartition(".")[2] == local and kind_of(found.model, each.rpartition(".")[0]) == kind
+                }
+                yield Try("norm offset", said, values=every)
+
+
+def _gate_order(found: Parting) -> Iterator[Try]:
+    pieces = [call for call in found.here if call.name in ("chunk", "split", "unbind", "tensor_split")]
+    for call in pieces:
+        count = len(call.made)
+        if 1 < count < 5:
+            for order in list(itertools.permutations(range(count)))[1:]:
+                said = f"the parts of a {call.name} are in the order {list(order)} in theirs"
+                yield from found.everywhere(
+                    "gate order",
+                    said,
+                    [(call, _after(lambda made, order=order: type(made)(made[each] for each in order)))],
+                )
+    params = _parameters_here(found)
+    for count in (4, 3, 2):
+        fit = [
+            name for name, value in params if value.shape[0] % count == 0 and value.shape[0] > count and value.ndim < 3
+        ]
+        recurrent = [name for name in fit if any(each in name for each in ("_ih", "_hh"))]
+        owners = dict.fromkeys(name.rpartition(".")[0] for name in fit)
+        apart = [[name for name in fit if name.rpartition(".")[0] == owner] for owner in owners]
+        groups = [recurrent] if recurrent else apart
+        for names in filter(None, groups):
+            for order in list(itertools.permutations(range(count)))[1:]:
+                change = lambda each, order=order, count=count: torch.cat([each.chunk(count)[at] for at in order])  # noqa: E731
+                yield from _with_values(
+                    found,
+                    "gate order",
+                    f"the {count} blocks of {names[0]} are in the order {list(order)} in theirs",
+                    names,
+                    change,
+                )
+
+
+# -- norms -------------------------------------------------------------------------------------------------------------
+_ADDS = ("add", "__add__", "__radd__", "add_")
+_NORMS = ("layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm")
+
+
+def _norm_epsilon(found: Parting) -> Iterator[Try]:
+    sizes = {1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12, 0.0}
+    for module in found.other_model.modules():
+        sizes |= {
+            float(value) for name, value in vars(module).items() if "eps" in name and isinstance(value, (int, float))
+        }
+    calls = found.mine.tape.calls
+    norms = [call for call in calls if call.name in _NORMS]
+    adds = [call for call in calls if call.name in _ADDS and not call.reads[1:] and not call.given]
+    roots = [call for call in calls if call.name in ("rsqrt", "sqrt") and call.made[0].shape[-1:] == (1,)]
+    here = {call.key for call in found.here}
+    for size in sorted(sizes):
+        said = f"theirs has an epsilon of {size:g} in the norm"
+        for group, edit in ((norms, _epsilon(size)), (adds, _scalar(size)), (roots, _under_root(size))):
+            own = [call for call in group if call.key in here]
+            for chosen in (group, own, own[:1]):
+                if own:
+                    yield Try("norm epsilon", said, {call.key: edit for call in chosen})
+            if own:
+                break
+
+
+def _under_root(size: float) -> Edit:
+    return lambda func, args, kwargs: func(args[0] + size, *args[1:], **kwargs)
+
+
+def _epsilon(size: float) -> Edit:
+    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        at = next(
+            (place for place in reversed(range(len(args))) if isinstance(args[place], float) and args[place] < 0.02),
+            None,
+        )
+        if at is None:
+            return func(*args, **{**kwargs, "eps": size})
+        return func(*args[:at], size, *args[at + 1 :], **kwargs)
+
+    return edit
+
+
+def _scalar(size: float) -> Edit:
+    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if any(isinstance(each, float) and each < 0.02 for each in args):
+            return func(*(size if isinstance(each, float) else each for each in args), **kwargs)
+        return func(*args, **kwargs)
+
+    return edit
+
+
+# -- elementwise -------------------------------------------------------------------------------------------------------
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu (tanh)": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "quick gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "elu": F.elu,
+    "leaky relu": F.leaky_relu,
+    "mish": F.mish,
+    "softplus": F.softplus,
+    "squared relu": lambda x: torch.relu(x).square(),
+    "hard sigmoid": F.hardsigmoid,
+    "none": lambda x: x,
+}
+
+
+def _activation(found: Parting) -> Iterator[Try]:
+    operand = found.mine.operand(found.own)
+    if operand is None:
+        return
+    x = found.mine.tape.calls[operand[0]].made[operand[1]]
+    if not x.is_floating_point():
+        return
+    made = {name: fn(x) for name, fn in ACTIVATIONS.items() if name != "none"}
+    for call in [found.own, *found.mine.readers(found.own, 8)]:
+        for value in call.made:
+            used = next(
+                (
+                    name
+                    for name, other in made.items()
+                    if other.shape == value.shape and torch.allclose(other, value, 1e-9, 1e-9)
+                ),
+                None,
+            )
+            if used is None:
+                continue
+            for name, fn in ACTIVATIONS.items():
+                if name != used:
+                    edit: Any = lambda func, args, kwargs, fn=fn: fn(args[0])  # noqa: E731
+                    if call is not found.own:  # written out: the operand is not its argument
+                        edit = _of_operand(found, operand, fn)
+                    yield from found.everywhere(
+                        "activation", f"theirs has {name} where mine has {used}", [(call, edit)]
+                    )
+            return
+
+
+def _of_operand(found: Parting, operand: tuple[int, int], fn: Callable[[torch.Tensor], torch.Tensor]) -> Edit:
+    x = found.mine.tape.calls[operand[0]].made[operand[1]]
+    return lambda func, args, kwargs: fn(x)
+
+
+def _scale(found: Parting) -> Iterator[Try]:
+    operand = found.mine.operand(found.own)
+    factors: dict[float, None] = {}
+    if found.other is not None:
+        other = found.other.made[0]
+        if operand is not None:
+            _ratio(other, found.mine.tape.calls[operand[0]].made[operand[1]], factors)
+            for factor in list(factors):
+                maker = found.mine.tape.calls[operand[0]]
+                cause = "embedding scale" if maker.name == "embedding" else "scale"
+                said = f"theirs multiplies by {_named(factor, found)} behind {maker.name}"
+                number = operand[1]
+                yield Try(
+                    cause,
+                    said,
+                    {maker.key: _after(lambda made, factor=factor, number=number: _times(made, factor, number))},
+                )
+                yield from found.everywhere(
+                    cause,
+                    said,
+                    [(maker, _after(lambda made, factor=factor, number=number: _times(made, factor, number)))],
+                )
+        factors = {}
+        _ratio(other, found.own.made[0], factors)
+    if operand is not None and found.own.made[0].is_floating_point():
+        _ratio(found.mine.tape.calls[operand[0]].made[operand[1]], found.own.made[0], factors)
+    attention = [call for call in found.here if call.name == "scaled_dot_product_attention"]
+    sizes = {size for call in found.here[:200] for made in call.made for size in made.shape[-2:] if size > 1}
+    if not attention:
+        for size in (
+            sizes
+            if found.own.name
+            in (
+                "mul",
+                "div",
+                "__mul__",
+                "__truediv__",
+                "softmax",
+                "__rmul__",
+                "matmul",
+                "bmm",
+                "einsum",
+                "mul_",
+                "div_",
+            )
+            else ()
+        ):
+            factors.update({size**0.5: None, size**-0.5: None, float(size): None, 1.0 / size: None})
+    for factor in factors:
+        if factor != 1.0:
+            cause = (
+                "embedding scale"
+                if operand is not None and found.mine.tape.calls[operand[0]].name == "embedding"
+                else "scale"
+            )
+            yield from found.everywhere(
+                cause,
+                f"theirs is {_named(factor, found)} times as large behind {found.own.name}",
+                [
+                    (
+                        found.own,
+                        _after(lambda made, factor=factor: made * factor if isinstance(made, torch.Tensor) else made),
+                    )
+                ],
+            )
+    for call in attention[:1]:
+        for size in sorted(sizes):
+            for scale in (size**-0.5, 1.0 / size):
+                edit: Any = lambda func, args, kwargs, scale=scale: func(*args[:6], **{**kwargs, "scale": scale})  # noqa: E731
+                yield from found.everywhere("scale", f"theirs scales the scores by {scale:.6g}", [(call, edit)])
+        edit = lambda func, args, kwargs: func(*args[:6], **{**kwargs, "scale": 1.0})  # noqa: E731
+        yield from found.everywhere("scale", "theirs does not scale the scores", [(call, edit)])
+
+
+def _times(made: Any, factor: float, number: int) -> Any:
+    return (
+        made * factor
+        if isinstance(made, torch.Tensor)
+        else type(made)(each * factor if at == number else each for at, each in enumerate(made))
+    )
+
+
+def _ratio(one: torch.Tensor, other: torch.Tensor, into: dict[float, None]) -> None:
+    """The number by which a tensor is larger than another one, if it is the same in all cells."""
+    if one.numel() != other.numel() or not one.is_floating_point() or not other.is_floating_point():
+        return
+    a, b = one.reshape(-1), other.reshape(-1)
+    if one.shape != other.shape:
+        a, b = a.abs().sort().values, b.abs().sort().values
+    there = b.abs() > 1e-9
+    if bool(there.any()) and torch.isfinite(a[there]).all():
+        ratio = a[there] / b[there]
+        if float(ratio.std(correction=0)) <= 1e-7 * float(ratio.abs().mean()):
+            into[float(ratio.mean())] = None
+
+
+def _named(factor: float, found: Parting) -> str:
+    root = round(factor**2)
+    if factor > 1 and abs(factor**2 - root) < 1e-6 and root != round(factor) ** 2:
+        return f"sqrt({root})"
+    return f"{factor:.6g}"
+
+
+def _bias(found: Parting) -> Iterator[Try]:
+    """The biases of theirs, which are found by the rows of the weights that they belong to."""
+    rows: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+    others_own = {name: each.detach() for name, each in found.other_model.named_parameters()}
+    for name, other in others_own.items():
+        if other.ndim == 2 and "weight" in name and len(other) <= 20_000:
+            its_bias = others_own.get(name.replace("weight", "bias"))
+            for own in (other, other.T) if its_bias is not None and other.shape[0] != other.shape[1] else (other,):
+                if its_bias is None or len(its_bias) == len(own):
+                    rows.setdefault(own.shape[1], []).append(
+                        (own, own.new_zeros(len(own)) if its_bias is None else its_bias)
+                    )
+    edits: dict[Any, Edit] = {}
+    first = ""
+    calls = {call.path: call for call in found.mine.tape.calls if call.name == "linear"}
+    for name, module in found.model.named_modules():
+        weight: Any = getattr(module, "weight", None)
+        own_bias: Any = getattr(module, "bias", None)
+        if name not in calls or not isinstance(weight, torch.Tensor) or weight.ndim != 2 or weight.shape[1] not in rows:
+            continue
+        there = rows[weight.shape[1]]
+        others, biases = torch.cat([each for each, _ in there]), torch.cat([each for _, each in there])
+        far, at = torch.cdist(weight.detach(), others, compute_mode="donot_use_mm_for_euclid_dist").min(1)
+        if float(far.max()) > 1e-9 * float(1 + weight.detach().abs().max()):
+            continue
+        missing = biases[at] - (0 if own_bias is None else own_bias.detach())
+        if float(missing.abs().max()) > 1e-9:
+            first = (
+                first
+                or f"{name} {'has no bias, theirs has one' if own_bias is None else 'has another bias than theirs'}"
+            )
+            for call in found.mine.tape.calls:
+                if call.path == name and call.name == "linear":
+                    edits[call.key] = _after(lambda made, missing=missing: made + missing)
+    if edits:
+        yield Try("missing bias", first, edits)
+
+
+# -- rotary ------------------------------------------------------------------------------------------------------------
+def base_of(value: torch.Tensor) -> float | None:
+    """The base of rotary frequencies, base ** -(i / n); None of what are none."""
+    if not 2 <= value.numel() <= 512 or not value.is_floating_point():
+        return None
+    x = value.detach().double().reshape(-1)
+    if abs(float(x[0]) - 1) > 1e-6 or float(x.min()) <= 0 or float(x[1]) >= 1:
+        return None
+    ratios = x[1:] / x[:-1]
+    if float(ratios.std(correction=0)) > 1e-5 * float(ratios.mean()):
+        return None
+    return float(ratios.mean() ** -len(x))
+
+
+def table_of(value: torch.Tensor) -> tuple[str, torch.Tensor] | None:
+    """The kind of a table of rotary angles by position (cos, sin or complex) and its frequencies; None of what is none."""
+    x = value.detach().squeeze()
+    if x.ndim != 2 or len(x) < 2 or x.shape[1] < 2:
+        return None
+    if x.is_complex():
+        return "complex", x[1].angle().double()
+    if not x.is_floating_point():
+        return None
+    if bool((x[0] == 1).all()) and bool((x[1].abs() <= 1).all()):
+        return "cos", x[1].double().acos()
+    if bool((x[0] == 0).all()) and bool((x[1].abs() <= 1).all()):
+        return "sin", x[1].double().asin()
+    return None
+
+
+def _bases(side: OneSide, model: torch.nn.Module) -> dict[float, None]:
+    found: dict[float, None] = {}
+    values = [made for call in side.tape.calls for made in call.made] + list(model.buffers())
+    for value in values:
+        base = base_of(value)
+        if base is None and (table := table_of(value)) is not None:
+            base = base_of(table[1].unique().flip(0))
+        if base is not None:
+            found[float(f"{base:.5g}")] = None
+    return found
+
+
+def _rotary_base(found: Parting) -> Iterator[Try]:
+    own, others = _bases(found.mine, found.model), _bases(found.theirs, found.other_model)
+    for base, other in itertools.product(own, others):
+        if base == other:
+            continue
+        said = f"theirs has a rotary base of {other:g}, mine {base:g}"
+        calls = {
+            call.key: _after(lambda made, other=other: _frequencies(made, other))
+            for call in found.mine.tape.calls
+            if len(call.made) == 1 and (there := base_of(call.made[0])) is not None and abs(there / base - 1) < 1e-3
+        }
+        values: dict[str, torch.Tensor] = {}
+        for name, value in found.model.named_buffers():
+            there = base_of(value)
+            if there is not None and abs(there / base - 1) < 1e-3:
+                values[name] = _frequencies(value, other)
+            elif (table := table_of(value)) is not None:
+                values[name] = _table(value, table, other)
+        first = dict(list(calls.items())[:1])
+        if values or calls:
+            yield Try("rotary base", said, {} if values else first, values)
+            yield Try("rotary base", said, calls, values)
+
+
+def _frequencies(value: torch.Tensor, base: float) -> torch.Tensor:
+    count = value.numel()
+    made = base ** -(torch.arange(count, dtype=torch.float64, device=value.device) / count)
+    return made.reshape(value.shape).to(value.dtype)
+
+
+def _table(value: torch.Tensor, table: tuple[str, torch.Tensor], base: float) -> torch.Tensor:
+    kind, angles = table
+    distinct = angles.unique().flip(0)
+    new = _frequencies(distinct, base)[torch.stack([(distinct - each).abs().argmin() for each in angles])]
+    at = torch.arange(value.squeeze().shape[0], dtype=torch.float64, device=value.device)[:, None] * new
+    made = torch.polar(torch.ones_like(at), at) if kind == "complex" else at.cos() if kind == "cos" else at.sin()
+    return made.reshape(value.shape).to(value.dtype)
+
+
+def _linears(found: Parting) -> list[TapeCall]:
+    at = found.place
+    for _ in range(3):
+        names = ("linear", "addmm", "conv1d", "matmul", "__matmul__")
+        calls = [
+            call
+            for call in found.mine.tape.calls
+            if call.name in names and call.given and (not at or f"{call.path}.".startswith(f"{at}."))
+        ]
+        if len(calls) > 1 or not at:
+            return calls[:6]
+        at = at.rpartition(".")[0]
+    return calls[:6]
+
+
+def _head_sizes(found: Parting) -> list[int]:
+    return sorted(
+        {
+            made.shape[-1]
+            for call in found.here
+            for made in call.made
+            if made.ndim == 4 and made.shape[-1] > 2 and made.shape[-1] % 2 == 0
+        }
+    )
+
+
+def _rotary_pairing(found: Parting) -> Iterator[Try]:
+    linears = _linears(found)
+    for size in _head_sizes(found):
+        half = (
+            torch.arange(size, device="cpu").reshape(2, -1).T.reshape(-1)
+        )  # position 2 i has i, 2 i + 1 has i + size / 2
+        for order, said in (
+            (half.argsort(), "pairs neighbours, mine both halves"),
+            (half, "pairs both halves, mine neighbours"),
+        ):
+            edit = lambda made, order=order, size=size: _within(made, order, size)  # noqa: E731
+            for pair in itertools.combinations(linears, 2):
+                yield from found.everywhere("rotary pairing", f"theirs {said}", [(call, _after(edit)) for call in pair])
+            for call in linears:
+                for share in ((0, 2, 3), (0, 1, 1)):
+                    part = lambda made, order=order, size=size, share=share: _of_part(made, order, size, share)  # noqa: E731
+                    yield from found.everywhere("rotary pairing", f"theirs {said}", [(call, _after(part))])
+
+
+def _within(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tensor:
+    if made.shape[-1] % size:
+        return made
+    return made.unflatten(-1, (-1, size))[..., order].flatten(-2)
+
+
+def _of_part(made: torch.Tensor, order: torch.Tensor, size: int, share: tuple[int, int, int]) -> torch.Tensor:
+    end = made.shape[-1] * share[1] // share[2]
+    return made if end % size else torch.cat([_within(made[..., :end], order, size), made[..., end:]], -1)
+
+
+# -- attention ---------------------------------------------------------------------------------------------------------
+_PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum", "scaled_dot_product_attention")
+
+
+def _attention_calls(found: Parting) -> list[TapeCall]:
+    at = found.own.path
+    calls = [call for call in found.mine.tape.calls if call.path == at or call.path.startswith(f"{at}.")]
+    return calls if any(call.name in _PRODUCTS for call in calls) else found.here
+
+
+def _grouped_heads(found: Parting) -> Iterator[Try]:
+    calls = [
+        call
+        for call in _attention_calls(found)
+        if call.name in _PRODUCTS and len(call.reads) > 1 and call.made[0].ndim > 3
+    ][:3]
+    if not calls:
+        return
+    heads = {size for call in calls for size in call.made[0].shape[1:3]}
+    for count in sorted(heads):
+        for group in [each for each in range(2, count) if count % each == 0]:
+            order = torch.arange(count, device="cpu").reshape(group, -1).T.reshape(-1)
+            said = f"theirs shares keys and values among {count} heads in another order: each with its neighbours, or each {group}th"
+            edit = lambda func, args, kwargs, order=order: func(*_second(args, order), **kwargs)  # noqa: E731
+            yield from found.everywhere("grouped heads", said, [(call, edit) for call in calls])
+
+
+def _second(args: tuple[Any, ...], order: torch.Tensor) -> tuple[Any, ...]:
+    """The arguments with the heads of the keys (and values) in another order."""
+    made = list(args)
+    tensors = [
+        at
+        for at, each in enumerate(args)
+        if isinstance(each, torch.Tensor) and each.ndim > 3 and each.is_floating_point()
+    ]
+    for at in tensors[1:3]:
+        axis = next((axis for axis in (1, 2) if args[at].shape[axis] == len(order)), None)
+        if axis is not None:
+            made[at] = args[at].index_select(axis, order.to(args[at].device))
+    return tuple(made)
+
+
+def _heads_reshaped(found: Parting) -> Iterator[Try]:
+    shapes = [call for call in found.here if call.name in ("view", "reshape", "unflatten", "flatten") and call.reads]
+    apart = [call for call in shapes if call.made[0].ndim == 4]
+    joined = [call for call in shapes if call.made[0].ndim == 3]
+    said = "features of the heads lie side by side in theirs"
+    for group in filter(None, [apart, *[[call] for call in apart if len(apart) > 1]]):
+        yield from found.everywhere("heads reshaped", said, [(call, _after(_side_by_side)) for call in group])
+    for call in joined:
+        for axes in ((1, 2), (2, 3)):
+            edit2: Any = lambda func, args, kwargs, axes=axes: _joined(func, args, kwargs, axes)  # noqa: E731
+            yield from found.everywhere(
+                "heads reshaped", "heads are moved before they are joined in theirs", [(call, edit2)]
+            )
+
+
+def _side_by_side(made: torch.Tensor) -> torch.Tensor:
+    """The same features read as [feature, head] instead of [head, feature]."""
+    return made.flatten(-2).unflatten(-1, (made.shape[-1], made.shape[-2])).mT
+
+
+def _joined(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], axes: tuple[int, int]) -> Any:
+    plain = func(*args, **kwargs)
+    x = args[0]
+    return x.transpose(*axes).reshape(plain.shape) if x.ndim == 4 else plain
+
+
+def _mask(found: Parting) -> Iterator[Try]:
+    calls = _attention_calls(found)
+    patterns = _patterns(found)
+    for call in [each for each in calls if each.name == "scaled_dot_product_attention"][:1]:
+        for said, mask in patterns:
+            yield from found.everywhere("mask", said, [(call, _sdpa_with(mask))])
+    for call in [each for each in calls if each.name == "softmax"][:1]:
+        for said, mask in patterns:
+            if mask is not None:
+                edit: Any = lambda func, args, kwargs, mask=mask: func(_masked(args[0], mask), *args[1:], **kwargs)  # noqa: E731
+                yield from found.everywhere("mask", said, [(call, edit)])
+        hides = [
+            each
+            for each in calls
+            if each.name in ("masked_fill", "masked_fill_", "where", "add", "__add__")
+            and each.made[0].shape == call.made[0].shape
+            and each.index < call.index
+        ]
+        for hide in hides[-2:]:
+            position = 1 if hide.name == "where" else 0
+            shown: Any = lambda func, args, kwargs, position=position: args[position]  # noqa: E731
+            yield from found.everywhere(
+                "mask",
+                "theirs hides nothing here",
+                [(hide, shown)],
+            )
+            if hide.name.startswith("masked_fill"):
+                turned: Any = lambda func, args, kwargs: func(args[0], ~args[1], *args[2:], **kwargs)  # noqa: E731
+                yield from found.everywhere("mask", "the mask is the other way round in theirs", [(hide, turned)])
+            for said, mask in patterns:
+                if mask is not None:
+                    edit2: Any = lambda func, args, kwargs, mask=mask, position=position: _masked(args[position], mask)  # noqa: E731
+                    yield from found.everywhere("mask", said, [(hide, edit2)])
+    for call in [each for each in calls if each.name == "multi_head_attention_forward"][:1]:
+        for said, mask in patterns:
+            if mask is None or mask.ndim == 2:
+                yield from found.everywhere("mask", said, [(call, _mha_with(mask))])
+
+
+def _patterns(found: Parting) -> list[tuple[str, torch.Tensor | None]]:
+    """The masks that are tried: those of theirs, by what its softmaxes give, and the usual ones."""
+    made: list[tuple[str, torch.Tensor | None]] = [("theirs hides nothing", None)]
+    sizes: set[Any] = {
+        call.made[0].shape[-2:] for call in found.mine.tape.calls if call.name == "softmax" and call.made[0].ndim > 2
+    }
+    sizes |= {
+        (int(call.made[0].shape[-2]),) * 2
+        for call in found.mine.tape.calls
+        if call.name == "scaled_dot_product_attention"
+    }
+    sizes |= {
+        (int(call.made[0].shape[0]),) * 2
+        for call in found.mine.tape.calls
+        if call.name == "multi_head_attention_forward"
+    }
+    for rows, cols in list(sizes)[:2]:
+        ones = torch.ones(rows, cols, dtype=torch.bool, device=found.own.made[0].device)
+        made += [
+            ("theirs hides what is ahead", ones.tril()),
+            ("theirs hides a position itself, too", ones.tril(-1)),
+            ("theirs shows one position ahead", ones.tril(1)),
+        ]
+        made += [
+            (f"theirs shows a window of {width}", ones.tril() & ones.triu(1 - width))
+            for width in range(1, min(cols, 9))
+        ]
+        made += [
+            (f"theirs shows a window of {width} to both sides", ones.tril(width) & ones.triu(-width))
+            for width in range(1, min(cols, 5))
+        ]
+    for call in found.theirs.tape.calls:
+        if call.name == "softmax" and call.made[0].ndim > 2 and bool((call.made[0] == 0).any()):
+            made.insert(1, ("theirs hides other positions", call.made[0] != 0))
+            break
+    for call in found.theirs.tape.calls:
+        if call.name == "scaled_dot_product_attention":
+            masks = [found.theirs.tape.calls[read].made[which] for read, which in call.reads] + call.given
+            made[1:1] = [
+                ("theirs hides other positions", each) for each in masks if each.dtype == torch.bool and each.ndim > 1
+            ][:1]
+            break
+    return made
+
+
+def _masked(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    try:
+        return scores.masked_fill(~mask, -math.inf)
+    except RuntimeError:
+        return scores
+
+
+def _mha_with(mask: torch.Tensor | None) -> Edit:
+    hidden = None if mask is None else ~mask
+    return lambda func, args, kwargs: func(*args, **{**kwargs, "attn_mask": hidden, "is_causal": False})
+
+
+def _sdpa_with(mask: torch.Tensor | None) -> Edit:
+    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        more = {key: value for key, value in kwargs.items() if key not in ("attn_mask", "is_causal")}
+        return func(*args[:3], **more, attn_mask=mask)
+
+    return edit
+
+
+def _soft_cap(found: Parting) -> Iterator[Try]:
+    for call in [each for each in found.here if each.name == "tanh"][:2]:
+        yield from found.everywhere(
+            "soft cap", "theirs has no soft cap here", [(call, lambda func, args, kwargs: args[0])]
+        )
+    caps: dict[float, None] = {}
+    for call in found.theirs.tape.calls:
+        if call.name == "tanh":
+            inner = found.theirs.tape.calls[call.reads[0][0]]
+            x = inner.made[call.reads[0][1]]
+            for read, which in inner.reads:
+                before = found.theirs.tape.calls[read].made[which]
+                _ratio(before, x, caps)
+    operand = found.mine.operand(found.own)
+    for cap in list(caps)[:4]:
+        said = f"theirs has a soft cap of {cap:g}"
+        capped = lambda made, cap=cap: cap * torch.tanh(made / cap)  # noqa: E731
+        places = [found.own] if operand is None else [found.mine.tape.calls[operand[0]], found.own]
+        for call in places:
+            if len(call.made) == 1:
+                yield from found.everywhere("soft cap", said, [(call, _after(capped))])
+        for call in [each for each in _attention_calls(found) if each.name == "scaled_dot_product_attention"][:1]:
+            yield from found.everywhere("soft cap", said, [(call, _sdpa_capped(cap))])
+
+
+def _sdpa_capped(cap: float) -> Edit:
+    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        query, key, value = args[:3]
+        mask = kwargs.get("attn_mask", args[3] if len(args) > 3 else None)
+        scores = query @ key.transpose(-1, -2) * (kwargs.get("scale") or query.shape[-1] ** -0.5)
+        scores = cap * torch.tanh(scores / cap)
+        if kwargs.get("is_causal"):
+            mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        if mask is not None:
+            scores = _masked(scores, mask) if mask.dtype == torch.bool else scores + mask
+        return scores.softmax(-1) @ value
+
+    return edit
+
+
+def _positions(found: Parting) -> Iterator[Try]:
+    if found.own.name == "embedding":
+        for offset in (1, 2, -1):
+            edit: Any = lambda func, args, kwargs, offset=offset: _looked_up(func, args, kwargs, offset)  # noqa: E731
+            yield Try("positions", f"positions begin at {offset:+d} in theirs", {found.own.key: edit})
+
+
+def _looked_up(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], offset: int) -> Any:
+    at = 0 if not args[0].is_floating_point() else 1
+    return func(*args[:at], (args[at] + offset).clamp(0, args[1 - at].shape[0] - 1), *args[at + 1 :], **kwargs)

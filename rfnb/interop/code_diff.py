@@ -1,0 +1,311 @@
+"""The comparison of two models that are not the same code: the first place where they part, and the cause that makes them equal.
+
+d = rf.diff(mine, theirs, inputs=ids)
+print(d)                        # place, cause, how sure
+d.place, d.cause.name, d.cause.sure
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.core.errors import NearNames, runtime_error, value_error
+from rfnb.core.tree import map_nested
+from rfnb.interop.beside import relative
+from rfnb.interop.causes import Parting, Try, tries
+from rfnb.interop.measured import Measured
+from rfnb.interop.measured import spec as spec_of_map
+from rfnb.interop.metrics import called, check_model
+from rfnb.interop.tape import Tape, TapeCall, copied, kind_of
+from rfnb.interop.two_codes import OneSide, Sums, equal, place_of, result_of
+from rfnb.viz.markup import table
+from rfnb.viz.spec import Spec
+from rfnb.viz.terminal import aligned
+
+_TOLERANCE = 1e-7
+_MOST = 400  # passes
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause that was tried.
+
+    Attributes:
+        name: "rotary base", "norm epsilon", ...
+        said: A sentence.
+        sure: Whether mine gave what theirs gives when it was tried, and nothing else that was tried did.
+    """
+
+    name: str
+    said: str
+    sure: bool
+
+
+@dataclass
+class CodeDiff(NearNames):
+    """Two codes of one model beside each other; `rf.diff(mine, theirs, inputs=...)` makes it.
+
+    Attributes:
+        same: Whether both give the same in float64.
+        apart: The largest relative difference of the results; infinity where they have other shapes.
+        place: The path of the module in mine in which they part; "" is the model itself. None: they are the same.
+        kind: Its class.
+        call: The function of torch there.
+        theirs: The path and the function in theirs that mine does not have the result of.
+        causes: Those that explain it; one that is sure, or those that could be.
+        tried: How many passes were made to try causes.
+        values: By module of mine, in the order of their calls: how many of its values theirs has, and how many not.
+    """
+
+    same: bool
+    apart: float
+    place: str | None
+    kind: str
+    call: str
+    theirs: tuple[str, str] | None
+    causes: list[Cause]
+    tried: int
+    names: tuple[str, str]
+    values: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause, if one was found."""
+        return self.causes[0] if self.causes else None
+
+    def _lines(self) -> list[str]:
+        mine, theirs = self.names
+        if self.same:
+            return [f"{mine} and {theirs} give the same in float64: at most {self.apart:.2g} apart."]
+        if self.place is None:
+            return [
+                f"{mine} and {theirs} give results of other shapes or values, and have all values before in common."
+            ]
+        at = f'"{self.place}"' if self.place else "the model itself"
+        lines = [
+            f"{mine} and {theirs} part in {at} ({self.kind}), in {self.call}; the results are {self.apart:.2g} apart."
+        ]
+        if self.theirs is not None:
+            lines.append(f'In {theirs} that is {self.theirs[1]} in "{self.theirs[0]}".')
+        for cause in self.causes:
+            how = "with that changed both give the same" if cause.sure else "it could be"
+            lines.append(f"{cause.name[0].upper()}{cause.name[1:]} ({how}): {cause.said}.")
+        if not self.causes:
+            lines.append(f"None of the usual causes makes them equal ({self.tried} passes).")
+        return lines
+
+    def _rows(self) -> list[list[str]]:
+        return [[path or "the model", str(known), str(unknown)] for path, known, unknown in self.values]
+
+    def __repr__(self) -> str:
+        head = ["module", "values in both", "only here"]
+        return "\n".join([*self._lines(), *aligned([head, *self._rows()[:24]])])
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{escape(line)}</p>" for line in self._lines())
+        return said + table(self._rows()[:60], ["module", "values in both", "only here"], named=True)
+
+
+def spec(diff: CodeDiff, *, title: str | None = None) -> Spec:
+    """The spec of its view: the modules of mine, by how many of their values theirs has.
+
+    Args:
+        title: Default: the place.
+    """
+    values = np.array([[known, unknown] for _, known, unknown in diff.values] or [[0, 0]], float)
+    rows = [path or "the model" for path, _, _ in diff.values] or ["nothing"]
+    made = Measured(
+        "values",
+        values,
+        ("module", rows),
+        ("known", ["in both", "only here"]),
+        remark=" ".join(diff._lines()).rstrip("."),
+    )
+    return spec_of_map(
+        made, title=title or "Two codes: " + ("the same" if diff.same else f"they part in {diff.place or 'the model'}")
+    )
+
+
+def diff_codes(
+    mine: Any,
+    theirs: Any,
+    inputs: Any,
+    inputs_b: Any = None,
+    tolerance: float | None = None,
+    names: Sequence[str] = ("mine", "theirs"),
+) -> CodeDiff:
+    """The same as `rf.diff` of two models."""
+    for model in (mine, theirs):
+        check_model("diff", model)
+    if inputs is None:
+        raise value_error(
+            "diff: two models are compared by running them.",
+            [(names[0], type(mine).__name__), (names[1], type(theirs).__name__)],
+            "What they get: a tensor, a tuple of arguments, or a dict of named ones.",
+            "rf.diff(mine, theirs, inputs=ids)",
+        )
+    return _Codes(
+        mine, theirs, inputs, inputs if inputs_b is None else inputs_b, tolerance or _TOLERANCE, (names[0], names[1])
+    ).run()
+
+
+class _Codes:
+    """The passes of a comparison."""
+
+    def __init__(
+        self,
+        mine: torch.nn.Module,
+        theirs: torch.nn.Module,
+        inputs: Any,
+        inputs_b: Any,
+        tolerance: float,
+        names: tuple[str, str],
+    ):
+        self.mine, self.theirs, self.tolerance, self.names = (
+            copied(mine, torch.float64),
+            copied(theirs, torch.float64),
+            tolerance,
+            names,
+        )
+        self.inputs, self.other_inputs = _raised(inputs), _raised(inputs_b)
+        _snap(self.mine, self.theirs)
+        self.passes = 0
+
+    def run(self) -> CodeDiff:
+        theirs, expected = self._tape(self.theirs, self.other_inputs)
+        _, again = self._tape(self.theirs, self.other_inputs)
+        if not equal(expected, again, self.tolerance):
+            raise runtime_error(
+                f"diff: {self.names[1]} is not deterministic.",
+                [(self.names[1], f"{type(self.theirs).__name__}, two passes of it differ")],
+                "What draws cannot be compared with anything. It is what mine is held against:",
+                "theirs.eval()",
+            )
+        tape, output = self._tape(self.mine, self.inputs)
+        a, b = result_of(output), result_of(expected)
+        if a is None or b is None:
+            raise value_error(
+                "diff: there is nothing to compare.",
+                [(self.names[0], type(output).__name__), (self.names[1], type(expected).__name__)],
+                "Both return a tensor of numbers, or something that has one.",
+            )
+        apart = float(relative(a, b).max()) if a.shape == b.shape else float("inf")
+        side, other_side = self._sides(tape, theirs)
+        values = _by_module(side)
+        if equal(output, expected, self.tolerance):
+            return CodeDiff(True, apart, None, "", "", None, [], 0, self.names, values)
+        own = side.origin([tape.maker(a)])
+        other = other_side.origin([theirs.maker(b)])
+        if own is None:
+            own = tape.calls[-1] if other is None else self._before(side, other_side, other) or tape.calls[-1]
+        place = place_of(side, own, other_side, other)
+        found = Parting(side, self.mine, own, other_side, self.theirs, other, place)
+        causes = self._causes(found, expected, output)
+        if causes and causes[0].name == "dropout":  # what it draws differs from what theirs has in the first place
+            drop = next((call for call in tape.calls if "dropout" in call.name), own)
+            place = drop.path
+        there = None if other is None else (other.path, other.name)
+        kind = kind_of(self.mine, place)
+        return CodeDiff(False, apart, place, kind, own.name, there, causes, self.passes, self.names, values)
+
+    def _sides(self, tape: Tape, theirs: Tape) -> tuple[OneSide, OneSide]:
+        a = OneSide(tape, self.mine, self.inputs, Sums(theirs, self.tolerance))
+        return a, OneSide(theirs, self.theirs, self.other_inputs, Sums(tape, self.tolerance))
+
+    def _before(self, side: OneSide, other_side: OneSide, other: TapeCall) -> TapeCall | None:
+        """The call of mine that has made what theirs goes on from."""
+        operand = other_side.operand(other)
+        if operand is None:
+            return None
+        found = other_side.others.find(other_side.tape.calls[operand[0]].made[operand[1]])
+        return None if found is None else next(iter(side.readers(found[0])), found[0])
+
+    def _tape(self, model: torch.nn.Module, inputs: Any, changes: Any = None, keep: bool = True) -> tuple[Tape, Any]:
+        with torch.no_grad(), Tape(model, torch.float64, changes, keep) as tape:
+            output = called(model, inputs)
+        return tape, output
+
+    def _causes(self, found: Parting, expected: Any, output: Any) -> list[Cause]:
+        worked: dict[str, Try] = {}
+        for each in tries(found):
+            if self.passes >= _MOST:
+                break
+            if each.cause in worked or not (each.calls or each.values or each.training is not None):
+                continue
+            self.passes += 1
+            made = self._with(each)
+            if made is not None and equal(made, expected, self.tolerance):
+                worked[each.cause] = each
+        return [Cause(name, each.said, len(worked) == 1) for name, each in worked.items()]
+
+    def _with(self, each: Try) -> Any:
+        """The output of mine with a change; None where it cannot be made."""
+
+        def changes(call: TapeCall, func: Any, args: Any, kwargs: Any) -> Any:
+            edit = each.calls.get(call.key)
+            return NotImplemented if edit is None else edit(func, args, kwargs)
+
+        try:
+            with _values(self.mine, each.values), _training(self.mine, each.training):
+                return self._tape(self.mine, self.inputs, changes if each.calls else None, keep=False)[1]
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+            return None
+
+
+@contextlib.contextmanager
+def _values(model: torch.nn.Module, values: Any) -> Iterator[None]:
+    """A model has other values of parameters and buffers for a with-block."""
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    before = {name: own[name].data for name in values}
+    try:
+        for name, value in values.items():
+            own[name].data = value
+        yield
+    finally:
+        for name, value in before.items():
+            own[name].data = value
+
+
+@contextlib.contextmanager
+def _training(model: torch.nn.Module, flag: bool | None) -> Iterator[None]:
+    before = [(module, module.training) for module in model.modules()]
+    try:
+        if flag is not None:
+            model.train(flag)
+        yield
+    finally:
+        for module, own in before:
+            module.training = own
+
+
+def _raised(inputs: Any) -> Any:
+    return map_nested(
+        lambda each: each.double() if isinstance(each, torch.Tensor) and each.is_floating_point() else each, inputs
+    )
+
+
+def _snap(mine: torch.nn.Module, theirs: torch.nn.Module) -> None:
+    """Tables that are the same but for the rounding of float32 are the same."""
+    others = [each for each in theirs.buffers() if each.is_floating_point()]
+    for own in mine.buffers():
+        for other in others:
+            if own.is_floating_point() and own.shape == other.shape and torch.allclose(own, other, 3e-7, 3e-7):
+                own.data.copy_(other)
+                break
+
+
+def _by_module(side: OneSide) -> list[tuple[str, int, int]]:
+    counts: dict[str, list[int]] = {}
+    for call, known, content in zip(side.tape.calls, side.known, side.content):
+        if content:
+            entry = counts.setdefault(call.path, [0, 0])
+            entry[0] += sum(known)
+            entry[1] += len(known) - sum(known)
+    return [(path, known, unknown) for path, (known, unknown) in counts.items()]

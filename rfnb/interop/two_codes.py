@@ -1,0 +1,146 @@
+"""The first place where two codes of one model differ, a port and its original, whatever their modules are called.
+
+    d = rf.diff(mine, theirs, inputs=ids)
+    d.place, d.theirs, d.cause
+
+Both run in float64, on tapes. A value of one is known to the other if it has one of the same size and the same sums: whatever its shape,
+and in whatever order its entries are. The difference begins in the first call whose operands the other code knows and whose result it does
+not, if only unknown values lead from it to the result: so a fused product, another layout or another table of angles is none where the
+codes meet again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from rfnb.interop.beside import relative
+from rfnb.interop.tape import Tape, TapeCall, tensors_in
+
+
+class Sums:
+    """The values of a tape, by what does not change with their shape and order."""
+
+    def __init__(self, tape: Tape, tolerance: float):
+        self._tolerance = tolerance
+        self._by_size: dict[int, list[tuple[torch.Tensor, TapeCall, int]]] = {}
+        for call in tape.calls:
+            for number, made in enumerate(call.made):
+                self._by_size.setdefault(made.numel(), []).append((sums_of(made), call, number))
+
+    def find(self, value: torch.Tensor) -> tuple[TapeCall, int] | None:
+        """The first call that has made such a value, and which of its results it is; None if none has."""
+        own = sums_of(value)
+        for sums, call, number in self._by_size.get(value.numel(), ()):
+            if bool(((own - sums).abs() <= self._tolerance * own[1::2].repeat_interleave(2) + 1e-12).all()):
+                return call, number
+        return None
+
+
+def sums_of(value: torch.Tensor) -> torch.Tensor:
+    """The sums of what is finite, to the powers 1, 2 and 3: with the signs, and without, which is what the first is compared beside."""
+    if value.is_complex():
+        value = torch.view_as_real(value.resolve_conj())
+    x = value.detach().double().reshape(-1)
+    x = x[torch.isfinite(x) & (x.abs() < 1e30)]
+    size = x.abs()
+    return torch.stack([each.sum() for power in (1, 2, 3) for each in (x.sign() * size**power, size**power)])
+
+
+class OneSide:
+    """A tape beside the values of another code.
+
+    Attributes:
+        known: Of each result of each call whether the other code has it.
+        content: Of each call whether it depends on parameters or on inputs that are numbers: not tables, masks and positions.
+    """
+
+    def __init__(self, tape: Tape, model: torch.nn.Module, inputs: Any, others: Sums):
+        self.tape, self.others = tape, others
+        weights = {id(each) for each in model.parameters()}
+        weights |= {id(each) for each in tensors_in(inputs) if each.is_floating_point()}
+        self.known: list[list[bool]] = []
+        self.content: list[bool] = []
+        for call in tape.calls:
+            own = any(id(each) in weights for each in call.given) or any(self.content[read] for read, _ in call.reads)
+            self.content.append(own)
+            self.known.append([not own or others.find(made) is not None for made in call.made])
+
+    def is_known(self, read: tuple[int, int]) -> bool:
+        """Whether the other code has a value, or it is no content."""
+        return self.known[read[0]][read[1]]
+
+    def origin(self, outputs: Iterable[tuple[int, int] | None]) -> TapeCall | None:
+        """The first call whose result is unknown and whose operands are not, that unknown values lead from to these results."""
+        reached: set[tuple[int, int]] = set()
+        todo = [each for each in outputs if each is not None and not self.is_known(each)]
+        while todo:
+            read = todo.pop()
+            if read not in reached:
+                reached.add(read)
+                todo += [each for each in self.tape.calls[read[0]].reads if not self.is_known(each)]
+        calls = {index for index, _ in reached}
+        begins = [each for each in calls if all(self.is_known(read) for read in self.tape.calls[each].reads)]
+        return self.tape.calls[min(begins)] if begins else None
+
+    def operand(self, call: TapeCall) -> tuple[int, int] | None:
+        """The last operand of a call that is content: what it works on."""
+        found = [read for read in call.reads if self.content[read[0]]]
+        return found[0] if found else None
+
+    def readers(self, call: TapeCall, depth: int = 4) -> list[TapeCall]:
+        """The calls that read what a call has made, or what is made of that."""
+        found: list[TapeCall] = []
+        front = {call.index}
+        for other in self.tape.calls[call.index + 1 :]:
+            if len(found) > 12 or depth < 0:
+                break
+            if any(read in front for read, _ in other.reads):
+                found.append(other)
+                front.add(other.index)
+                depth -= 1
+        return found
+
+
+def common(path: str, other: str) -> str:
+    """The module that has both modules in it."""
+    shared = []
+    for a, b in zip(path.split("."), other.split(".")):
+        if a != b:
+            break
+        shared.append(a)
+    return ".".join(shared)
+
+
+def place_of(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall | None) -> str:
+    """The path in mine where the difference is: of the call; where mine lacks a call of theirs, of the code that would make it."""
+    operand = mine.operand(own)
+    if other is None or other.name == own.name or operand is None:
+        return own.path
+    maker, operand_there = mine.tape.calls[operand[0]], theirs.operand(other)
+    inside_there = operand_there is not None and is_inside(theirs.tape.calls[operand_there[0]].path, other.path)
+    if inside_there and not is_inside(maker.path, own.path):
+        return common(maker.path, own.path)
+    return own.path
+
+
+def is_inside(path: str, outer: str) -> bool:
+    """Whether a module is another one or in it."""
+    return not outer or path == outer or path.startswith(f"{outer}.")
+
+
+def equal(mine: Any, theirs: Any, tolerance: float) -> bool:
+    """Whether two codes have given the same: the first results of each that are numbers."""
+    a, b = result_of(mine), result_of(theirs)
+    return a is not None and b is not None and a.shape == b.shape and float(relative(a, b).max()) <= tolerance
+
+
+def result_of(output: Any) -> torch.Tensor | None:
+    """The result that is compared: logits, or the first tensor of numbers."""
+    for name in ("logits", "last_hidden_state"):
+        found = output.get(name) if isinstance(output, dict) else getattr(output, name, None)
+        if isinstance(found, torch.Tensor):
+            return found
+    return next((each for each in tensors_in(output) if each.is_floating_point() and each.ndim), None)

@@ -1,0 +1,95 @@
+"""diff of two models finds where a port parts from its original, and calls a cause sure only if both are equal with that changed."""
+
+import pytest
+import torch
+from interop import port_families as families
+
+import rfnb as rf
+
+pytest.importorskip("transformers")
+from interop import port_second_set as second
+
+ROTATING = [(list(families.CONFIGS)[number % 5], cause) for number, cause in enumerate(families.CAUSES)]
+ALL = [(name, cause) for name in families.CONFIGS for cause in families.CAUSES]
+
+
+def found(name, cause):
+    theirs = families.theirs_of(name)
+    return rf.diff(families.ported(theirs, cause), theirs, inputs=families.IDS)
+
+
+@pytest.mark.parametrize("name", families.CONFIGS)
+def test_a_sound_port_is_the_same_whatever_its_style(name):
+    diff = found(name, None)
+    assert diff.same and diff.apart < 1e-7 and diff.place is None
+
+
+@pytest.mark.parametrize(("name", "cause"), ROTATING)
+def test_a_mistake_is_found_where_it_is_and_its_cause_is_sure(name, cause):
+    diff = found(name, cause)
+    assert (diff.place, diff.cause.name, diff.cause.sure) == (families.CAUSES[cause], cause, True)
+
+
+@pytest.mark.slow
+def test_all_causes_in_all_models():
+    diffs = {each: found(*each) for each in ALL}
+    assert [each for each, diff in diffs.items() if diff.place != families.CAUSES[each[1]]] == []
+    causes = [
+        each
+        for each, diff in diffs.items()
+        if diff.cause is not None and diff.cause.name == each[1] and diff.cause.sure
+    ]
+    assert len(causes) >= 0.84 * len(ALL)
+    wrong = [each for each, diff in diffs.items() if any(cause.sure and cause.name != each[1] for cause in diff.causes)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", second.PORTS)
+def test_ports_of_other_code_part_where_they_do_and_no_wrong_cause_is_sure(name):
+    make, port, fault, inputs, cause, place = second.PORTS[name]
+    theirs = make()
+    assert rf.diff(port(theirs, None).eval(), theirs, inputs=inputs).same
+    diff = rf.diff(port(theirs, fault).eval(), theirs, inputs=inputs)
+    assert diff.place == place
+    assert [each.name for each in diff.causes if each.sure] == ([] if cause is None else [cause])
+
+
+def test_it_is_told_in_words_page_and_numbers():
+    diff = found("plain", "transposed weight")
+    text = repr(diff)
+    assert text.startswith('mine and theirs part in "layers.0.attn.wo" (Linear), in linear; the results are')
+    assert "Transposed weight (with that changed both give the same): layers.0.attn.wo.weight is transposed." in text
+    assert 'In theirs that is linear in "blocks.0.attention.proj".' in text
+    page = diff._repr_html_()
+    assert "<th scope='row'>layers.0.attn.wo</th>" in page and "Transposed weight" in page
+    assert "layers.0.attn.wo" in " ".join(rf.show(diff).text().split())
+
+
+def test_models_are_as_they_were():
+    theirs = families.theirs_of("plain")
+    mine = families.ported(theirs, "norm offset")
+    before = {name: value.clone() for name, value in mine.state_dict().items()}
+    rf.diff(mine, theirs, inputs=families.IDS)
+    assert all(torch.equal(value, before[name]) for name, value in mine.state_dict().items())
+    assert all(value.dtype == torch.float32 for value in mine.state_dict().values())
+    assert not any("forward" in vars(module) for module in mine.modules())
+
+
+def test_models_without_inputs_are_refused():
+    theirs = families.theirs_of("plain")
+    with pytest.raises(ValueError) as error:
+        rf.diff(families.ported(theirs), theirs)
+    assert str(error.value) == (
+        "diff: two models are compared by running them.\n  mine    Mine\n  theirs  Theirs\n"
+        "What they get: a tensor, a tuple of arguments, or a dict of named ones.\n    rf.diff(mine, theirs, inputs=ids)"
+    )
+
+
+def test_theirs_that_draws_is_refused():
+    theirs = families.theirs_of("plain").train()
+    with pytest.raises(RuntimeError) as error:
+        rf.diff(families.ported(theirs), theirs, inputs=families.IDS)
+    assert str(error.value) == (
+        "diff: theirs is not deterministic.\n  theirs  Theirs, two passes of it differ\n"
+        "What draws cannot be compared with anything. It is what mine is held against:\n    theirs.eval()"
+    )
