@@ -195,8 +195,8 @@ CONDITION = Annotated[Any, Field("a condition in words, or the number of a step"
 ENTRIES = Annotated[
     Any,
     Field(
-        "entries by names of dims: an index, a list of them, or a text",
-        lambda value: isinstance(value, dict) and all(map(_is_place, value.values())),
+        "entries by names of dims: an index (-1: the last), several, or a text",
+        lambda value: isinstance(value, dict) and all([_is_int(at, -1) or _is_place(at) for at in value.values()]),
     ),
 ]
 VALUE = Annotated[

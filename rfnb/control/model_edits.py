@@ -80,8 +80,14 @@ class ModelEdits:
         if self._model is None or not found:
             return None
         path = edit.path if edit.path in found else found[0]
-        edit = edit._replace(path=path)
-        self.add({f"{path}.weights": partial(self._rows, edit, self._dims(path))}, steps)
+        edit, place, dims = edit._replace(path=path), f"{path}.weights", self._dims(path)
+        if (
+            len(edits_for(self._model, {place: 0})) > 1
+        ):  # a list of modules that are heads, each with weights of its own
+            entries = dict(edit.entries) if isinstance(edit.entries, Mapping) else {}
+            place = f"{place}[head={entries.pop('head')}]" if "head" in entries else place
+            edit, dims = edit._replace(entries=entries), dims and tuple(dim for dim in dims if dim.name != "head")
+        self.add({place: partial(self._rows, edit, dims)}, steps)
         return f"{edit.words}{_lasting(steps)}"
 
     def never_came(self) -> list[str]:
@@ -116,7 +122,11 @@ class ModelEdits:
             else:
                 rows = host
                 if sizes != list(host.shape[:-1]):
-                    dims = [Dim(size, name=name) for size, name in zip(host.shape[:-1], _NAMES[-(host.ndim - 1) :])]
+                    same = dims is not None and len(dims) == host.ndim - 1
+                    likely = _NAMES if dims is not None or host.ndim > 3 else ("batch", "target")
+                    names = [dim.name for dim in dims or ()] if same else likely[-(host.ndim - 1) :]
+                    dims = [Dim(size, name=name) for size, name in zip(host.shape[:-1], names)]
+                edit = _of_target(edit, dims or ())
             made = edited(rows, edit, tuple(dims or ()), Dim(host.shape[-1], name="source"), rows > 0)
         except Exception as error:
             self._refuse(error)
@@ -125,6 +135,13 @@ class ModelEdits:
             host[..., -1, :] = made.reshape(host[..., -1, :].shape)
             return host
         return made
+
+
+def _of_target(edit: RowEdit, dims: Sequence[Dim]) -> RowEdit:
+    """The edit with its `target` as the name that the last of the dims has."""
+    if not isinstance(edit.entries, Mapping) or "target" not in edit.entries or "target" in [dim.name for dim in dims]:
+        return edit
+    return edit._replace(entries={dims[-1].name if key == "target" else key: at for key, at in edit.entries.items()})
 
 
 def _lasting(steps: int | None) -> str:

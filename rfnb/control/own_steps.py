@@ -31,7 +31,7 @@ def gate(step: int, **values: Any) -> None:
             "Steps are counted from 0.",
             "rf.gate(step, loss=loss)",
         )
-    if isinstance(hold, Holder):
-        hold.step_of_own(step, values)
     if is_heard:
         trace_context.at_step(int(step))
+    if isinstance(hold, Holder):  # which knows by the entry what is offered in this step
+        hold.step_of_own(step, values, entry=trace_context.place.entry if is_heard else 0)

@@ -180,6 +180,10 @@ class AttentionLookup(Lookup[Tensor]):
             self._refuse_large(event)
         return self._tensors(events, "weights")
 
+    def of(self, events: list[Event]) -> Tensor:
+        """The weights of the events of one run, stacked over its steps as the value of a path is."""
+        return self._value(events)
+
     def long(self, path: str, run: int = -1) -> LongAttention:
         """The weights by rows, of an attention of which queries and keys were recorded since there are too many of them.
 

@@ -10,6 +10,7 @@ of a view are those that its own call has read. Where that leaves several, none 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,12 @@ class _Read:
         if self.over is None:
             return [self.rows()]
         return [row[:length] for row, length in zip(self.rows(), lengths_over(self.dim, self.over))]
+
+    @functools.cached_property
+    def counts(self) -> bool:
+        """Whether it is numbers one after the other, of no batch, as an embedding of positions reads them."""
+        ids = self.ids.numpy() if self.over is None else np.zeros(0, np.int64)
+        return ids.size > 1 and bool((np.diff(ids) == 1).all())
 
     def same(self, other: _Read) -> bool:
         """Whether all real positions have the same labels."""
@@ -201,6 +208,7 @@ class RunLabels:
         places = {read.place for read in own}  # what was read there in a call before was for that
         before = [read for read in reads if read.event.index < last and read.place not in places and read not in own]
         seen = [*own, *before, *self._written(dim, last)]
+        seen = [read for read in seen if not read.counts] or seen  # positions are no tokens
         found: list[_Read] = []
         for read in seen:
             if not any(read.same(other) for other in found):

@@ -260,8 +260,8 @@ def test_a_page_changes_a_state(page):
         ({"how": "zero", "amount": 1}, 'Command "set" has an "amount" for "scale" and "noise", and for nothing else.'),
         ({"how": "double"}, 'Command "set": "how" is \'double\'. It is "zero", "scale", "noise" or "paste".'),
         (
-            {"value": 1, "entries": {"batch": -1}},
-            'Command "set": "entries" is {\'batch\': -1}. It is entries by names of dims: an index, a list of them, or a text.',
+            {"value": 1, "entries": {"batch": -2}},
+            'Command "set": "entries" is {\'batch\': -2}. It is entries by names of dims: an index (-1: the last), several, or a text.',
         ),
         (
             {"value": 1, "entries": {"batch": 3}},

@@ -25,6 +25,7 @@ export interface HeldCells extends HeldRows {
   units?: [name: string, size: number][];
   slot?: string; // the dim of hypotheses
   fixed?: Record<string, number>;
+  always?: Record<string, number>; // of all maps
   lacks?: Record<string, string[]>; // by row: dims that its values do not have
 }
 /** What was changed before the step of a row. */
@@ -51,7 +52,7 @@ export function entriesOf(
   slot: number | null,
   unit: number | null = null,
 ): Record<string, number> {
-  const found: Record<string, number> = { ...held.fixed };
+  const found: Record<string, number> = { ...held.always, ...held.fixed };
   const unravel = (number: number | null, dims: [string, number][]) => {
     if (number !== null)
       for (const [name, size] of [...dims].reverse()) {

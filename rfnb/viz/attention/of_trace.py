@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rfnb.trace.long_attention import LongAttention, long_of
+from rfnb.trace.newest import newest
 from rfnb.trace.on_host import on_host
 from rfnb.trace.probe import lent
 from rfnb.trace.stacked_events import loop_dim_of
@@ -33,28 +35,40 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
     long = long_of(run.events[0].values)
     if long is not None:
         return _long(page, run, own, long)
-    (weights,) = on_host([page.trace.attention[run.path, run.number]])
     search = search_of(run.events, page.searches)
     cross = ", cross-attention" if run.events[0].values.get("cross") else ""
     title = f"Attention: {run.path or 'attention'}{cross}"
-    axis = page.trace.attention.axis(run.path, run.number)
+    events = newest(run.events) if search is None else run.events
+    is_whole = events == run.events
+    weights = page.trace.attention[run.path, run.number] if is_whole else page.trace.attention.of(events)
+    if not is_whole:
+        title += f", step {run.events[-1].step}" if events[0].step is None else ""
+        run = replace(run, events=events)
+    (weights,) = on_host([weights])
+    axis = (weights._roles or {}).get("axis")
     followed = Followed.of(search, run.events, "weights")
     if followed is not None and axis is not None:
         return _along(page, run, followed, Axis(axis.name, axis.extent, axis), own, title)
     source, target = attention_axes(NamedArray.of(weights), weights, None, None)
+    over = source.dim if is_whole else events[-1].values["axis"]  # of the longest, which has all positions
+    read = own.along(over)
+    read = list(read) if isinstance(read, RowsOver) and not is_whole else read  # the batch is another dim in each step
     made = attention_spec(
         weights, source_dim=source.dim, target_dim=target.dim if target is not None else None, title=title,
-        live=page.live, source=own.along(source.dim), target=own.along(target.dim if target is not None else None),
+        live=page.live, source=read, target=own.along(target.dim if target is not None else None),
         mask=_mask_of(run),
     )  # fmt: skip
     page.on(made, "row_dim", run, target.dim if target is not None else None, search)
     if made.head["maps"]:
-        made.head["col_axis"] = page.axis(source.dim)
-    if run.events[0].step is None and not page.live and not page.hands:
+        made.head["col_axis"] = page.axis(over)
+    if run.events[0].step is None and is_whole and not page.live and not page.hands:
         made = _few(page, made, run, source.dim, target.dim if target is not None else None)
     if page.hands and target is not None and target.dim in {page.trace.step_dim(run.events)}:
         seqs, maps = map(sizes, attention_axes_of(weights, source.dim, target.dim))
         _held_maps(page, made, run.events, source.name, seqs, maps)
+        for entry in () if is_whole else made.head["maps"]:  # the step computes the others, too
+            if "held" in entry:
+                entry["held"]["always"] = {"target": -1}
     return page.of_slots(made, weights)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
+from rfnb.trace.newest import newest
 from rfnb.trace.on_host import on_host
 from rfnb.trace.stacked_events import runs_of, stack
 from rfnb.viz.axes import RowsOver
@@ -37,6 +38,8 @@ def runs(events: Sequence[Any]) -> list[list[Any]]:
 def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
     """The view of a run; None if it has no scores."""
     search = search_of(run.events, page.searches)
+    if search is None:
+        run = replace(run, events=newest(run.events))
     made = _outputs(page.trace, run.path, run.events, own.along, page.live, search, own.names())
     if made is not None and made.head.get("step_dim") is not None:
         page.on(made, "step_dim", run, _dim_named(run, made.head["step_dim"]["name"]), search)

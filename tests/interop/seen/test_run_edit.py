@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import rfnb as rf
+from rfnb.control.commands import changes_of
+from rfnb.viz.group.spec import parts_of
+from rfnb.viz.show import view_of
 
 pytest.importorskip("transformers")
 from interop.seen.hf_families import made
@@ -110,3 +115,96 @@ def test_modules_of_rfnb_are_edited_in_a_step_of_a_loop():
     run.resume()
     wanted = net(net(rf.ones([feat])) * 0 + 7.0)
     assert (run.result.numpy() == wanted.numpy()).all()
+
+
+class OwnHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(8, 4) for _ in range(3))
+
+    def forward(self, x):
+        ahead = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        scores = (self.q(x) @ self.k(x).mT).masked_fill(ahead, -torch.inf)
+        return torch.softmax(scores, -1) @ self.v(x)
+
+
+class OwnBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleList(OwnHead() for _ in range(2))
+
+    def forward(self, x):
+        return x + torch.cat([head(x) for head in self.heads], -1)
+
+
+class OwnModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(7, 8), nn.Embedding(9, 8)
+        self.blocks, self.lm_head = nn.Sequential(OwnBlock(), OwnBlock()), nn.Linear(8, 7)
+
+    def forward(self, ids):
+        return self.lm_head(self.blocks(self.tok(ids) + self.pos(torch.arange(ids.shape[1]))))
+
+
+def written(model):
+    """A loop that reads all positions once more in each step."""
+    ids = torch.tensor([[3, 5, 4]])
+    with torch.no_grad():
+        for step in range(4):
+            rf.gate(step)
+            ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], 1)
+    return ids
+
+
+def maps_of(run):
+    """The views of attention, and the weights of each map."""
+    parts = [part for part in parts_of(view_of(run).spec) if part.kind == "attention"]
+    return [(part, [part.blocks[entry["block"]] for entry in part.head["maps"]]) for part in parts]
+
+
+def test_a_loop_without_a_cache_shows_the_newest_row_of_each_step_and_a_page_changes_that_one():
+    torch.manual_seed(3)
+    model = OwnModel()
+    run = rf.run(lambda: written(model), record={"model": model, "labels": list("abcdefg")}, paused=True, name="own")
+    run.step(3)
+    ((part, maps),) = maps_of(run)
+    assert part.head["title"] == "Attention: blocks.*.heads" and len(maps) == 4
+    assert part.head["seqs"][0]["cols"][:3] == ["d", "f", "e"]  # what was read, not the numbers of positions
+    steps = run.trace.attention.steps("blocks.1.heads")
+    for row, weights in enumerate(steps):
+        newest = weights.raw_tensor[0, 1, -1].numpy()
+        np.testing.assert_allclose(np.asarray(maps[3])[0, row, : len(newest)], newest, atol=2e-3)
+    held = part.head["maps"][3]["held"]
+    row = [0.0, 1.0, 0.0, 0.0]
+    entries = {**held["always"], **held["fixed"], "batch": 0}
+    command = {"do": "attention", "path": held["attention"], "entries": entries, "row": row}
+    branch = run.from_step(1, changes_of([command]), path=held["path"], name="drawn")
+    branch.result
+    before, now = (each.trace.attention.steps("blocks.1.heads")[1].raw_tensor for each in (run, branch))
+    assert now[0, 1, -1].tolist() == row
+    assert torch.equal(now[0, 1, :-1], before[0, 1, :-1]) and torch.equal(now[0, 0], before[0, 0])
+    run.stop()
+
+
+def test_an_encoder_that_is_called_again_in_each_step_is_shown_as_in_the_last_one():
+    torch.manual_seed(3)
+    model, source = nn.Transformer(8, 2, 1, 1, 8, batch_first=True).eval(), torch.randn(1, 3, 8)
+
+    def go():
+        target = torch.randn(1, 1, 8, generator=torch.Generator().manual_seed(1))
+        with torch.no_grad():
+            for step in range(3):
+                rf.gate(step)
+                target = torch.cat([target, model(source, target)[:, -1:]], 1)
+        return target
+
+    run = rf.run(go, record={"model": model}, name="again")
+    run.result
+    shown = {part.head["title"]: maps for part, maps in maps_of(run)}
+    weights = run.trace.attention.steps("encoder.layers.0.self_attn")[-1].raw_tensor
+    np.testing.assert_allclose(
+        np.asarray(shown["Attention: encoder.layers.0.self_attn, step 2"][1])[0], weights[0, 1], atol=2e-3
+    )
+    cross = [each.raw_tensor[0, 0, -1].numpy() for each in run.trace.attention.steps("decoder.layers.0.multihead_attn")]
+    np.testing.assert_allclose(np.asarray(shown["Attention: decoder.layers.0.multihead_attn"][0])[0], cross, atol=2e-3)
