@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import nbformat
 import pytest
+from browser.holding import at, press, tools
 from browser.what_if import find
 from playwright.sync_api import expect
+from waiting import ms
 
 import rfnb as rf
 from rfnb.models import load_g2p
 from rfnb.models.g2p_search import search
 
+SPELL = """
+import rfnb as rf
+from rfnb.models import load_g2p
+from rfnb.models.g2p_search import search
+model = load_g2p()
+def spell():
+    with rf.stop_gradient_scope():
+        return search(model, ["parachute"], beam_size=4)[1]
+run = rf.run(spell, record={"model": model}, paused=True)
+run
+"""
+# The least size of type on the stage, of what is text of the page, in pixels as they are seen.
+_LEAST = """() => Math.min(...[...document.querySelectorAll(".rfnb-on-stage *")]
+    .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest("svg, .rfnb-hidden")
+        && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
+    .map((e) => {
+        let zoom = 1;
+        for (let p = e; p; p = p.parentElement) zoom *= Number(p.style.zoom || 1);
+        return parseFloat(getComputedStyle(e).fontSize) * zoom;
+    }))"""
 _SIGHT = """() => {
     const stage = document.querySelector(".rfnb-on-stage"), seen = (list) => [...list].filter((e) => e.offsetWidth);
     const of = (e) => { const box = e.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom].map(Math.round); };
@@ -108,3 +131,68 @@ def test_a_pointer_on_the_stage_is_on_the_cell_that_it_points_at(page, saved):
         assert third[axis] - first[axis] == pytest.approx(2 * zoom * cell, rel=0.15)
     page.mouse.click(*third)
     expect(weights).to_have_attribute("data-row", "3")
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_a_run_that_is_held_on_the_stage_in_jupyterlab(lab, theme):
+    page = lab.page
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.context.on("page", lambda made: made.on("pageerror", lambda error: lab.errors.append(str(error))))
+    cells = [nbformat.v4.new_markdown_cell("Ask what comes after **P EH**."), nbformat.v4.new_code_cell(SPELL)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), lab.server.root / "stage.ipynb"
+    )
+    lab.open("stage.ipynb")
+    lab.run_all()
+    page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme}'}})")
+    view = tools(lab)
+    expect(view).to_have_attribute("data-state", "paused", timeout=ms(60))
+    for step in range(1, 4):
+        press(view, "step")
+        expect(view).to_have_attribute("data-at", str(step))
+    pane = page.locator('.rfnb-part[data-kind="beams"] .rfnb-pane')
+    pane.click()
+    page.keyboard.press("f")
+    stage, ticks = page.locator(".rfnb-on-stage"), page.locator(".rfnb-stage-tick")
+    weights, tree = (stage.locator(f'.rfnb-part[data-kind="{kind}"]') for kind in ("attention", "beams"))
+    expect(ticks).to_have_text(["P", "EH", "R"])
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")  # one step more of the run
+    expect(ticks).to_have_count(4)
+    assert at(view) == 4
+    ticks.nth(1).click()  # the scrubber
+    expect(stage).to_have_attribute("data-stage-step", "1")
+    expect(weights).to_have_attribute("data-linked", "1")
+    page.keyboard.press(".")
+    expect(ticks).to_have_text(["P", "EH", "?", "?"])
+    expect(tree).to_have_attribute("data-step", "1")
+    page.keyboard.press("ArrowRight")
+    expect(ticks).to_have_text(["P", "EH", "R", "?"])
+    page.keyboard.press(".")
+    for _ in range(40):  # each view takes some frames until it fits
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert page.evaluate(_LEAST) >= 1080 / 60  # read from the last row
+    assert min(page.evaluate(_SIGHT)["zooms"]) >= 1.5  # what is drawn has 12 pixels and more before
+    with page.context.expect_page() as opened:
+        page.keyboard.press("n")
+    notes = opened.value
+    expect(notes.locator("body")).to_have_text("Ask what comes after P EH.")
+    notes.close()
+    page.bring_to_front()
+    page.keyboard.press("2")
+    expect(tree).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(stage).to_have_count(0)
+    expect(pane).to_be_visible()
+    expect(pane).to_be_focused()  # although it was hidden
+    assert lab.errors == []
+
+
+@pytest.mark.parametrize("damaged", ["#step=&hyp=1e1", "#step=99&hyp=99", "#%E0%A4%A&&==", "#view=99"])
+def test_a_damaged_address_shows_the_page_as_it_is(page, saved, damaged):
+    page.goto(f"{saved.as_uri()}{damaged}")
+    weights = page.locator('.rfnb-part[data-kind="attention"]')
+    expect(weights).to_be_visible()
+    page.evaluate("() => { location.hash = '#step=4&hyp=2'; }")  # the next one is followed
+    expect(weights).to_have_attribute("data-linked", "4")

@@ -38,6 +38,8 @@ describe("an address", () => {
     expect(asked("#step=4&hyp=2")).toEqual({ step: 4, hyp: 2, view: null, stage: false });
     expect(asked("#view=1&stage")).toEqual({ step: null, hyp: null, view: 1, stage: true });
     expect(asked("#step=-1&hyp=0&view=x")).toEqual({ step: null, hyp: null, view: null, stage: false });
+    expect(asked("#step=&hyp=1e1&view=%E0%A4%A")).toEqual({ step: null, hyp: null, view: null, stage: false });
+    expect(asked("#step=0x3&step=2&hyp=+2&&=")).toEqual({ step: null, hyp: null, view: null, stage: false });
     expect(asked("#a-heading")).toEqual({ step: null, hyp: null, view: null, stage: false });
   });
 

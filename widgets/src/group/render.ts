@@ -12,7 +12,7 @@ import { shorten } from "../labels";
 import { showIn } from "../mount";
 import type { Bus, Hypothesis, Selection } from "../selection";
 import { Batch } from "./batch";
-import { asked, Stage, upTo } from "./stage";
+import { asked, Stage } from "./stage";
 import { Stick } from "../stick";
 import { visible } from "../visible";
 import type { Sequence } from "./batch";
@@ -149,13 +149,11 @@ class GroupView implements Rendered<Head> {
     return labels.slice(0, seq.row_len ?? seq.len ?? labels.length);
   }
 
-  /** Draws the parts anew: on the stage what comes next may be hidden. */
+  /** Draws the parts anew: on the stage some of them is hidden. */
   private refresh(): void {
-    const { last } = this.stage,
-      axis = this.stepped()?.head.axis ?? "";
     this.frames.forEach((frame, index) => {
       const part = this.parts.get(keyOf(frame.kind, frame.head, index));
-      part?.shown.update(last === null ? frame : upTo(frame, last, axis));
+      part?.shown.update(this.stage.seen(frame));
     });
   }
 
@@ -211,7 +209,7 @@ class GroupView implements Rendered<Head> {
     );
     this.choose();
     this.showBatch();
-    if (this.stage.last !== null) this.refresh();
+    if (this.stage.on) this.refresh();
     this.stage.update();
     if (this.wantsAddress && this.labels().length) {
       this.wantsAddress = false;

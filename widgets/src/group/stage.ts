@@ -7,7 +7,7 @@ import { shorten } from "../labels";
 
 const LARGEST = 1.9, // times the usual size
   ALONE = 3.2, // of one view
-  LEAST = { states: 1.2, others: 0.9 }, // what does not fit then is cut off
+  LEAST = { states: 1.7, others: 0.9 }, // what does not fit then is cut off
   BESIDE = 2, // views below the search
   PLAY = 900, // ms from a step to the next
   HEAD_SHARE = 0.52; // of the height, for the search above the rest
@@ -35,8 +35,8 @@ export function asked(
 ): Record<"step" | "hyp" | "view", number | null> & { stage: boolean } {
   const given = new URLSearchParams(hash.replace(/^#/, "")),
     number = (name: string, least: number) => {
-      const value = Number(given.get(name) ?? NaN);
-      return Number.isInteger(value) && value >= least ? value : null;
+      const text = given.get(name) ?? "";
+      return /^\d{1,9}$/.test(text) && Number(text) >= least ? Number(text) : null;
     };
   return { step: number("step", 0), hyp: number("hyp", 1), view: number("view", 1), stage: given.has("stage") };
 }
@@ -60,6 +60,14 @@ export function upTo<H extends AnyHead>(frame: Frame<H>, last: number, axis: str
     return { ...seq, ...Object.fromEntries([...sizes, ...lists]) };
   });
   return { ...frame, head: { ...frame.head, seqs, live: true } };
+}
+
+/** The frame of a search without the candidates that were cut: beside other views their small type is not read from the last row. */
+export function withoutCuts<H extends AnyHead>(frame: Frame<H>): Frame<H> {
+  const { seqs } = frame.head as AnyHead & { seqs?: { steps: Record<string, unknown>[] }[] };
+  if (frame.kind !== "beams" || !seqs) return frame;
+  const few = seqs.map((seq) => ({ ...seq, steps: seq.steps.map(({ cuts: _, ...step }) => step) }));
+  return { ...frame, head: { ...frame.head, seqs: few } };
 }
 
 export class Stage {
@@ -87,9 +95,11 @@ export class Stage {
     globalThis.addEventListener?.("resize", this.fitSoon);
   }
 
-  /** The last step that may be seen; null: all. */
-  get last(): number | null {
-    return this.on && this.hides ? this.step : null;
+  /** What is shown of the frame of a view. */
+  seen<H extends AnyHead>(frame: Frame<H>): Frame<H> {
+    if (!this.on) return frame;
+    const few = this.alone === null && this.played().length > 1 ? withoutCuts(frame) : frame;
+    return this.hides ? upTo(few, this.step, this.show.axis()) : few;
   }
 
   get step(): number {
@@ -118,7 +128,6 @@ export class Stage {
       this.play(false);
       el.hidePopover?.();
       for (const name of ["popover", "tabindex"]) el.removeAttribute(name);
-      this.before?.focus?.({ preventScroll: true });
       this.bar.remove();
       this.notes.remove();
       for (const { box } of this.show.parts()) {
@@ -128,6 +137,7 @@ export class Stage {
       }
     }
     this.show.refresh();
+    if (!open) this.before?.focus?.({ preventScroll: true }); // it may have been hidden
     this.update();
   }
 
@@ -139,7 +149,7 @@ export class Stage {
     this.ticks.replaceChildren(
       ...labels.map((label, index) => {
         const hidden = this.hides && index > at,
-          tick = button(hidden ? "?" : shorten(label, 12), () => this.go(index), {
+          tick = button(hidden ? "?" : shorten(label, 12), () => this.point(index), {
             role: "option",
             "aria-selected": index === at,
             class: "rfnb-stage-tick",
@@ -156,6 +166,12 @@ export class Stage {
     this.fitSoon();
   }
 
+  /** A tick was clicked. They are made anew, so the keys would be lost with it. */
+  private point(step: number): void {
+    this.go(step);
+    this.el.focus({ preventScroll: true });
+  }
+
   /** Points at a step; one after the last of a run that waits is made. */
   go(step: number): void {
     const { run } = this.ctx;
@@ -169,6 +185,7 @@ export class Stage {
   /** Shows one view alone, by its number from 1; 0: all. */
   only(number: number): void {
     this.alone = number && number <= this.played().length ? number - 1 : null;
+    this.show.refresh();
     this.update();
   }
 
@@ -286,12 +303,12 @@ export class Stage {
       requestAnimationFrame(() => {
         if (!this.on || !tries) return;
         const over = Math.max(box.scrollHeight / Math.max(1, height / zoom), this.overflow(root));
-        if (over <= 1.005 || zoom <= least) return;
+        if (over <= 1.0005 || zoom <= least) return;
         zoom = Math.max(least, zoom / Math.min(1.35, Math.sqrt(over) * 1.01));
         put(zoom);
         requestAnimationFrame(() => shrink(tries - 1));
       });
-    requestAnimationFrame(() => shrink(8));
+    requestAnimationFrame(() => shrink(12));
   }
 
   /** How much larger the picture of a view is than its pane: what would be scrolled to. */
