@@ -26,7 +26,14 @@ STAMP = "bundle.json"
 VIEWS = WIDGETS / "src" / "views.ts"  # lists the kinds; a source distribution without the sources has only what it has
 KINDS = re.findall(r"^  (\w+)(?:: \w+)?,$", VIEWS.read_text("utf-8"), re.MULTILINE) if VIEWS.is_file() else []
 ALONE = [kind for kind in KINDS if kind not in ("group", "branches")]  # these have views of all kinds in them
-REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in ALONE), "rfnb.css", "rfnb-drawn.css")
+REQUIRED = (
+    "rfnb.js",
+    "rfnb-static.js",
+    *(f"rfnb-static-{kind}.js" for kind in ALONE),
+    "rfnb-engine.js",
+    "rfnb.css",
+    "rfnb-drawn.css",
+)
 
 
 class BundleError(RuntimeError):

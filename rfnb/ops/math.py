@@ -253,8 +253,13 @@ _BY_KIND = {
 }  # fmt: skip
 
 
+def kind_of(kind: str) -> str:
+    """The word of a symbol: "add" of "+"."""
+    return _SYMBOLS.get(kind, kind)
+
+
 def _kind(kind: str, kinds: Sequence[str], what: str) -> str:
-    name = _SYMBOLS.get(kind, kind)
+    name = kind_of(kind)
     if name not in kinds:
         raise value_error(
             f'{what}: unknown kind "{kind}".', [("known", ", ".join(kinds))], "A kind is a word or a symbol."

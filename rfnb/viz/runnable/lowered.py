@@ -1,0 +1,76 @@
+"""The ops that a page has, by the names of rfnb's ops; of all others the ops inside are looked at. `widgets/src/engine/ops.ts` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rfnb.core.errors import type_error
+from rfnb.core.op import all_ops
+from rfnb.nn.recurrent.lstm import LSTM
+from rfnb.ops.math import kind_of
+from rfnb.search.options import ChoiceOptions
+
+ONE = """abs ceil cos exp expm1 floor gelu identity log log1p log_sigmoid logical_not neg reciprocal relu relu_square round rsqrt selu
+sigmoid silu sin sqrt square tanh""".split()
+TWO = """add sub mul truediv floordiv mod pow maximum minimum equal not_equal less less_equal greater greater_equal logical_and logical_or
+squared_difference log_add_exp""".split()
+OVER = """reduce_sum reduce_mean reduce_max reduce_min reduce_logsumexp reduce_any reduce_all reduce_argmax softmax log_softmax
+reverse_sequence""".split()
+OTHER = """LSTM cast choice concat convert_to_tensor copy_compatible_to_dims copy_transpose dot_attention full gather get_beam_scores
+linear matmul ones ones_like range_over_dim replace_dim set_sparse_dim split squeeze stop_gradient where zeros zeros_like""".split()
+OTHERWISE = ["combine", "combine_bc", "compare", "compare_bc", "concat_features"]  # these are some of the others there
+_ALWAYS = {"scores", "axis", "beam_size", "end_label"}
+_CHOICE = _ALWAYS | {
+    "prob_scale", "base_beam_score_scale", "length_normalization", "length_normalization_exponent", "banned", "input_type"
+}  # fmt: skip
+_OF = ("rfnb.ops", "rfnb.core", "rfnb.nn.attention", "rfnb.nn.recurrent.lstm", "rfnb.search")
+
+# Of modules that are ops themselves: their weights and dims, by name.
+_MODULES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
+    LSTM: lambda own: {"ff_weight": own.ff_weight, "rec_weight": own.rec_weight, "bias": own.bias, "in_dim": own.in_dim}
+}
+
+
+def known() -> dict[Any, str]:
+    """By function of an op: its name in a page."""
+    names = {*ONE, *TWO, *OVER, *OTHER, *OTHERWISE}
+    return {op.fn: op.name for op in all_ops() if op.name in names and op.fn.__module__.startswith(_OF)}
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a choice that are not the usual ones.
+
+    Raises:
+        TypeError: If a page does not have one of them.
+    """
+    found = {name: value for name, value in given.items() if value is not None}
+    usual = ChoiceOptions._field_defaults
+    found = {name: value for name, value in found.items() if name in _ALWAYS or value != usual.get(name, value)}
+    for name in found:
+        if name not in _CHOICE:
+            raise type_error(
+                f"A page cannot search with {name}.",
+                [("given", f"{name}={found[name]!r}"[:60])],
+                f"What a page has of a choice: {', '.join(sorted(_CHOICE - _ALWAYS))}.",
+            )
+    return found
+
+
+def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The name of an op in a page, and what it is given there: nothing that says nothing, a module as its weights."""
+    if op in ("concat_features", "concat"):
+        pairs = [(each, each.feature_dim) if op == "concat_features" else each for each in given["sources"]]
+        return "concat", {"sources": pairs}
+    if op == "choice":
+        return op, _options(given)
+    if op in ("combine", "combine_bc", "compare", "compare_bc"):
+        return kind_of(given["kind"]), {"a": given["a"], "b": given["b"]}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        kind = next((kind for kind in _MODULES if isinstance(value, kind)), None)
+        if kind is not None:
+            found |= {part: each for part, each in _MODULES[kind](value).items() if each is not None}
+        elif value is not None and value is not False and name not in ("extra", "unknown", "device", "name"):
+            found[name] = value
+    return op, found

@@ -1,0 +1,319 @@
+"""Notes what the ops of a call are given, and what its loops carry from step to step, as plain references.
+
+Ops that a page has are noted as they are (`lowered.py`); of all others the ops inside. What is made of constants alone is a constant.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.core.beam_dim import is_beam
+from rfnb.core.dim import Dim
+from rfnb.core.errors import type_error
+from rfnb.core.intercept import Intercepted
+from rfnb.core.op import Op
+from rfnb.core.place import place_of_user, place_text
+from rfnb.core.tensor import Tensor
+from rfnb.core.tree import leaves, values_in
+from rfnb.rec.hold import Hold, held_by
+from rfnb.rec.loop_step import StepAround
+from rfnb.trace.probe import probe
+from rfnb.viz.runnable.lowered import ONE, OTHER, OVER, TWO, known, lowered
+
+Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("state", path), ("constant", number), ...
+
+
+class OpNote(NamedTuple):
+    """One op.
+
+    Attributes:
+        name: As the page knows it.
+        given: By parameter: Refs, Dims and plain values.
+        results: The numbers of what it gives.
+        dims: Of each of these, and its sparse dim.
+        place: Where in the user's code, as text.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+    results: tuple[int, ...]
+    dims: tuple[tuple[tuple[Dim, ...], Dim | None], ...]
+    place: str
+
+
+class StepNote:
+    """One step of a loop: its ops, and what it reads, gives and ends with.
+
+    Attributes:
+        ops: In their order.
+        count: The values that they gave.
+        next: By path of a state: the next value.
+        outputs: (value, whether only the last one is meant).
+        end: The condition, and whether the step that ends belongs to a sequence.
+    """
+
+    def __init__(self) -> None:
+        self.ops: list[OpNote] = []
+        self.count = 0
+        self.next: dict[str, Ref] = {}
+        self.outputs: list[tuple[Ref, bool]] = []
+        self.end: tuple[Ref, bool] | None = None
+
+
+class LoopNote:
+    """A loop: where its states begin, and its steps."""
+
+    def __init__(self, name: str, axis: Dim, given: bool, most: Any):
+        self.name, self.axis, self.given, self.most = name, axis, given, most
+        self.initial: dict[str, Ref] = {}
+        self.steps: list[StepNote] = []
+
+
+class Notes(Hold):
+    """What a call has computed.
+
+    Attributes:
+        blocks: Ops and loops outside of loops, in their order.
+        constants: Arrays that there are before, as parameters.
+        dims: All that were met, in their order.
+    """
+
+    def __init__(self) -> None:
+        self._known = known()
+        self.blocks: list[OpNote | LoopNote] = []
+        self.count = 0
+        self.constants: list[Tensor] = []
+        self.dims: list[Dim] = []
+        self._where: dict[int, Ref] = {}  # by id of a Tensor
+        self._kept: list[Any] = []  # which keeps its id
+        self._hidden: dict[
+            int, tuple[str, str]
+        ] = {}  # what was made by an op that a page does not have: its name and place
+        self._loop: LoopNote | None = None
+        self._step: StepNote | None = None
+        self.between = False  # two steps, where the loop carries its values over
+
+    # -- values ------------------------------------------------------------------------------------------------------------
+
+    def ref(self, value: Tensor) -> Ref:
+        """Where a value comes from."""
+        found = self._where.get(id(value))
+        if found is None:
+            if id(value) in self._hidden:
+                raise _not_there(*self._hidden[id(value)])
+            self._kept.append(value)
+            self.constants.append(value)
+            found = self._where[id(value)] = ("constant", len(self.constants) - 1)
+        if self._step is not None and found[0] == "value":
+            return ("outer", *found[1:])
+        return ("value", *found[1:]) if found[0] == "local" else found
+
+    def is_constant(self, value: Tensor) -> bool:
+        """Whether it does not depend on what ops have noted."""
+        return self._where.get(id(value), ("constant",))[0] == "constant" and id(value) not in self._hidden
+
+    def put(self, value: Tensor, ref: Ref) -> None:
+        """Say where a value comes from."""
+        self._where[id(value)] = ref
+        self._kept.append(value)
+
+    def new(self, value: Tensor) -> int:
+        """A number for what an op gives."""
+        block: Any = self if self._step is None else self._step
+        number = block.count
+        block.count += 1
+        self.put(value, ("value" if self._step is None else "local", number))
+        return number
+
+    def add(self, op: OpNote) -> None:
+        (self.blocks if self._step is None else self._step.ops).append(op)
+
+    # -- ops ---------------------------------------------------------------------------------------------------------------
+
+    def call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if op.fn is probe or self.between:
+            return op.plain(*args, **kwargs)
+        given = [leaf for leaf in values_in((args, kwargs)) if isinstance(leaf, Tensor)]
+        its_name = self._known.get(op.fn)
+        if its_name is None or (given and all(map(self.is_constant, given)) and not op.decides):
+            with Intercepted(self.call):
+                result = op.plain(*args, **kwargs)
+            self._unknown(op, given, result)
+            return result
+        bound = _signature(op.plain).bind(*args, **kwargs)
+        bound.apply_defaults()
+        name, parts = lowered(its_name, bound.arguments)
+        refs = {what: self._noted(value) for what, value in parts.items()}
+        result = op.plain(*args, **kwargs)
+        found = [leaf for leaf in values_in(result) if isinstance(leaf, Tensor)]
+        if name == "convert_to_tensor":
+            if isinstance(parts["value"], Tensor):
+                return result
+            refs["value"] = np.asarray(found[0].numpy())
+        for leaf in found:
+            self._see(leaf.dims)
+        out = tuple([self.new(leaf) for leaf in found])
+        dims = tuple([(leaf.dims, leaf.sparse_dim) for leaf in found])
+        self.add(OpNote(name, refs, out, dims, place_text(place_of_user(1))))
+        return result
+
+    def _unknown(self, op: Op, given: list[Tensor], result: Any) -> None:
+        """An op that a page does not have: what it gives was made by the ops inside of it, or is constant, or cannot be made."""
+        depends = [value for value in given if not self.is_constant(value)]
+        for leaf in values_in(result):
+            if isinstance(leaf, Tensor) and id(leaf) not in self._where and depends:
+                self._hidden[id(leaf)] = (op.name, place_text(place_of_user(1)))
+                self._kept.append(leaf)
+
+    def _noted(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            self._see(value.dims)
+            return self.ref(value)
+        if isinstance(value, Dim):
+            self._see((value,))
+            return value
+        if isinstance(value, Mapping):
+            return {name: self._noted(each) for name, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._noted(each) for each in value]
+        return value
+
+    def _see(self, dims: tuple[Dim, ...]) -> None:
+        self.dims += [dim for dim in dims if dim not in self.dims and not is_beam(dim)]
+
+    # -- loops -------------------------------------------------------------------------------------------------------------
+
+    def around(self, loop: Any, step: Any) -> Any:
+        if self._step is not None:
+            raise _not_there(f'the loop "{loop.name}" inside of "{self._loop.name}"', place_text(place_of_user(1)))  # type: ignore[union-attr]
+        note = LoopNote(loop.name, loop.axis, loop.given_axis is not None, loop.max_seq_len)
+        return _Noted(step, self, note, loop)
+
+    def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
+        raise _not_there(f"rf.{function}", place_text(place_of_user(1)))
+
+    def over(self, function: str) -> None:
+        """It has made no step."""
+
+    def changes_attention(self) -> bool:
+        return False
+
+    def edits_attention(self) -> bool:
+        return False
+
+    def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
+        """The op that attends is noted."""
+
+    def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
+        return weights
+
+
+class _Noted(StepAround):
+    """The step of a loop whose ops are noted."""
+
+    def __init__(self, inner: Any, notes: Notes, note: LoopNote, loop: Any):
+        super().__init__(inner)
+        self._notes, self._note, self._loop = notes, note, loop
+
+    def begin(self, index: int) -> None:
+        notes, note = self._notes, self._note
+        self.inner.begin(index)
+        if not index:
+            note.initial = {path: notes.ref(leaf) for path, leaf in _tensors(self.states.now)}
+            notes.blocks.append(note)
+        for path, leaf in _tensors(self.states.now):
+            notes.put(leaf, ("state", path))
+        notes._loop, notes._step = note, StepNote()
+        note.steps.append(notes._step)
+
+    def read(self, name: str) -> Any:
+        value = self.inner.read(name)
+        for path, leaf in _tensors({name: value}):
+            where = self._notes._where.get(id(leaf))
+            if name not in self.states.next or where is None:
+                self._notes.put(leaf, ("state" if name not in self.states.next else "next", path))
+        return value
+
+    def write(self, name: str, value: Any) -> None:
+        step = self._notes._step
+        assert step is not None
+        for path, leaf in _tensors({name: value}):
+            step.next[path] = self._notes.ref(leaf)
+        self.inner.write(name, value)
+
+    def frame(self, source: Tensor) -> Tensor:
+        ref = self._notes.ref(source)
+        value = self.inner.frame(source)
+        self._notes.put(value, ("frame", ref))
+        return value
+
+    def index(self) -> Tensor:
+        value = self.inner.index()
+        self._notes.put(value, ("index",))
+        return value
+
+    def output(self, value: Tensor, last: bool) -> Tensor:
+        step = self._notes._step
+        assert step is not None
+        step.outputs.append((self._notes.ref(value), last))
+        return self.inner.output(value, last)
+
+    def end_with(self, cond: Tensor, include_eos: bool) -> None:
+        step = self._notes._step
+        assert step is not None
+        step.end = self._notes.ref(cond), include_eos
+        self.inner.end_with(cond, include_eos)
+
+    def commit(self, active: Tensor | None) -> None:
+        self._notes._step, self._notes.between = None, True
+        try:
+            self.inner.commit(active)
+        finally:
+            self._notes.between = False
+
+    def finish(self) -> None:
+        notes = self._notes
+        notes.between = True
+        try:
+            self.inner.finish()
+        finally:
+            notes.between = False
+        number = sum(isinstance(block, LoopNote) for block in notes.blocks) - 1
+        for path, leaf in _tensors(self.states.now):
+            notes.put(leaf, ("final", number, path))
+        for at, output in enumerate(self.outputs.all):
+            notes.put(output.handle, ("output", number, at))
+
+
+def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
+    """Call a function and note what it computes.
+
+    Returns:
+        The notes, and the result of the function.
+    """
+    notes = Notes()
+    with held_by(notes), Intercepted(notes.call):
+        result = fn(*args)
+    return notes, result
+
+
+def _tensors(value: Any) -> list[tuple[str, Tensor]]:
+    return [(path, leaf) for path, leaf in leaves(value) if isinstance(leaf, Tensor)]
+
+
+@cache
+def _signature(fn: Any) -> inspect.Signature:
+    return inspect.signature(fn)
+
+
+def _not_there(what: str, place: str) -> TypeError:
+    return type_error(
+        f"A page cannot run {what}.",
+        [("called in", place)],
+        f"A page runs loops that are not in each other, of these ops: {', '.join(sorted([*ONE, *TWO, *OVER, *OTHER]))}.",
+    )

@@ -1,0 +1,40 @@
+"""Runs the program of a function in Node, as a page does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rfnb.viz.page.output import STATIC
+from rfnb.viz.runnable.program import Program
+
+NODE = shutil.which("node")
+KINDS = {"f": "float", "i": "int", "b": "int"}
+
+
+def run_in_node(programs: dict[str, Program], texts, folder: Path, *, plain=False, turns=1) -> dict[str, dict]:
+    """By name what the engine of a page says of each text."""
+    if NODE is None:
+        pytest.skip("needs Node")
+    given = {
+        name: {"spec": each.spec, "sizes": [[KINDS[value.dtype.kind], int(value.size)] for value in each.weights]}
+        for name, each in programs.items()
+    }
+    (folder / "programs.json").write_text(
+        json.dumps({"programs": given, "texts": list(texts), "plain": plain, "turns": turns}), encoding="utf-8"
+    )
+    with (folder / "weights.bin").open("wb") as file:
+        for each in programs.values():
+            for value in each.weights:
+                file.write(np.ascontiguousarray(value, np.float32 if value.dtype.kind == "f" else np.int32).tobytes())
+    script = Path(__file__).with_name("runnable.mjs")
+    done = subprocess.run(
+        [NODE, str(script), str(STATIC / "rfnb-engine.js"), str(folder)], capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)

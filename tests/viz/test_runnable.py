@@ -1,0 +1,321 @@
+"""The engine of a page computes what rfnb does: each op, whole searches, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from viz.runnable import NODE, run_in_node
+
+import rfnb as rf
+from rfnb.data import g2p
+from rfnb.models import g2p_search, load_g2p
+from rfnb.models.g2p import label_dim
+from rfnb.models.g2p_search import beam_search, search
+from rfnb.viz.page.output import STATIC
+from rfnb.viz.runnable import lowered
+from rfnb.viz.runnable.program import Program
+
+TOP = Path(__file__).parents[2]
+LETTERS = "abcdefgh"
+TEXTS = ["abcd", "h", "gfedcbaabc", "bbbb"]
+letter, feat, other = rf.Dim(8, name="letter", vocab=list(LETTERS)), rf.Dim(5, name="feat"), rf.Dim(3, name="other")
+batch, two, three, same = (
+    rf.Dim(1, name="batch", kind="batch"),
+    rf.Dim(2, name="two"),
+    rf.Dim(3, name="three"),
+    rf.Dim(5, name="same"),
+)
+
+
+def table(*dims, scale=1.0, shift=0.0, seed=0):
+    values = np.random.default_rng(seed).standard_normal([dim.size for dim in dims]) * scale + shift
+    return rf.convert_to_tensor(values.astype(np.float32), dims=list(dims), feature_dim=dims[-1])
+
+
+X, POSITIVE, Y = table(letter, feat), table(letter, feat, scale=0.1, shift=1.0), table(feat, other, seed=1)
+EDGES = rf.convert_to_tensor(
+    np.float32(
+        [[0, -0.0, 1, -1, 0.5], [2.5, -2.5, 88, -88, 1e-8], [np.inf, -np.inf, 1e4, -1e4, 3]] * 2 + [[1.5] * 5] * 2
+    ),
+    dims=[letter, feat],
+)
+column = rf.Dim(5, name="column")
+SQUARE = table(feat, column, seed=3)
+LSTM, LINEAR = rf.LSTM(feat, other), rf.Linear(feat, other)
+
+
+def read(text):
+    """{time}, {time, feat}: the labels of the letters, and a row for each."""
+    time = rf.ragged_dim([len(text)], over=batch, name="time")
+    ids = np.array([[LETTERS.index(one)] for one in text], np.int32)
+    return time, rf.convert_to_tensor(ids, dims=[time, batch], sparse_dim=letter)
+
+
+def of_rows(make, rows=X):
+    def fn(text):
+        time, ids = read(text)
+        return make(rf.gather(rows, indices=ids), time)
+
+    return fn
+
+
+def of_lstm(x, time):
+    state = LSTM.default_initial_state(batch_dims=[batch])
+    return LSTM(x, state=state, spatial_dim=time)[0]
+
+
+ONE = [
+    "abs",
+    "ceil",
+    "cos",
+    "exp",
+    "expm1",
+    "floor",
+    "gelu",
+    "log_sigmoid",
+    "neg",
+    "relu",
+    "relu_square",
+    "round",
+    "selu",
+    "sigmoid",
+]
+ONE += ["silu", "sin", "square", "tanh"]
+
+
+def over(reduce):
+    return {
+        f"{reduce} over {axis}": of_rows(lambda x, time, axis=axis: getattr(rf, reduce)(x, axis=axis or time))
+        for axis in (None, feat)
+    }
+
+
+def recurrent(x, time, *, recorded=False, reverse=False):
+    """A loop over the letters with a state, frames, its index and three ways out."""
+    loop = rf.Loop(axis=time, name="rnn")
+    loop.state.h = rf.zeros([batch, feat])
+    loop.state.c = rf.State(sum=rf.zeros([batch]), last=rf.ones([batch, other]))
+
+    def step():
+        h = rf.tanh(loop.unstack(x) + 0.5 * loop.state.h)
+        c = loop.state.c
+        loop.state.c = rf.State(sum=c.sum + rf.reduce_sum(h, axis=feat), last=rf.matmul(h, Y, reduce=feat) * c.last)
+        loop.state.h = h * (1.0 + rf.cast(loop.iter_idx, "float32"))
+        return loop.stack(loop.state.h), loop.last(c.sum)
+
+    if recorded:
+        with loop:
+            stacked, last = step()
+    else:
+        for _ in loop:
+            stacked, last = step()
+    return rf.combine_bc(stacked, "+", last) + rf.reduce_sum(loop.state.c.last, axis=other)
+
+
+def greedy(x, time):
+    """Labels until one comes again, each the best of what the last gives."""
+    loop = rf.Loop(max_seq_len=7, name="greedy")
+    loop.state.label = rf.reduce_argmax(rf.reduce_sum(x, axis=time), axis=feat)
+    for _ in loop:
+        scores = rf.gather(SQUARE, indices=loop.state.label, axis=feat)
+        label = rf.reduce_argmax(scores, axis=column)
+        loop.state.label = rf.set_sparse_dim(label, feat)
+        loop.end(label == 2, include_eos=True)
+        out = loop.stack(rf.cast(label, "float32"))
+    return out
+
+
+OPS = {
+    **{f"{name} of {rows}": of_rows(lambda x, _, name=name: getattr(rf, name)(x), {"X": X, "edges": EDGES}[rows])
+       for name in ONE for rows in ("X", "edges") if (name, rows) != ("gelu", "edges")},  # of infinity torch has NaN
+    **{name: of_rows(lambda x, _, name=name: getattr(rf, name)(x), POSITIVE) for name in ("log", "log1p", "sqrt", "rsqrt", "reciprocal")},
+    **{name: fn for mode in ("sum", "mean", "max", "min", "logsumexp", "argmax") for name, fn in over(f"reduce_{mode}").items()},
+    "a loop": of_rows(recurrent),
+    "a recorded loop": of_rows(lambda x, time: recurrent(x, time, recorded=True)),
+    "a loop until its end": of_rows(greedy),
+    "any": of_rows(lambda x, time: rf.reduce_any(x > 0.5, axis=time)),
+    "all": of_rows(lambda x, time: rf.reduce_all(x > -1.0, axis=feat)),
+    "softmax": of_rows(lambda x, time: rf.softmax(x, axis=time)),
+    "log_softmax": of_rows(lambda x, time: rf.log_softmax(x * 30.0, axis=feat)),
+    "reverse_sequence": of_rows(lambda x, time: rf.reverse_sequence(x, axis=time)),
+    "matmul": of_rows(lambda x, time: rf.matmul(x, Y, reduce=feat)),
+    "matmul over time": of_rows(lambda x, time: rf.matmul(x, rf.tanh(x) , reduce=[time, feat])),
+    "linear": of_rows(lambda x, time: LINEAR(x)),
+    "of two": of_rows(lambda x, time: (x + 1) * (x - 2.5) / (x * x + 1) - rf.maximum(x, rf.minimum(x, 0.25)) ** 2),
+    "floordiv and mod": of_rows(lambda x, time: x // 0.3 + x % 0.7),
+    "broadcast": of_rows(lambda x, time: rf.combine_bc(rf.reduce_sum(x, axis=time), "+", rf.matmul(x, Y, reduce=feat))),
+    "compare": of_rows(lambda x, time: rf.logical_or(x > 0.1, rf.logical_and(x <= -0.2, rf.logical_not(x == 3)))),
+    "where": of_rows(lambda x, time: rf.where(x > 0, x, rf.exp(x))),
+    "concat_features": of_rows(lambda x, time: rf.concat_features(rf.tanh(x), rf.tanh(x) * 2)),
+    "split": of_rows(lambda x, time: rf.split(x, axis=feat, out_dims=[two, three])[1]),
+    "squeeze": of_rows(lambda x, time: rf.squeeze(x, axis=batch)),
+    "replace_dim": of_rows(lambda x, time: rf.replace_dim(x, in_dim=feat, out_dim=same)[0]),
+    "zeros_like": of_rows(lambda x, time: rf.zeros_like(x) + x),
+    "range_over_dim": of_rows(lambda x, time: rf.cast(rf.range_over_dim(time), "float32") * 0.5 + rf.reduce_sum(x, axis=feat)),
+    "dot_attention": of_rows(lambda x, time: rf.dot_attention(rf.reduce_mean(x, axis=time), x, rf.matmul(x, Y, reduce=feat), key_dim=feat, axis=time)),  # noqa: E501
+    "LSTM": of_rows(of_lstm),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def programs():
+    return {name: Program.of(fn, "abcd") for name, fn in OPS.items()}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["wasm", "plain"])
+def answers(programs, request, tmp_path_factory):
+    """By case what the engine says of the texts."""
+    found = run_in_node(programs, TEXTS, tmp_path_factory.mktemp("ops"), plain=request.param)
+    assert {each["plain"] for each in found.values()} == {request.param}
+    return found
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_an_op_computes_in_a_page_what_it_does_here(name, programs, answers):
+    assert answers[name]["missing"] == []
+    for text, answer in zip(TEXTS, answers[name]["answers"]):
+        assert "error" not in answer, answer
+        wanted, (value,) = OPS[name](text), answer["values"]
+        axes = [programs[name].spec["dims"][at]["name"] for at in value["dims"]]
+        got = np.array([float(each.replace("Infinity", "inf")) for each in value["values"]]).reshape(value["shape"])
+        got = got.transpose([axes.index(dim.name) for dim in wanted.dims])
+        np.testing.assert_allclose(got, wanted.numpy().astype(float), rtol=2e-5, atol=2e-6)
+
+
+# -- searches --------------------------------------------------------------------------------------------------------------
+
+WORDS = [line.split("\t")[0] for line in (TOP / "notebooks/data/cmudict_test_words.tsv").read_text().splitlines()[::5]]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_g2p()
+
+
+def spelled(answer):
+    """The n-best list of the first loop: labels as text, and scores."""
+    return [(" ".join(g2p.LABELS[label] for label in each["labels"]), each["score"]) for each in answer["nbest"][0]]
+
+
+@pytest.mark.parametrize("beam_size", [1, 5, 12])
+def test_a_page_spells_the_words_of_the_test_set_as_the_model_does(model, beam_size, tmp_path):
+    words = WORDS if beam_size == 5 else WORDS[::10]
+    program = Program.of(lambda word: search(model, [word], beam_size=beam_size), "parachute")
+    answers = run_in_node({"g2p": program}, words, tmp_path)["g2p"]["answers"]
+    for found, answer in zip(beam_search(model, words, beam_size=beam_size), answers):
+        told = spelled(answer)
+        assert [labels for labels, _ in told] == [str(each) for each in found]
+        assert [score for _, score in told] == pytest.approx([each.score for each in found], abs=1e-4)
+
+
+def searching(model, word, beam_size=4, own_end=False, **options):
+    """As `rfnb.models.g2p_search.search`, with options of the choice."""
+    batch, encoded = g2p_search.encode_batch(model, [word])
+    loop = rf.Loop(max_seq_len=2 * len(word) + 10, name="search")
+    loop.state.label = rf.zeros([batch], dtype="int64", sparse_dim=label_dim)
+    loop.state.decoder = encoded.start
+    for _ in loop:
+        logits, state = model.decoder(
+            loop.state.label, encoded, state=loop.state.decoder, spatial_dim=rf.single_step_dim
+        )
+        label = rf.choice(rf.log_softmax(logits, axis=label_dim), axis=label_dim, beam_size=beam_size, **options)
+        loop.state.decoder, loop.state.label = state, label  # after the choice: those of the chosen
+        loop.end(label == g2p.END_LABEL, include_eos=True)
+        labels = loop.stack(label)
+    return labels, rf.get_beam_scores(labels)
+
+
+OPTIONS = {
+    "length normalization": {"length_normalization": True},
+    "its exponent": {"length_normalization": True, "length_normalization_exponent": 0.5},
+    "scales": {"prob_scale": 0.7, "base_beam_score_scale": 0.9},
+    "a banned label": {"banned": [g2p.LABELS.index("T"), g2p.LABELS.index("AH")]},
+    "no repeats": {"no_repeat_ngram": 2},
+    "a threshold": {"threshold": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_search_with_options_is_equal_or_refused(model, name, tmp_path):
+    words = ["parachute", "mississippi", "a", "banana", "onomatopoeia"]
+
+    def fn(word):
+        return searching(model, word, **OPTIONS[name])
+
+    try:
+        program = Program.of(fn, "parachute")
+    except TypeError as error:
+        assert next(iter(OPTIONS[name])) in str(error) and name in ("no repeats", "a threshold")
+        return
+    answers = run_in_node({"g2p": program}, words, tmp_path)["g2p"]["answers"]
+    for word, answer in zip(words, answers):
+        with rf.stop_gradient_scope():
+            labels, scores = fn(word)
+        batch, beam = scores.dims
+        (time,) = labels.remaining_dims([batch, beam])
+        wanted = [labels.copy_transpose([time, batch, beam]), scores]
+        for value, here in zip(answer["values"], wanted, strict=True):
+            assert value["shape"] == [dim.extent for dim in here.dims]
+            assert np.array(value["values"], float) == pytest.approx(here.numpy().ravel(), abs=1e-4)
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------------
+
+
+def in_each_other(text):
+    time, ids = read(text)
+    outer = rf.Loop(axis=time, name="outer")
+    for _ in outer:
+        inner = rf.Loop(axis=time, name="inner")
+        for _ in inner:
+            found = inner.stack(inner.unstack(ids))
+        out = outer.stack(rf.reduce_sum(rf.cast(found, "float32"), axis=time))
+    return out
+
+
+def changing(text):
+    time, ids = read(text)
+    loop = rf.Loop(axis=time, name="changing")
+    loop.state.h = rf.zeros([batch, feat])
+    for step in loop:
+        x = rf.gather(X, indices=loop.unstack(ids))
+        loop.state.h = rf.tanh(x) if step == 2 else rf.sigmoid(x)
+        out = loop.stack(loop.state.h)
+    return out
+
+
+REFUSED = {
+    "an op that there is not": (of_rows(lambda x, time: rf.cumsum(x, spatial_dim=time)), "cannot run cumsum"),
+    "loops in each other": (in_each_other, 'the loop "inner" inside of "outer"'),
+    "steps that differ": (changing, 'cannot run loop "changing": its steps are not the same'),
+    "a number of the letters": (of_rows(lambda x, time: x * float(len({*time.name}) + time.extent**2)), "depends on the text"),
+    "a hash of the text": (lambda text: rf.convert_to_tensor(np.float32([sum(map(ord, text)) % 7]), dims=[batch]) + 1.0, "depends on the text"),  # noqa: E501
+    "a branch by the text": (lambda text: of_rows(lambda x, _: rf.tanh(x) if text[0] == "a" else rf.exp(x))(text), "depends on the text"),
+    "sampling": (lambda text: searching(load_g2p(), text, sampling=True), "cannot search with sampling"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_page_cannot_run_is_refused_by_name(name):
+    fn, words = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=words):
+        Program.of(fn, "abcd")
+
+
+@pytest.mark.parametrize(("text", "words"), [("abz", "“z” is none of the letters"), ("", "type a letter")])
+def test_a_text_that_cannot_be_read_is_said(programs, text, words, tmp_path):
+    (answer,) = run_in_node({"tanh": programs["tanh of X"]}, [text], tmp_path)["tanh"]["answers"]
+    assert words in answer["error"]
+
+
+def test_a_page_has_the_ops_that_a_program_may_have():
+    code = f"import {{ names }} from {json.dumps((STATIC / 'rfnb-engine.js').as_uri())}; console.log(JSON.stringify(names));"
+    done = subprocess.run(
+        [NODE or "node", "--input-type=module", "-e", code], capture_output=True, text=True, check=True
+    )
+    of_searches = {"choice", "convert_to_tensor", "get_beam_scores"}  # these are no functions of arrays
+    assert {*json.loads(done.stdout)} | of_searches == {*lowered.ONE, *lowered.TWO, *lowered.OVER, *lowered.OTHER}

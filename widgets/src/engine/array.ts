@@ -1,0 +1,127 @@
+// An array whose axes have names: the numbers of dims of a program, or "beam" for the hypotheses of a search.
+
+export type Axis = number | "beam" | "single";
+export type Values = Float32Array | Int32Array;
+
+export interface Named {
+  dims: Axis[];
+  shape: number[];
+  values: Values;
+  sparse: Axis | null; // of what its values are labels
+  turn: number; // how many choices of the step it comes after, if it has hypotheses
+}
+
+export const sizeOf = (shape: readonly number[]): number => shape.reduce((size, each) => size * each, 1);
+
+export const named = (dims: Axis[], shape: number[], values: Values, turn = 0, sparse: Axis | null = null): Named => ({
+  dims,
+  shape,
+  values,
+  sparse,
+  turn,
+});
+
+/** The length of an axis; 1 where an array does not have it. */
+export function lengthOf({ dims, shape }: Named, axis: Axis): number {
+  const at = dims.indexOf(axis);
+  return at < 0 ? 1 : shape[at]!;
+}
+
+/** The distance between two entries along an axis; 0 where an array does not have it. */
+export function strideOf({ dims, shape }: Named, axis: Axis): number {
+  const at = dims.indexOf(axis);
+  return at < 0 ? 0 : sizeOf(shape.slice(at + 1));
+}
+
+/** The axes of arrays together, in the order of the one that has most of them. */
+export function union(arrays: readonly Named[]): Axis[] {
+  const [first, ...others] = [...arrays].sort((a, b) => b.dims.length - a.dims.length);
+  const dims = [...(first?.dims ?? [])];
+  for (const { dims: more } of others) for (const axis of more) if (!dims.includes(axis)) dims.push(axis);
+  return dims;
+}
+
+/** The shape of axes, each as long as in the first array that has it. */
+export const shapeOf = (dims: readonly Axis[], arrays: readonly Named[]): number[] =>
+  dims.map((axis) => {
+    const of = arrays.find((array) => array.dims.includes(axis));
+    return of ? lengthOf(of, axis) : 1;
+  });
+
+/** Calls `at` with the places of each entry of `dims` in all arrays. */
+export function each(
+  dims: readonly Axis[],
+  shape: readonly number[],
+  arrays: readonly Named[],
+  at: (places: Int32Array, index: number) => void,
+): void {
+  const strides = arrays.map((array) => dims.map((axis) => strideOf(array, axis))),
+    places = new Int32Array(arrays.length),
+    index = new Int32Array(dims.length),
+    size = sizeOf(shape);
+  for (let entry = 0; entry < size; entry++) {
+    at(places, entry);
+    for (let axis = dims.length - 1; axis >= 0; axis--) {
+      index[axis]!++;
+      for (let one = 0; one < arrays.length; one++) places[one]! += strides[one]![axis]!;
+      if (index[axis]! < shape[axis]!) break;
+      for (let one = 0; one < arrays.length; one++) places[one]! -= strides[one]![axis]! * shape[axis]!;
+      index[axis] = 0;
+    }
+  }
+}
+
+/** The same values with axes in this order; an axis that the array does not have is new, as long as is said. */
+export function ordered(array: Named, dims: Axis[], shape = shapeOf(dims, [array])): Named {
+  if (dims.length === array.dims.length && dims.every((axis, at) => axis === array.dims[at])) return array;
+  const values = like(array.values, sizeOf(shape));
+  each(dims, shape, [array], (places, entry) => {
+    values[entry] = array.values[places[0]!]!;
+  });
+  return named(dims, shape, values, array.turn, array.sparse);
+}
+
+export const like = (values: Values, size: number): Values =>
+  values instanceof Int32Array ? new Int32Array(size) : new Float32Array(size);
+
+/** Entries along an axis, one after the other. */
+export function picked(array: Named, axis: Axis, entries: ArrayLike<number>): Named {
+  const at = array.dims.indexOf(axis);
+  if (at < 0) return array;
+  const inner = sizeOf(array.shape.slice(at + 1)),
+    outer = sizeOf(array.shape.slice(0, at)),
+    length = array.shape[at]!,
+    values = like(array.values, outer * entries.length * inner);
+  for (let one = 0; one < outer; one++)
+    for (let entry = 0; entry < entries.length; entry++) {
+      const from = (one * length + entries[entry]!) * inner;
+      values.set(array.values.subarray(from, from + inner), (one * entries.length + entry) * inner);
+    }
+  const shape = [...array.shape];
+  shape[at] = entries.length;
+  return { ...array, shape, values };
+}
+
+/** The last turn of arrays. */
+export const turnOf = (arrays: readonly Named[]): number =>
+  arrays.reduce((turn, array) => Math.max(turn, array.turn), 0);
+
+/** A function of entries of two arrays; `whole`: it gives whole numbers. */
+export function combined(a: Named, b: Named, fn: (a: number, b: number) => number, whole: boolean): Named {
+  const arrays = [a, b],
+    dims = union(arrays),
+    shape = shapeOf(dims, arrays),
+    values = whole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)),
+    [one, two] = [a.values, b.values];
+  if (isEnd(a.dims, dims) && isEnd(b.dims, dims) && values.length)
+    for (let at = 0; at < values.length; at++) values[at] = fn(one[at % one.length]!, two[at % two.length]!);
+  else
+    each(dims, shape, arrays, (places, entry) => {
+      values[entry] = fn(one[places[0]!]!, two[places[1]!]!);
+    });
+  return named(dims, shape, values, turnOf(arrays));
+}
+
+/** Whether axes are the last ones of others. */
+const isEnd = (dims: readonly Axis[], of: readonly Axis[]): boolean =>
+  dims.every((axis, at) => axis === of[of.length - dims.length + at]);

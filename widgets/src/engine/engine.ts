@@ -1,0 +1,359 @@
+// Runs a program for a text: what the kernel would compute, with nothing but this page.
+
+import type { Axis, Named } from "./array";
+import { named, picked } from "./array";
+import { Kernel } from "./kernel";
+import type { Call } from "./ops";
+import { OPS, stacked, without } from "./ops";
+import type { Given, Letters, Literal, LoopSpec, OpSpec, ProgramSpec, Ref, Size } from "./program";
+import { isLoop } from "./program";
+import type { Beams, Decided, Options } from "./search";
+import { choose, hypotheses, wayOf } from "./search";
+
+/** What a loop has come to. */
+export interface Looped {
+  name: string;
+  steps: Decided[];
+  beams: Beams | null;
+  /** The number of steps that were made. */
+  made: number;
+  /** Of each output its values, step by step. */
+  outputs: Named[][];
+  /** Weights of attention by op of the step. */
+  attention: { op: number; weights: Named }[][];
+  states: Record<string, Named>[];
+}
+export interface Result {
+  loops: Looped[];
+  values: Named[]; // that the function gives
+}
+/** The best hypothesis first. */
+export interface Hypothesis {
+  labels: number[];
+  score: number;
+  ended: boolean;
+}
+
+export class UnknownLetter extends Error {
+  constructor(
+    readonly letter: string,
+    readonly known: string[],
+  ) {
+    super(`“${letter}” is none of the letters that the model knows: ${known.join(" ")}`);
+  }
+}
+
+export class Engine {
+  private readonly constants: Named[];
+
+  readonly kernel: Kernel;
+
+  /** `plain`: without wasm. */
+  constructor(
+    readonly spec: ProgramSpec,
+    weights: readonly (Float32Array | Int32Array)[],
+    plain = false,
+  ) {
+    this.kernel = new Kernel(plain);
+    this.constants = spec.constants.map(({ dims, sparse }, at) =>
+      named(
+        dims,
+        dims.map((axis) => this.size(axis, 0)),
+        weights[at]!,
+        0,
+        sparse,
+      ),
+    );
+  }
+
+  /** The names of ops that a program needs and that there are none of. */
+  get missing(): string[] {
+    const names = this.spec.blocks.flatMap((block) => (isLoop(block) ? block.ops : [block])).map(({ op }) => op);
+    return [...new Set(names)].filter(
+      (name) => !(name in OPS) && !["choice", "convert_to_tensor", "get_beam_scores"].includes(name),
+    );
+  }
+
+  /** The letters that the model knows. */
+  get letters(): string[] {
+    return this.spec.blocks.flatMap((block) => {
+      const value = isLoop(block) ? null : block.given["value"];
+      return value && typeof value === "object" && "letters" in value ? Object.keys(value.letters) : [];
+    });
+  }
+
+  /** Throws an Error with a sentence where it cannot be run for this text. */
+  run(text: string): Result {
+    const letters = [...text];
+    if (!letters.length && this.letters.length) throw new Error("There is nothing to read yet: type a letter or more.");
+    return new Run(this, letters).result();
+  }
+
+  size(axis: Axis, length: number): number {
+    if (axis === "beam" || axis === "single") return 1;
+    const { size, name } = this.spec.dims[axis]!;
+    if (size === null) throw new Error(`the dim ${name} has no size`);
+    return sizeIn(size, length);
+  }
+
+  constant(number: number): Named {
+    return this.constants[number]!;
+  }
+}
+
+const sizeIn = (size: Size, length: number): number =>
+  typeof size === "number" ? size : size.times * length + size.plus;
+
+/** One run for one text. */
+class Run {
+  private readonly values: Named[] = [];
+  private readonly loops: Looped[] = [];
+  private step: StepRun | null = null;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly text: string[],
+  ) {}
+
+  result(): Result {
+    for (const block of this.engine.spec.blocks)
+      if (isLoop(block)) this.loop(block);
+      else this.op(block, this.values);
+    return { loops: this.loops, values: this.engine.spec.result.map((ref) => this.at(ref)) };
+  }
+
+  private size(axis: Axis): number {
+    return this.engine.size(axis, this.text.length);
+  }
+
+  private op(spec: OpSpec, into: Named[]): Named[] {
+    const made = spec.op === "convert_to_tensor" ? [this.given(spec)] : this.called(spec);
+    spec.results.forEach((number, at) => (into[number] = made[at]!));
+    return made;
+  }
+
+  private called(spec: OpSpec): Named[] {
+    if (spec.op === "get_beam_scores") {
+      const [, loop] = spec.given["x"] as Ref,
+        { beams, steps } = this.loops[loop as number]!;
+      return [hypotheses(beams!.scores, steps[0]!.dims, 0, null)];
+    }
+    const run = OPS[spec.op];
+    if (!run) throw new Error(`a page has no op ${spec.op}`);
+    const given: Record<string, unknown> = {};
+    for (const [name, value] of Object.entries(spec.given)) given[name] = this.value(value);
+    const call: Call = {
+      given: this.step ? this.step.together(given) : given,
+      as: spec.as,
+      size: (axis) => this.size(axis),
+      kernel: this.engine.kernel,
+    };
+    return run(call);
+  }
+
+  private value(value: Given): unknown {
+    if (Array.isArray(value)) return this.at(value);
+    if (value && typeof value === "object") {
+      if ("dim" in value) return value.dim;
+      if ("list" in value) return value.list.map((one) => this.value(one));
+      if ("map" in value)
+        return Object.fromEntries(Object.entries(value.map).map(([name, one]) => [name, this.value(one)]));
+    }
+    return value;
+  }
+
+  private at([kind, at, path]: Ref): Named {
+    if (kind === "constant") return this.engine.constant(at as number);
+    if (kind === "output") return this.output(at as number, path as number);
+    if (kind === "final") return this.loops[at as number]!.states.at(-1)![path as string]!;
+    if (kind === "outer" || !this.step) return this.values[at as number]!;
+    return this.step.at(kind as string, at!);
+  }
+
+  /** What a loop has collected, along the way that each hypothesis went. */
+  private output(number: number, at: number): Named {
+    const { outputs, steps } = this.loops[number]!,
+      { axis, outputs: specs } = this.engine.spec.blocks.filter(isLoop)[number]!,
+      parts = outputs[at]!,
+      last = steps.at(-1);
+    if (!last) return specs[at]!.last ? parts.at(-1)! : stacked(parts, axis);
+    const ways = Array.from(last.parents, (_, slot) => wayOf(steps, slot)[1]);
+    return stacked(
+      parts.map((part, step) =>
+        picked(
+          part,
+          "beam",
+          ways.map((slots) => slots[step]!),
+        ),
+      ),
+      axis,
+    );
+  }
+
+  private given(spec: OpSpec): Named {
+    const value = spec.given["value"] as Letters | Literal | number,
+      [{ dims, sparse }] = spec.as as [OpSpec["as"][0]];
+    let values: number[];
+    if (typeof value === "object" && "letters" in value) {
+      const found = this.text.map((letter) => {
+        const label = value.letters[letter];
+        if (label === undefined) throw new UnknownLetter(letter, Object.keys(value.letters));
+        return label;
+      });
+      values = [...value.before, ...found, ...value.after];
+    } else values = typeof value === "object" ? value.values : [value];
+    const array =
+      sparse !== null || values.every(Number.isInteger) ? Int32Array.from(values) : Float32Array.from(values);
+    return named(
+      dims,
+      dims.map((axis) => this.size(axis)),
+      array,
+      0,
+      sparse,
+    );
+  }
+
+  private loop(spec: LoopSpec): void {
+    const states = Object.fromEntries(Object.entries(spec.initial).map(([path, ref]) => [path, this.at(ref)])),
+      most = spec.over ? this.size(spec.axis) : sizeIn(spec.most ?? 0, this.text.length),
+      looped: Looped = {
+        name: spec.loop,
+        steps: [],
+        beams: null,
+        made: 0,
+        outputs: spec.outputs.map(() => []),
+        attention: [],
+        states: [states],
+      };
+    this.loops.push(looped);
+    while (looped.made < most && !looped.beams?.ended.every(Boolean)) {
+      const step = (this.step = new StepRun(looped, spec, (ref) => this.outside(ref)));
+      looped.attention.push([]);
+      for (const [number, op] of spec.ops.entries()) {
+        if (op.op === "choice") step.choose(this.optionsOf(op), op);
+        else {
+          const made = this.op(op, step.values);
+          if (op.op === "dot_attention") looped.attention.at(-1)!.push({ op: number, weights: made[1]! });
+        }
+      }
+      step.finish();
+      this.step = null;
+      looped.made++;
+    }
+    const { beams } = looped;
+    if (beams && spec.ops.some(({ op, given }) => op === "choice" && given["length_normalization"])) {
+      const longest = beams.lengths.map((length, slot) => length + Number(!spec.end?.included && !beams.ended[slot]));
+      looped.beams = { ...beams, scores: beams.scores.map((score) => score / Math.max(1, ...longest)) };
+    }
+  }
+
+  private outside(ref: Ref): Named {
+    const step = this.step;
+    this.step = null;
+    try {
+      return this.at(ref);
+    } finally {
+      this.step = step;
+    }
+  }
+
+  private optionsOf(op: OpSpec): Record<string, unknown> {
+    return Object.fromEntries(Object.entries(op.given).map(([name, value]) => [name, this.value(value)]));
+  }
+}
+
+/** One step of a loop. */
+class StepRun {
+  readonly values: Named[] = [];
+  private turn = 0;
+  private decided: Decided | null = null;
+
+  constructor(
+    private readonly looped: Looped,
+    private readonly spec: LoopSpec,
+    private readonly outside: (ref: Ref) => Named,
+  ) {}
+
+  at(kind: string, at: Ref[number]): Named {
+    if (kind === "value") return this.values[at as number]!;
+    if (kind === "state") return this.looped.states.at(-1)![at as string]!;
+    if (kind === "next") return this.refOf(this.spec.next[at as string]!);
+    if (kind === "index") return named([], [], Int32Array.of(this.looped.made), 0, this.spec.axis);
+    if (kind === "frame") {
+      const source = this.outside(at as Ref),
+        axis = this.spec.axis!;
+      return without(picked(source, axis, [this.looped.made]), axis);
+    }
+    throw new Error(`there is no ${kind} in a step`);
+  }
+
+  private refOf([kind, at]: Ref): Named {
+    return kind === "constant" || kind === "outer" ? this.outside(["value", at!]) : this.at(kind as string, at!);
+  }
+
+  /** Brings values from before the choice to the hypotheses that go on, where others are from after it. */
+  together(given: Record<string, unknown>): Record<string, unknown> {
+    const { turn } = this;
+    if (!turn) return given;
+    const arrays = Object.values(given).filter((value): value is Named => isArray(value));
+    if (!arrays.some((array) => array.turn === turn && array.dims.includes("beam"))) return given;
+    return Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [name, isArray(value) ? this.brought(value) : value]),
+    );
+  }
+
+  private brought(array: Named): Named {
+    if (!this.decided || array.turn === this.turn) return array;
+    return { ...picked(array, "beam", this.decided.parents), turn: this.turn };
+  }
+
+  choose(options: Record<string, unknown>, op: OpSpec): void {
+    const { looped } = this,
+      scores = options["scores"] as Named,
+      axis = options["axis"] as Axis;
+    if (this.decided) throw new Error("a page makes one choice in a step");
+    const decided = (this.decided = choose(scores, axis, looped.beams, options as unknown as Options, looped.made));
+    looped.steps.push(decided);
+    this.turn = 1;
+    this.values[op.results[0]!] = hypotheses(decided.labels, decided.dims, 1, op.as[0]!.sparse);
+  }
+
+  finish(): void {
+    const { looped, spec, decided } = this,
+      before = looped.states.at(-1)!;
+    const ends = spec.end ? this.brought(this.refOf(spec.end.value)).values : null;
+    const next = Object.fromEntries(
+      Object.keys(before).map((path) => {
+        const ref = spec.next[path],
+          value = this.brought(ref ? this.refOf(ref) : before[path]!);
+        return [path, { ...value, turn: 0 }];
+      }),
+    );
+    spec.outputs.forEach(({ value }, at) => looped.outputs[at]!.push({ ...this.refOf(value), turn: 0 }));
+    if (decided) {
+      const { parents } = decided,
+        old = looped.beams,
+        ended = Array.from(parents, (parent, slot) => (old?.ended[parent] ?? false) || Boolean(ends?.[slot])),
+        lengths = Array.from(parents, (parent) => (old?.lengths[parent] ?? 0) + (old?.ended[parent] ? 0 : 1));
+      looped.beams = { scores: decided.scores, ended, lengths };
+    } else if (ends) {
+      const ended = Array.from(ends, (one, at) => Boolean(one) || (looped.beams?.ended[at] ?? false));
+      looped.beams = { scores: new Float32Array(ended.length), ended, lengths: ended.map(() => looped.made + 1) };
+    }
+    looped.states.push(next);
+  }
+}
+
+const isArray = (value: unknown): value is Named =>
+  typeof value === "object" && value !== null && "values" in value && "dims" in value;
+
+/** The hypotheses that a search ends with, best first; with their labels without what comes after their end. */
+export function hypothesesOf({ steps, beams }: Looped, end = 0): Hypothesis[] {
+  if (!beams) return [];
+  return Array.from(beams.scores, (score, slot) => {
+    const [labels] = wayOf(steps, slot),
+      ended = beams.ended[slot]!,
+      at = ended ? labels.indexOf(end) : -1;
+    return { labels: at < 0 ? labels : labels.slice(0, at), score, ended };
+  });
+}

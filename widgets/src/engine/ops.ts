@@ -1,0 +1,443 @@
+// The ops that a page has, by the names of rfnb's ops. Each gets what it was given by the names of its parameters, and says no dims of its own:
+// those of results that are new are in the program.
+
+import type { Axis, Named } from "./array";
+import {
+  combined,
+  each,
+  lengthOf,
+  like,
+  named,
+  ordered,
+  picked,
+  shapeOf,
+  sizeOf,
+  strideOf,
+  turnOf,
+  union,
+} from "./array";
+import type { Kernel } from "./kernel";
+
+export interface Call {
+  /** Arrays, axes, and lists or maps of them, by name of the parameter. */
+  given: Record<string, unknown>;
+  as: { dims: Axis[]; sparse: Axis | null }[];
+  /** The length of an axis now. */
+  size(axis: Axis): number;
+  /** The product with one of the weights, or of two arrays. */
+  kernel: Kernel;
+}
+export type Run = (call: Call) => Named[];
+type Product = (a: Named, b: Named, over: Axis[]) => Named;
+
+const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
+const softplus = (x: number): number => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
+// Abramowitz and Stegun 1964, 7.1.26 is too coarse; this is by the series and the continued fraction of erf.
+function erf(x: number): number {
+  const far = Math.abs(x);
+  if (far > 6) return Math.sign(x);
+  if (far < 2.5) {
+    let term = far,
+      sum = far;
+    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) {
+      term *= (-far * far) / n;
+      sum += term / (2 * n + 1);
+    }
+    return (Math.sign(x) * 2 * sum) / Math.sqrt(Math.PI);
+  }
+  let fraction = 0;
+  for (let n = 60; n > 0; n--) fraction = n / 2 / (far + fraction);
+  return Math.sign(x) * (1 - Math.exp(-far * far) / (Math.sqrt(Math.PI) * (far + fraction)));
+}
+/** To the nearest whole number, of two the even one. */
+function rounded(x: number): number {
+  const down = Math.floor(x),
+    far = x - down;
+  return far < 0.5 || (far === 0.5 && down % 2 === 0) ? down : down + 1;
+}
+
+const ONE: Record<string, (x: number) => number> = {
+  abs: Math.abs,
+  ceil: Math.ceil,
+  cos: Math.cos,
+  exp: Math.exp,
+  expm1: Math.expm1,
+  floor: Math.floor,
+  gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  log: Math.log,
+  log1p: Math.log1p,
+  log_sigmoid: (x) => -softplus(-x),
+  logical_not: (x) => Number(!x),
+  neg: (x) => -x,
+  reciprocal: (x) => 1 / x,
+  relu: (x) => (x < 0 ? 0 : x),
+  relu_square: (x) => (x < 0 ? 0 : x * x),
+  round: rounded,
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  selu: (x) => 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * Math.expm1(x)),
+  sigmoid,
+  silu: (x) => x * sigmoid(x),
+  sin: Math.sin,
+  sqrt: Math.sqrt,
+  square: (x) => x * x,
+  tanh: Math.tanh,
+};
+const TWO: Record<string, (a: number, b: number) => number> = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  truediv: (a, b) => a / b,
+  floordiv: (a, b) => Math.floor(a / b),
+  mod: (a, b) => a - Math.floor(a / b) * b,
+  pow: (a, b) => a ** b,
+  maximum: (a, b) => (Number.isNaN(a) || Number.isNaN(b) ? NaN : Math.max(a, b)),
+  minimum: (a, b) => (Number.isNaN(a) || Number.isNaN(b) ? NaN : Math.min(a, b)),
+  squared_difference: (a, b) => (a - b) ** 2,
+  log_add_exp: (a, b) => {
+    const top = Math.max(a, b);
+    return Number.isFinite(top) ? top + Math.log1p(Math.exp(Math.min(a, b) - top)) : top;
+  },
+};
+const WHETHER: Record<string, (a: number, b: number) => boolean> = {
+  equal: (a, b) => a === b,
+  not_equal: (a, b) => a !== b,
+  less: (a, b) => a < b,
+  less_equal: (a, b) => a <= b,
+  greater: (a, b) => a > b,
+  greater_equal: (a, b) => a >= b,
+  logical_and: (a, b) => Boolean(a && b),
+  logical_or: (a, b) => Boolean(a || b),
+};
+
+const isNamed = (value: unknown): value is Named => typeof value === "object" && value !== null && "values" in value;
+const scalar = (value: number): Named =>
+  named([], [], Number.isInteger(value) ? Int32Array.of(value) : Float32Array.of(value));
+const arrayOf = (value: unknown): Named => (isNamed(value) ? value : scalar(Number(value)));
+
+function elementwise(fn: (x: number) => number): Run {
+  return ({ given }) => {
+    const source = arrayOf(given["a"] ?? given["x"] ?? given["source"]),
+      values = new Float32Array(source.values.length);
+    for (let at = 0; at < values.length; at++) values[at] = fn(source.values[at]!);
+    return [{ ...source, values, sparse: null }];
+  };
+}
+
+const areWhole = (...arrays: Named[]): boolean => arrays.every(({ values }) => values instanceof Int32Array);
+
+/** Lines along an axis: `make` gets the values of each and gives what stands in their place. */
+function along(source: Named, axis: Axis, make: (line: Float64Array) => ArrayLike<number>, whole = false): Named {
+  const length = lengthOf(source, axis),
+    stride = strideOf(source, axis),
+    values = whole ? new Int32Array(source.values.length) : like(source.values, source.values.length),
+    line = new Float64Array(length);
+  for (const begin of begins(source, axis)) {
+    for (let at = 0; at < length; at++) line[at] = source.values[begin + at * stride]!;
+    const made = make(line);
+    for (let at = 0; at < length; at++) values[begin + at * stride] = made[at]!;
+  }
+  return { ...source, values };
+}
+
+/** Where the lines along an axis begin. */
+function begins(source: Named, axis: Axis): number[] {
+  const at = source.dims.indexOf(axis),
+    inner = sizeOf(source.shape.slice(at + 1)),
+    step = inner * source.shape[at]!,
+    found = [];
+  for (let one = 0; one < source.values.length; one += step)
+    for (let two = 0; two < inner; two++) found.push(one + two);
+  return found;
+}
+
+/** One value in the place of each line along axes. */
+function reduced(source: Named, axes: Axis[], make: (line: Float64Array) => number, whole = false): Named {
+  let found = source;
+  const rest = source.dims.filter((axis) => !axes.includes(axis)),
+    inner = source.dims.filter((axis) => axes.includes(axis)); // in their order
+  found = ordered(source, [...rest, ...inner]);
+  const shape = shapeOf(rest, [source]),
+    length = source.values.length / Math.max(1, sizeOf(shape)),
+    values = whole ? new Int32Array(sizeOf(shape)) : like(source.values, sizeOf(shape)),
+    line = new Float64Array(length);
+  for (let at = 0; at < values.length; at++) {
+    for (let entry = 0; entry < length; entry++) line[entry] = found.values[at * length + entry]!;
+    values[at] = make(line);
+  }
+  return named(rest, shape, values, source.turn);
+}
+
+const sum = (line: Float64Array): number => line.reduce((total, value) => total + value, 0);
+const most = (line: Float64Array): number =>
+  line.reduce((top, value) => (Number.isNaN(value) || value > top ? value : top), -Infinity);
+function logSumExp(line: Float64Array): number {
+  const top = most(line);
+  return Number.isFinite(top) ? top + Math.log(line.reduce((total, value) => total + Math.exp(value - top), 0)) : top;
+}
+function argmax(line: Float64Array): number {
+  let best = 0;
+  for (let at = 1; at < line.length; at++) if (line[at]! > line[best]!) best = at;
+  return best;
+}
+const REDUCE: Record<string, [(line: Float64Array) => number, whole?: boolean]> = {
+  reduce_sum: [sum],
+  reduce_mean: [(line) => sum(line) / line.length],
+  reduce_max: [most],
+  reduce_min: [(line) => -most(line.map((value) => -value))],
+  reduce_logsumexp: [logSumExp],
+  reduce_any: [(line) => Number(line.some(Boolean)), true],
+  reduce_all: [(line) => Number(line.every(Boolean)), true],
+  reduce_argmax: [argmax, true],
+};
+
+function softmax(source: Named, axis: Axis, log: boolean): Named {
+  return along(source, axis, (line) => {
+    const total = logSumExp(line);
+    return line.map((value) => (log ? value - total : Math.exp(value - total)));
+  });
+}
+
+/** Queries, keys, values, their weights: Vaswani et al. 2017, equation (1). */
+function attended(
+  product: Product,
+  [query, keys, values]: [Named, Named, Named],
+  key: Axis,
+  axis: Axis,
+  scale: number,
+): [Named, Named] {
+  const energy = product(query, keys, [key]);
+  const weights = softmax({ ...energy, values: energy.values.map((value) => value * scale) }, axis, false);
+  return [product(weights, values, [axis]), weights];
+}
+
+/** One step of an LSTM: gates i, f, g, o; `ahead`: what the input gives to them. */
+function lstmStep(kernel: Kernel, ahead: Named, h: Named, c: Named, recurrent: Named): [Named, Named] {
+  const [gates, unit] = recurrent.dims as [Axis, Axis],
+    back = kernel.product(h, recurrent, [unit], true),
+    arrays = [ahead, back, c],
+    rest = union(arrays.map((array) => without(without(array, gates), unit))),
+    outer = shapeOf(rest, arrays),
+    size = sizeOf(outer),
+    units = lengthOf(h, unit),
+    [one, two] = [ahead, back].map((array) => ordered(array, [...rest, gates], [...outer, 4 * units]).values),
+    before = ordered(c, [...rest, unit], [...outer, units]).values,
+    cell = new Float32Array(size * units),
+    out = new Float32Array(size * units);
+  for (let row = 0; row < size; row++)
+    for (let at = row * units, end = at + units, gate = 4 * at; at < end; at++, gate++) {
+      const input = sigmoid(one![gate]! + two![gate]!),
+        forget = sigmoid(one![gate + units]! + two![gate + units]!),
+        made = forget * before[at]! + input * Math.tanh(one![gate + 2 * units]! + two![gate + 2 * units]!);
+      cell[at] = made;
+      out[at] = sigmoid(one![gate + 3 * units]! + two![gate + 3 * units]!) * Math.tanh(made);
+    }
+  const as = (values: Float32Array) => named([...rest, unit], [...outer, units], values, turnOf(arrays));
+  return [as(out), as(cell)];
+}
+
+const LSTM: Run = ({ given, kernel }) => {
+  const source = given["source"] as Named,
+    { h, c } = given["state"] as { h: Named; c: Named },
+    recurrent = given["rec_weight"] as Named,
+    time = given["spatial_dim"] as Axis,
+    into = given["ff_weight"] as Named,
+    ahead = kernel.linear(source, into, [given["in_dim"] as Axis], given["bias"] as Named | undefined);
+  if (time === "single") {
+    const [out, cell] = lstmStep(kernel, ahead, h, c, recurrent);
+    return [out, out, cell];
+  }
+  let [out, cell] = [h, c];
+  const steps: Named[] = [];
+  for (let at = 0; at < lengthOf(source, time); at++) {
+    [out, cell] = lstmStep(kernel, without(picked(ahead, time, [at]), time), out, cell, recurrent);
+    steps.push(out);
+  }
+  return [stacked(steps, time), out, cell];
+};
+
+/** Without an axis of length 1. */
+export function without(array: Named, axis: Axis): Named {
+  const at = array.dims.indexOf(axis);
+  return at < 0
+    ? array
+    : {
+        ...array,
+        dims: array.dims.filter((_, index) => index !== at),
+        shape: array.shape.filter((_, index) => index !== at),
+      };
+}
+
+/** Arrays of the same axes along a new one. */
+export function stacked(parts: Named[], axis: Axis): Named {
+  const [first] = parts as [Named],
+    size = first.values.length,
+    values = like(first.values, size * parts.length);
+  parts.forEach((part, at) => values.set(ordered(part, first.dims).values, at * size));
+  return named([axis, ...first.dims], [parts.length, ...first.shape], values, first.turn, first.sparse);
+}
+
+/** Arrays side by side, each along an axis of its own; `dims`: of the result. */
+function joined(pairs: [Named, Axis][], dims: Axis[]): Named {
+  const sources = pairs.map(([source]) => source),
+    rest = union(pairs.map(([source, axis]) => without(source, axis))),
+    shape = shapeOf(rest, sources),
+    rows = sizeOf(shape),
+    lengths = pairs.map(([source, axis]) => lengthOf(source, axis)),
+    width = lengths.reduce((total, length) => total + length, 0),
+    values = like(sources[0]!.values, rows * width);
+  let begin = 0;
+  pairs.forEach(([source, axis], at) => {
+    const length = lengths[at]!,
+      own = ordered(source, [...rest, axis], [...shape, length]).values;
+    for (let row = 0; row < rows; row++)
+      values.set(own.subarray(row * length, (row + 1) * length), row * width + begin);
+    begin += length;
+  });
+  const out = dims.find((axis) => axis !== "beam" && !rest.includes(axis))!; // hypotheses may come later
+  return named([...rest, out], [...shape, width], values, turnOf(sources));
+}
+
+function filled(call: Call, value: number): Named[] {
+  const [{ dims, sparse }] = call.as as [Call["as"][0]],
+    shape = dims.map((axis) => call.size(axis)),
+    whole = /int|bool/.test(String(call.given["dtype"] ?? "float")),
+    values = whole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape));
+  return [named(dims, shape, values.fill(value), 0, sparse)];
+}
+
+const axesOf = (axis: unknown): Axis[] => (Array.isArray(axis) ? axis : [axis]) as Axis[];
+const renamed = (source: Named, from: Axis, to: Axis): Named => ({
+  ...source,
+  dims: source.dims.map((axis) => (axis === from ? to : axis)),
+});
+
+export const OPS: Record<string, Run> = {
+  ...Object.fromEntries(Object.entries(ONE).map(([name, fn]) => [name, elementwise(fn)])),
+  ...Object.fromEntries(
+    Object.entries(TWO).map(([name, fn]): [string, Run] => [
+      name,
+      ({ given }) => {
+        const a = arrayOf(given["a"]),
+          b = arrayOf(given["b"]);
+        return [combined(a, b, fn, name !== "truediv" && areWhole(a, b))];
+      },
+    ]),
+  ),
+  ...Object.fromEntries(
+    Object.entries(WHETHER).map(([name, fn]): [string, Run] => [
+      name,
+      ({ given }) => [combined(arrayOf(given["a"]), arrayOf(given["b"]), (a, b) => Number(fn(a, b)), true)],
+    ]),
+  ),
+  ...Object.fromEntries(
+    Object.entries(REDUCE).map(([name, [fn, whole]]): [string, Run] => [
+      name,
+      ({ given, as }) => [
+        { ...reduced(given["source"] as Named, axesOf(given["axis"]), fn, whole), sparse: as[0]!.sparse },
+      ],
+    ]),
+  ),
+  cast: ({ given }) => {
+    const source = given["tensor"] as Named,
+      type = String(given["dtype"]);
+    if (type.startsWith("float")) return [{ ...source, values: Float32Array.from(source.values) }];
+    return [
+      {
+        ...source,
+        values: Int32Array.from(source.values, (value) => (type === "bool" ? Number(value !== 0) : Math.trunc(value))),
+      },
+    ];
+  },
+  identity: ({ given }) => [given["x"] as Named],
+  softmax: ({ given }) => [softmax(given["a"] as Named, given["axis"] as Axis, false)],
+  log_softmax: ({ given }) => [softmax(given["a"] as Named, given["axis"] as Axis, true)],
+  reverse_sequence: ({ given }) => [
+    along(given["tensor"] as Named, given["axis"] as Axis, (line) => line.slice().reverse()),
+  ],
+  gather: ({ given, as }) => {
+    const source = given["source"] as Named,
+      indices = arrayOf(given["indices"]),
+      axis = (given["axis"] ?? indices.sparse) as Axis,
+      rest = source.dims.filter((one) => one !== axis),
+      dims = [...indices.dims, ...rest.filter((one) => !indices.dims.includes(one))],
+      shape = shapeOf(dims, [indices, source]),
+      stride = strideOf(source, axis),
+      values = like(source.values, sizeOf(shape));
+    each(dims, shape, [indices, { ...source, dims: source.dims, shape: source.shape }], (places, entry) => {
+      values[entry] = source.values[places[1]! + indices.values[places[0]!]! * stride]!;
+    });
+    return [named(dims, shape, values, turnOf([indices, source]), as[0]!.sparse)];
+  },
+  linear: ({ given, kernel }) => {
+    const { source, weight, bias } = given as Record<string, Named>;
+    return [kernel.linear(source!, weight!, axesOf(given["reduce"]), bias)];
+  },
+  matmul: ({ given, kernel }) => [kernel.product(given["a"] as Named, given["b"] as Named, axesOf(given["reduce"]))],
+  dot_attention: ({ given, size, kernel }) => {
+    const key = given["key_dim"] as Axis,
+      scale = (given["scale"] as number | undefined) ?? Math.max(size(key), 1) ** -0.5;
+    const { query, keys, values } = given as Record<string, Named>;
+    return attended(
+      (a, b, over) => kernel.product(a, b, over),
+      [query!, keys!, values!],
+      key,
+      given["axis"] as Axis,
+      scale,
+    );
+  },
+  LSTM,
+  concat: ({ given, as }) => [joined(given["sources"] as [Named, Axis][], as[0]!.dims)],
+  split: ({ given, size }) => {
+    const source = given["source"] as Named,
+      axis = given["axis"] as Axis;
+    let begin = 0;
+    return (given["out_dims"] as Axis[]).map((out) => {
+      const entries = Array.from({ length: size(out) }, (_, at) => begin + at);
+      begin += entries.length;
+      return renamed(picked(source, axis, entries), axis, out);
+    });
+  },
+  squeeze: ({ given }) => [without(given["source"] as Named, given["axis"] as Axis)],
+  zeros: (call) => filled(call, 0),
+  zeros_like: (call) => {
+    const other = call.given["other"] as Named;
+    return [{ ...other, values: like(other.values, other.values.length) }];
+  },
+  ones: (call) => filled(call, 1),
+  ones_like: (call) => {
+    const other = call.given["other"] as Named;
+    return [{ ...other, values: like(other.values, other.values.length).fill(1) }];
+  },
+  full: (call) => filled(call, Number(call.given["fill_value"])),
+  range_over_dim: ({ given, size }) => {
+    const axis = given["dim"] as Axis;
+    return [
+      named(
+        [axis],
+        [size(axis)],
+        Int32Array.from({ length: size(axis) }, (_, at) => at),
+        0,
+        axis,
+      ),
+    ];
+  },
+  copy_compatible_to_dims: ({ given }) => [given["self"] as Named],
+  copy_transpose: ({ given }) => [given["self"] as Named],
+  stop_gradient: ({ given }) => [(given["source"] ?? given["x"]) as Named],
+  set_sparse_dim: ({ given, as }) => [{ ...(given["source"] as Named), sparse: as[0]!.sparse }],
+  replace_dim: ({ given }) => {
+    const source = given["source"] as Named;
+    return [renamed(source, given["in_dim"] as Axis, given["out_dim"] as Axis)];
+  },
+  where: ({ given }) => {
+    const arrays = [given["cond"] ?? given["condition"], given["true_"], given["false_"]].map(arrayOf),
+      [cond, one, other] = arrays as [Named, Named, Named],
+      dims = union(arrays),
+      shape = shapeOf(dims, arrays),
+      values = areWhole(one, other) ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape));
+    each(dims, shape, arrays, (places, entry) => {
+      values[entry] = cond.values[places[0]!] ? one.values[places[1]!]! : other.values[places[2]!]!;
+    });
+    return [named(dims, shape, values, turnOf(arrays), one.sparse)];
+  },
+};
