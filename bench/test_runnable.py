@@ -9,7 +9,7 @@ from viz.runnable import run_in_node
 
 from rfnb.models import load_g2p
 from rfnb.models.g2p_search import beam_search, search
-from rfnb.viz.runnable.program import Program
+from rfnb.viz.runnable.program import PageProgram
 
 WORDS, TURNS = ["parachute", "phonetics", "lieutenant", "queue"], 21
 
@@ -18,7 +18,7 @@ WORDS, TURNS = ["parachute", "phonetics", "lieutenant", "queue"], 21
 def test_a_word_in_a_page(beam_size, row, tmp_path):
     model = load_g2p()
     begin = time.process_time()
-    program = Program.of(lambda word: search(model, [word], beam_size=beam_size), "parachute")
+    program = PageProgram.of(lambda word: search(model, [word], beam_size=beam_size), "parachute")
     exported = time.process_time() - begin
     figures = {}
     for name, plain in (("wasm", False), ("JavaScript", True)):

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from rfnb.viz.page.output import STATIC
-from rfnb.viz.runnable.program import Program
+from rfnb.viz.runnable.program import PageProgram
 
 NODE = shutil.which("node")
 KINDS = {"f": "float", "i": "int", "b": "int"}
 
 
-def run_in_node(programs: dict[str, Program], texts, folder: Path, *, plain=False, turns=1) -> dict[str, dict]:
+def run_in_node(programs: dict[str, PageProgram], texts, folder: Path, *, plain=False, turns=1) -> dict[str, dict]:
     """By name what the engine of a page says of each text."""
     if NODE is None:
         pytest.skip("needs Node")

@@ -17,7 +17,7 @@ from rfnb.models.g2p import label_dim
 from rfnb.models.g2p_search import beam_search, search
 from rfnb.viz.page.output import STATIC
 from rfnb.viz.runnable import lowered
-from rfnb.viz.runnable.program import Program
+from rfnb.viz.runnable.program import PageProgram
 
 TOP = Path(__file__).parents[2]
 LETTERS = "abcdefgh"
@@ -163,7 +163,7 @@ OPS = {
 
 @pytest.fixture(scope="module")
 def programs():
-    return {name: Program.of(fn, "abcd") for name, fn in OPS.items()}
+    return {name: PageProgram.of(fn, "abcd") for name, fn in OPS.items()}
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["wasm", "plain"])
@@ -204,7 +204,7 @@ def spelled(answer):
 @pytest.mark.parametrize("beam_size", [1, 5, 12])
 def test_a_page_spells_the_words_of_the_test_set_as_the_model_does(model, beam_size, tmp_path):
     words = WORDS if beam_size == 5 else WORDS[::10]
-    program = Program.of(lambda word: search(model, [word], beam_size=beam_size), "parachute")
+    program = PageProgram.of(lambda word: search(model, [word], beam_size=beam_size), "parachute")
     answers = run_in_node({"g2p": program}, words, tmp_path)["g2p"]["answers"]
     for found, answer in zip(beam_search(model, words, beam_size=beam_size), answers):
         told = spelled(answer)
@@ -247,7 +247,7 @@ def test_a_search_with_options_is_equal_or_refused(model, name, tmp_path):
         return searching(model, word, **OPTIONS[name])
 
     try:
-        program = Program.of(fn, "parachute")
+        program = PageProgram.of(fn, "parachute")
     except TypeError as error:
         assert next(iter(OPTIONS[name])) in str(error) and name in ("no repeats", "a threshold")
         return
@@ -303,7 +303,7 @@ REFUSED = {
 def test_what_a_page_cannot_run_is_refused_by_name(name):
     fn, words = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=words):
-        Program.of(fn, "abcd")
+        PageProgram.of(fn, "abcd")
 
 
 @pytest.mark.parametrize(("text", "words"), [("abz", "“z” is none of the letters"), ("", "type a letter")])

@@ -24,7 +24,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Program:
+class PageProgram:
     """What a page runs.
 
     Attributes:
@@ -36,7 +36,7 @@ class Program:
     weights: list[np.ndarray]
 
     @staticmethod
-    def of(fn: Callable[[str], Any], text: str) -> Program:
+    def of(fn: Callable[[str], Any], text: str) -> PageProgram:
         """The program of what a function computes for a text.
 
         Args:
@@ -56,7 +56,7 @@ class Program:
         weights = calls[0].weights
         if any(len(each.weights) != len(weights) for each in calls):
             raise _differs("the weights", [len(each.weights) for each in calls], texts)
-        return Program(spec, weights)
+        return PageProgram(spec, weights)
 
 
 def _like(text: str) -> list[str]:
