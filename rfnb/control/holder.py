@@ -282,7 +282,7 @@ class Holder(Hold):
         self.heard.is_in((path, index))
 
     def leave_trunk(self) -> None:
-        """What comes is not to be the same as in the run that it is a branch of."""
+        """Let what comes be another than in the run that it is a branch of."""
         self._trunk = None
         self.kept.leave_trunk(0)
 

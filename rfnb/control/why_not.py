@@ -140,7 +140,7 @@ class WhyNot:
 
     @cached_property
     def parts(self) -> Any:
-        """What the margin is due to, {step, cause}: positions of the source, labels before, and the baseline; all add up to it.
+        """The causes of the margin, {step, cause}: positions of the source, labels before, and the baseline; all add up to it.
 
         By integrated gradients through the search, with embeddings on their way from the mean one of their table; `.occluded` beside it,
         and `.disagreements` where both say something else. The function runs again a hundred times or more, once for all.

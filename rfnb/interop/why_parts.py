@@ -23,7 +23,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.vocabulary import labels_by_index
 from rfnb.interop.attribution import integrated
 from rfnb.interop.measured import Measured
-from rfnb.interop.replay import Replay
+from rfnb.interop.batched_calls import BatchedCalls
 from rfnb.trace.event import Event
 
 _TOLERANCE, _CLEAR, _LITTLE = (
@@ -36,7 +36,7 @@ _LOOKUPS = (torch.nn.functional.embedding, torch.embedding)
 _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 
 
-class Parts(Measured):
+class MarginParts(Measured):
     """The parts of a margin, {step, cause}, by integrated gradients. Their sum is the margin.
 
     Rows are the steps that matter, and the last one is the sum of the others, after both ways part. Columns are the positions of the
@@ -66,7 +66,7 @@ class Parts(Measured):
         return ". ".join(filter(None, [f"Due to {said} (nats for what was expected)", self.remark])) + "."
 
 
-def parts_of(tries: Tries, tokens: Sequence[int]) -> Parts:
+def parts_of(tries: Tries, tokens: Sequence[int]) -> MarginParts:
     """The margin of what was expected over what was found, taken apart.
 
     Args:
@@ -102,7 +102,7 @@ def _either(texts: Sequence[Sequence[str]], at: int) -> str:
     return "|".join(dict.fromkeys(labels[at] for labels in texts if at < len(labels)))
 
 
-def _disagreements(found: Parts) -> dict[int, str]:
+def _disagreements(found: MarginParts) -> dict[int, str]:
     out, names = dict[int, str](), found.columns[1]
     most = max(abs(found.values[:, :-1]).max(initial=0.0), abs(found.occluded).max(initial=0.0))
     for row, where in enumerate(found.rows[1]):
@@ -118,7 +118,7 @@ def _disagreements(found: Parts) -> dict[int, str]:
 
 
 class Both:
-    """What was expected and what was found, forced one after the other, with embeddings on the way from the mean one to their own.
+    """Both ways, that of what was expected and that of what was found: forced one after the other, with embeddings on the way from the mean one to their own.
 
     Columns are the positions of the source, flat, and then the labels.
     """
@@ -148,7 +148,7 @@ class Both:
     def on_way(self, places: Sequence[float] | np.ndarray) -> torch.Tensor:
         """{place, column}: all columns so far on their way."""
         size = 0 if self._source is None else self._source.numel()
-        return torch.as_tensor(np.asarray(places, np.float64))[:, None].repeat(1, size + self._length - 1)
+        return torch.as_tensor(np.asarray(places, np.float64), device="cpu")[:, None].repeat(1, size + self._length - 1)
 
     def _forced(self, tokens: Sequence[int], scaled: torch.Tensor | None, gradients: bool = False) -> _Forced:
         return _Forced(self.tries, tokens, scaled, self._length - 1, gradients)
@@ -181,7 +181,7 @@ class Both:
             raise value_error(
                 "why_not: no gradients come through the search.",
                 [("columns", scaled.shape[1]), ("margin", f"{float(sums[0].sum()):.3f}")],
-                "Parts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
+                "MarginParts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
                 "rf.atlas(run)    # hides one after the other",
             )
         each = [
@@ -190,7 +190,7 @@ class Both:
         ]
         return torch.stack(each, 1)
 
-    def parts(self) -> Parts:
+    def parts(self) -> MarginParts:
         """The margin taken apart.
 
         Source: Sundararajan et al. 2017, as `rf.attribute`; occlusion: Zeiler and Fergus 2014, "Visualizing and Understanding
@@ -213,7 +213,9 @@ class Both:
         names = [*self.names(columns), *labels[:-1], "baseline"]
         beside = {"margin": float(whole.sum()), "baseline": float(base.sum()), "sum": float(values.sum())}
         over = "step", [f"{labels[step]} at {step}" if step is not None else "other steps" for step in steps]
-        found = Parts(f"margin of {' '.join(texts[0])}", values, over, ("cause", names), beside=beside, remark=remark)
+        found = MarginParts(
+            f"margin of {' '.join(texts[0])}", values, over, ("cause", names), beside=beside, remark=remark
+        )
         found.steps = steps
         hidden = self.on_way(np.ones(len(columns)))
         hidden[np.arange(len(columns)), columns] = 0.0
@@ -247,7 +249,7 @@ class Both:
         return [str(at) if texts is None else str(texts[at]) for at in own]
 
 
-class _Forced(Replay):
+class _Forced(BatchedCalls):
     """One run of the function with a hypothesis forced, in which lookups of embeddings are answered.
 
     Args:
@@ -344,7 +346,7 @@ class _Forced(Replay):
         return self.note(moved, (given,), {}, found) if self.keeps else found
 
     def _pick(self, ids: torch.Tensor, weight: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor] | None:
-        """What takes how far each of these has come out of all; None: they are none of the source, and no labels."""
+        """A function that takes how far each of these has come out of all; None: they are none of the source, and no labels."""
         size = 0 if self._given is None else len(self._given) - self._num_labels
         if not self._begun:
             if self.source is not None:  # what is looked up later, as positions are

@@ -28,6 +28,7 @@ EXEMPT = {
         sequence_pairs.flat_lengths sequence_pairs.volume transposed_conv_dims.make_expansions""",
     "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim default.has_fractions default.is_float_dtype",
     "bound once, when the package is loaded": "operators.bind",
+    "about a word, and no tensor": "math.kind_of",
     "what is current: settings, and scopes of them": """amp.get_amp_policy amp.set_amp_policy amp.set_amp_policy_ctx
         default.device_of_new default.get_default_array_index_dtype default.get_default_device default.get_default_dim_size_device
         default.get_default_float_dtype default.get_default_int_dtype default.set_default_device

@@ -342,7 +342,7 @@ def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str
 
 
 class _ByWeights(torch.autograd.Function):
-    """What a kernel gives, to the last bit, with the gradient of the same by its weights, which are in no graph else."""
+    """The result of a kernel, to the last bit, with the gradient of the same by its weights, which are in no graph else."""
 
     @staticmethod
     def forward(ctx: Any, by_weights: torch.Tensor, of_kernel: torch.Tensor) -> torch.Tensor:

@@ -488,7 +488,7 @@ def _told_dims(
 
 
 def _heads_in_batch(call: Call, scores: AxisNode, axis: int) -> tuple[int, bool] | None:
-    """As `folded`; also of a batch of one sequence, which leaves no trace in the axis."""
+    """Tell heads from the batch as `folded` does; also of a batch of one sequence, which leaves no trace in the axis."""
     first = origin(scores, axis)
     if first.kind in ("feature", "stack") and any(dim.kind == "batch" and dim.extent == 1 for dim in call.dims):
         return scores.shape[axis], False

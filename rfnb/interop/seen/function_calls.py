@@ -116,7 +116,7 @@ class Looks(TorchFunctionMode):
 
 
 def as_before() -> list[Setting]:
-    """With-blocks behind which these settings are as they were, wherever an interrupt came."""
+    """The with-blocks behind which these settings are as they were, wherever an interrupt came."""
     return [Setting(variable, lambda: None) for variable in (_current, _in_model, _unheard, _running)]
 
 

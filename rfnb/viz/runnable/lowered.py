@@ -33,7 +33,7 @@ _MODULES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
 
 
 def known() -> dict[Any, str]:
-    """By function of an op: its name in a page."""
+    """The name in a page, by the function of an op."""
     names = {*ONE, *TWO, *OVER, *OTHER, *OTHERWISE}
     return {op.fn: op.name for op in all_ops() if op.name in names and op.fn.__module__.startswith(_OF)}
 

@@ -75,7 +75,7 @@ class LoopNote:
 
 
 class Notes(Hold):
-    """What a call has computed.
+    """All that a call has computed.
 
     Attributes:
         blocks: Ops and loops outside of loops, in their order.
@@ -101,7 +101,7 @@ class Notes(Hold):
     # -- values ------------------------------------------------------------------------------------------------------------
 
     def ref(self, value: Tensor) -> Ref:
-        """Where a value comes from."""
+        """Say where a value comes from."""
         found = self._where.get(id(value))
         if found is None:
             if id(value) in self._hidden:
@@ -198,7 +198,7 @@ class Notes(Hold):
         raise _not_there(f"rf.{function}", place_text(place_of_user(1)))
 
     def over(self, function: str) -> None:
-        """It has made no step."""
+        """Nothing: it has made no step."""
 
     def changes_attention(self) -> bool:
         return False

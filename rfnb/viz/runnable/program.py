@@ -25,7 +25,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class PageProgram:
-    """What a page runs.
+    """A call as a page repeats it.
 
     Attributes:
         spec: Dims, inputs, ops and loops, as JSON has them.
@@ -166,7 +166,7 @@ def _same(steps: Sequence[Any], loop: LoopNote) -> None:
 
 
 def _together(found: Sequence[Any], texts: Sequence[str], where: str) -> Any:
-    """What is the same in all calls, with what depends on the text said as that."""
+    """Take what is the same in all calls, with what depends on the text said as that."""
     first = found[0]
     if isinstance(first, np.ndarray):
         return _array(found, texts, where)

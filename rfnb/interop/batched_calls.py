@@ -1,6 +1,6 @@
-"""Replay: what a function of torch has computed once, computed again for many inputs at once, without the function.
+"""Batched calls: what a function of torch has computed once, computed again for many inputs at once, without the function.
 
-    with Replay() as calls:                      # notes each call of a function of torch
+    with BatchedCalls() as calls:                      # notes each call of a function of torch
         out = f(x)
     calls.again(x, [out], many)                  # f of each row of {n, ...}: one call for all, through which gradients flow
 
@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 
-class Replay(TorchFunctionMode):
+class BatchedCalls(TorchFunctionMode):
     """A block whose calls of functions of torch are noted.
 
     Attributes:
@@ -75,7 +75,7 @@ def _axis(func: Any, args: Any, kwargs: Any) -> int:
 
 
 def _chosen(source: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-    """What the largest are taken of."""
+    """The values that the largest are taken of."""
     return source, None
 
 
