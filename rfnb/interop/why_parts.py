@@ -22,8 +22,8 @@ from rfnb.control.why_not import Tries
 from rfnb.core.errors import value_error
 from rfnb.core.vocabulary import labels_by_index
 from rfnb.interop.attribution import integrated
-from rfnb.interop.measured import Measured
 from rfnb.interop.batched_calls import BatchedCalls
+from rfnb.interop.measured import Measured
 from rfnb.trace.event import Event
 
 _TOLERANCE, _CLEAR, _LITTLE = (
