@@ -118,7 +118,8 @@ def _disagreements(found: MarginParts) -> dict[int, str]:
 
 
 class Both:
-    """Both ways, that of what was expected and that of what was found: forced one after the other, with embeddings on the way from the mean one to their own.
+    """Both ways, that of what was expected and that of what was found: forced one after the other, with embeddings between the mean one
+    and their own.
 
     Columns are the positions of the source, flat, and then the labels.
     """

@@ -23,7 +23,7 @@ Labels = tuple[int, ...]
 Rule = Callable[[Labels], Any]
 MOST_STATES = 20_000  # that are looked at before a search
 _EVERYTHING, _NOTHING = 0, 1  # places of rows in every table
-_ENDED, _NOWHERE, _UNKNOWN = object(), object(), object()  # states: after the end; of what was not allowed
+_ENDED, _NOWHERE = object(), object()  # states: after the end; of what was not allowed
 
 
 class Constraint:
@@ -92,9 +92,8 @@ class _OfFunction(Constraint):
 
     def row(self, state: Any) -> np.ndarray | None:
         """bool [labels]: what may come next; None: all."""
-        found = self._found.get(state, _UNKNOWN)
-        if found is not _UNKNOWN:
-            return found
+        if state in self._found:
+            return self._found[state]
         given = self._fn(state)
         last, had, row = self._last
         if not (
@@ -167,8 +166,8 @@ class Prefixes:
         return out
 
 
-class Rows:
-    """Rows of what may come next, each once: place 0 is everything, 1 is nothing.
+class RuleRows:
+    """RuleRows of what may come next, each once: place 0 is everything, 1 is nothing.
 
     Attributes:
         table: bool [places, labels]; it is replaced, and never changed where a place is known.
@@ -183,7 +182,7 @@ class Rows:
         self._lock = threading.Lock()  # searches of other threads may have the same automaton
 
     def __reduce__(self) -> Any:
-        return Rows, (self.table.shape[1],)
+        return RuleRows, (self.table.shape[1],)
 
     def place(self, row: np.ndarray) -> int:
         """The place of a row."""
@@ -235,7 +234,7 @@ class Allowed:
         # The rows of an automaton of ours serve all searches with it; what others may change, like a function, is asked anew.
         tables = self._constraint.tables
         key = num_labels, end_label
-        self._rows = Rows(num_labels) if tables is None else tables.setdefault(key, Rows(num_labels))
+        self._rows = RuleRows(num_labels) if tables is None else tables.setdefault(key, RuleRows(num_labels))
         self._check()
 
     def _part(self, given: Any) -> Constraint:
@@ -347,10 +346,10 @@ class Allowed:
                 if own.least(own.next(state, labels[0])) + 2 > left:
                     row[labels] = False
             return row
-        given, row = own.labels(state), np.empty(self.num_labels, bool)
-        row[:] = given is None
-        if given is not None:
-            labels = [*given]
+        next_labels, row = own.labels(state), np.empty(self.num_labels, bool)
+        row[:] = next_labels is None
+        if next_labels is not None:
+            labels = [*next_labels]
             if labels and not 0 <= min(labels) <= max(labels) < self.num_labels:
                 wrong = next(label for label in labels if not 0 <= label < self.num_labels)
                 raise _no_label(self.what, wrong, self.num_labels)

@@ -97,7 +97,7 @@ def _watched(
         parts.blockers = (rule.name,)
     labels = follow(search, link, flat, ranked)
     if rule is not None:
-        plain.note(rule, nodes, search.last)
+        plain.note(rule, nodes)
     tell_at_end(loop, link, flat, ranked, parts, options)
     return labels
 
@@ -192,7 +192,7 @@ class PlainChoices:
         if rule is None:
             decision.again = self
         else:
-            self.note(rule, nodes, decision)
+            self.note(rule, nodes)
         if not self._on_host:
             self._check_later(decision, raw)
         return decision
@@ -222,6 +222,7 @@ class PlainChoices:
         if known is None:
             nodes = [0] * math.prod(self._before)
         else:
+            assert not callable(known)  # nobody else writes there
             nodes = known if isinstance(known, list) else known[0].ravel().tolist()
         places = rule.places(nodes)
         if ended is not None:  # what has ended goes on as it does
@@ -232,8 +233,10 @@ class PlainChoices:
         mask = rule.rows(places).reshape(*self._before, -1)
         return nodes, self.backend.from_numpy(mask, dtype="bool", device=self.backend.get_device_raw(like))
 
-    def note(self, rule: Allowed, nodes: list[int], decision: Decision) -> None:
+    def note(self, rule: Allowed, nodes: list[int]) -> None:
         """Keep the nodes of the hypotheses after the choice."""
+        decision = self.search.last
+        assert decision is not None
         read, count = self.backend.raw_to_numpy, self.count
         parents, labels = read(decision.parents._raw).ravel().tolist(), read(decision.tokens._raw).ravel().tolist()
         width = 1 if self.in_dim is None else self.in_dim.extent

@@ -165,11 +165,7 @@ class ChoiceRecord:
         flat, backend, axis, kept = self.flat, self.flat.backend, len(self.flat.rest), self.kept
         assert kept is not None
         self._in_order = True
-        both, is_impossible, like = (
-            self.candidates,
-            backend.unary_fn("is_neg_infinite"),
-            lambda raw: take(flat, order, raw),
-        )
+        both, is_impossible = self.candidates, backend.unary_fn("is_neg_infinite")
         size = backend.get_shape_tuple_raw(both.index)[-1]
         scores, index = (backend.slice_raw(raw, axis, self.num_kept, size) for raw in (both.scores, both.index))
         is_kept = _any_same(backend, index, kept.index, kept.scores, axis)
@@ -178,6 +174,10 @@ class ChoiceRecord:
         shape, device = [*backend.get_shape_tuple_raw(place)[:-1], self.num_kept], backend.get_device_raw(place)
         first = backend.from_numpy(np.broadcast_to(np.arange(self.num_kept), shape), dtype="int64", device=device)
         order = backend.concat_raw([first, backend.binary_fn("add")(place, self.num_kept)], axis)
+
+        def like(raw: Any) -> Any:
+            return take(flat, order, raw)
+
         free = like(both.scores)
         joined = backend.concat_raw([kept.scores, best], axis)
         self.candidates = both.map(like)._replace(scores=joined)

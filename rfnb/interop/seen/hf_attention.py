@@ -306,8 +306,8 @@ def _odd(given: dict[str, Any]) -> bool:
 
 
 def _error_of(call: Call, scored: Scored, value: Any, output: Any) -> Callable[[], torch.Tensor] | None:
-    """A function that gives the difference of the output that a few rows make, beside the size of the values, when somebody looks at the weights;
-    once for each kind of call of a module."""
+    """A function that gives the difference of the output that a few rows make, beside the size of the values, when somebody looks at
+    the weights; once for each kind of call of a module."""
     done = _checked.setdefault(call.names, set())
     targets, sources = scored.shape[2:]
     case = (id(call.module), targets == 1, targets == sources)
