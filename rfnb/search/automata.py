@@ -155,7 +155,7 @@ class RequiredPhrases(Constraint):
 
 
 def _is_bank(given: Any) -> bool:
-    return not isinstance(given, str) and all(isinstance(each, (list, tuple)) for each in given) and bool(len(given))
+    return isinstance(given, (list, tuple)) and bool(given) and all(isinstance(each, (list, tuple)) for each in given)
 
 
 def _progress(phrase: Labels, failure: list[int], done: int, label: int) -> int:
@@ -173,6 +173,8 @@ def _labels_of(word: Sequence[int | str] | str, index: Mapping[str, int], what: 
             f"rf.{what}([[3, 1, 4]])" if not index else f"rf.{what}([{next(iter(index))!r}], vocab=vocab)",
         )
 
+    if not isinstance(word, Iterable):
+        raise wrong(word)
     out = numbers_of(word, index, None, wrong)
     if not out:
         raise value_error(f"{what}: a word without labels.", [("word", repr(word))], "It has one label at least.")

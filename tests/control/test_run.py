@@ -211,7 +211,7 @@ def test_what_a_run_records_can_be_chosen():
     assert str(error.value) == (
         "run: what is to be recorded?\n"
         "  record   ['kind']\n"
-        "  options  kinds, path, steps, limit, model, ops, values, dims, labels, why, attention\n"
+        "  options  kinds, path, steps, limit, model, ops, values, dims, labels, why, attention, graph\n"
         "True, False, or a dict of options of rf.record.\n"
         '    rf.run(fn, record={"kinds": "beams"})'
     )

@@ -11,3 +11,4 @@ exempt(
 exempt("looks at trainings, computes nothing; tests/interop/watch", "watch")
 exempt("asks questions in notebooks, computes nothing; tests/teaching", "lesson")
 exempt("compares recordings; tests/trace", "Diff compare_runs diff")
+exempt("runs whole models; tests/interop", "BatchCheck CodeDiff check_batch")

@@ -10,7 +10,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from waiting import LONG
+from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb.trace.long_attention import LARGE
@@ -137,8 +137,8 @@ def test_a_live_view_is_kept_by_its_recording_only_where_a_page_has_it(displayed
         pump.flush(view)
         seen = weakref.ref(view)
         del view
-        gc.collect()
-        assert (seen() is not None) == displayed
+        # The thread that draws has it until its round is over.
+        assert wait_until(lambda: gc.collect() is not None and (seen() is not None) == displayed)
     gc.collect()
     assert seen() is None and not trace._subscribers and not trace._on_close
 
