@@ -74,7 +74,7 @@ def test_what_if_is_answered_in_notebook_7_by_a_rest_a_click_and_a_drag(notebook
     at = page.find(page.map, "1 5", "row", "col")
     page.page.mouse.down()
     page.drag(at, 0, -120)
-    expect(page.map).to_have_attribute("data-dragged", re.compile("With EY: 1 on h: P HH EH R AH CH UW T, .*"))
+    expect(page.map).to_have_attribute("data-dragged", re.compile("With EH: 1 on h: P HH EH R AH CH UW T, .*"))
     page.page.mouse.up()
-    expect(page.rail).to_contain_text("EY: 1 on h")  # of the hypothesis that the click has chosen
+    expect(page.rail).to_contain_text("EH: 1 on h")  # of the hypothesis that the click has chosen
     assert [error for error in notebook.errors if "outside" in error or "rfnb" in error] == []

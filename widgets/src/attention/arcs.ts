@@ -26,42 +26,46 @@ export interface Mark {
   row: number;
   col: number;
   value: number;
-  even: boolean; // of a row that looks about evenly: such lines say nothing, and are drawn for the row that is pointed at
 }
 
-/** Of each row the fewest sources that have the share `mass` of its weight; of all rows at most 2,000, the strongest. Those that share a value have one line. */
-export function marksOf(matrix: Matrix, mass: number, most = MOST): { marks: Mark[]; all: number } {
+/** Of a row the fewest sources that have the share `mass` of its weight; and whether it looks about evenly, so that its lines say nothing. */
+function ofRow(matrix: Matrix, row: number, mass: number, across: number): { own: Mark[]; even: boolean } {
+  let total = 0,
+    count = 0;
+  const seen = (col: number): number => {
+    const value = matrix.value(row, col);
+    return value > 0 && value < Infinity && !matrix.hidden(row, col) ? value : 0;
+  };
+  for (let col = 0; col < matrix.colLen; col += across, count++) total += seen(col);
+  // What is smaller than this never is among them: all of it together is less than what is left out.
+  const small = ((1 - mass) * total) / Math.max(1, count);
+  const found: Mark[] = [];
+  let open = 0;
+  for (let col = 0; col < matrix.colLen; col += across) {
+    const value = seen(col);
+    if (value) open++;
+    if (value && value >= small) found.push({ row, col, value });
+  }
+  found.sort((a, b) => b.value - a.value);
+  const even = open > TELLING && found[0]!.value * open < TELLING * total;
+  let sum = 0;
+  const end = found.findIndex(({ value }) => (sum += value) >= mass * total * (1 - 1e-9));
+  return { own: end < 0 ? found : found.slice(0, end + 1), even };
+}
+
+/** The lines of all rows but those that look about evenly, at most 2,000, the strongest. Those that share a value have one line. */
+export function marksOf(matrix: Matrix, mass: number, most = MOST): { marks: Mark[]; all: number; even: number } {
   const marks: Mark[] = [];
   const [down, across] = shared(matrix);
+  let evenly = 0;
   for (let row = 0; row < matrix.rowLen; row += down) {
-    let total = 0,
-      count = 0,
-      open = 0;
-    const seen = (col: number): number => {
-      const value = matrix.value(row, col);
-      return value > 0 && value < Infinity && !matrix.hidden(row, col) ? value : 0;
-    };
-    for (let col = 0; col < matrix.colLen; col += across, count++) total += seen(col);
-    // What is smaller than this never is among them: all of it together is less than what is left out.
-    const small = ((1 - mass) * total) / Math.max(1, count);
-    const own: Mark[] = [];
-    for (let col = 0; col < matrix.colLen; col += across) {
-      const value = seen(col);
-      if (value) open++;
-      if (value && value >= small) own.push({ row, col, value, even: false });
-    }
-    own.sort((a, b) => b.value - a.value);
-    const even = open > TELLING && own[0]!.value * open < TELLING * total;
-    let sum = 0;
-    for (const mark of own) {
-      mark.even = even;
-      if (sum >= mass * total * (1 - 1e-9)) break;
-      sum += mark.value;
-      marks.push(mark);
-    }
+    const { own, even } = ofRow(matrix, row, mass, across);
+    if (even) evenly++;
+    else for (const mark of own) marks.push(mark);
   }
   const all = marks.length;
-  return { marks: all > most ? marks.sort((a, b) => b.value - a.value).slice(0, most) : marks, all };
+  if (all > most) marks.sort((a, b) => b.value - a.value).length = most;
+  return { marks, all, even: evenly };
 }
 
 export class Arcs {
@@ -88,8 +92,8 @@ export class Arcs {
       const { matrix } = this;
       if (!matrix) return null;
       const [row, col] = [Math.floor((y - TOP) / this.pitch[0]), Math.floor((y - TOP) / this.pitch[1])];
-      if (x < this.width / 2) return row >= 0 && row < matrix.rowLen ? { row, col: this.strongest(row, "row") } : null;
-      return col >= 0 && col < matrix.colLen ? { row: this.strongest(col, "col"), col } : null;
+      if (x < this.width / 2) return row >= 0 && row < matrix.rowLen ? { row, col: this.lookedAt(row) } : null;
+      return col >= 0 && col < matrix.colLen ? { row: this.lookingAt(col), col } : null;
     };
     this.pane = new Pane(
       {
@@ -116,10 +120,9 @@ export class Arcs {
     this.matrix = matrix;
     if (!matrix) return;
     const mass = Number(this.mass.value);
-    const { marks, all } = marksOf(matrix, mass);
+    const { marks, all, even } = marksOf(matrix, mass);
     this.marks = marks;
-    const even = new Set(marks.flatMap(({ row, even }) => (even ? [row] : []))).size,
-      lines = marks.filter(({ even }) => !even).length,
+    const lines = marks.length,
       left = even ? `; none of the ${even} that look about evenly` : "";
     this.largest = marks.reduce((most, { value }) => Math.max(most, value), 0) || 1;
     const cut = all > marks.length ? `; the ${marks.length} strongest of ${all}` : "";
@@ -153,17 +156,20 @@ export class Arcs {
   /** The lines of the row of a place. */
   private of(at: Position | null): Mark[] {
     if (!at || !this.matrix) return [];
-    const [down] = shared(this.matrix),
-      first = at.row - (at.row % down);
-    return this.marks.filter(({ row }) => row === first);
+    const [down, across] = shared(this.matrix);
+    return ofRow(this.matrix, at.row - (at.row % down), Number(this.mass.value), across).own;
   }
 
-  private strongest(index: number, side: "row" | "col"): number {
-    const each = this.matrix ? shared(this.matrix)[side === "row" ? 0 : 1] : 1;
-    const [first] = this.marks
-      .filter((mark) => mark[side] === index - (index % each))
-      .sort((a, b) => b.value - a.value);
-    return first ? first[side === "row" ? "col" : "row"] : 0;
+  /** The source that a row looks at most. */
+  private lookedAt(row: number): number {
+    return this.of({ row, col: 0 })[0]?.col ?? 0;
+  }
+
+  /** The row that looks at a source most. */
+  private lookingAt(index: number): number {
+    const each = this.matrix ? shared(this.matrix)[1] : 1;
+    const [first] = this.marks.filter(({ col }) => col === index - (index % each)).sort((a, b) => b.value - a.value);
+    return first?.row ?? 0;
   }
 
   private layout(width: number): { width: number; height: number } {
@@ -191,7 +197,7 @@ export class Arcs {
     ];
     if (to === undefined || last < 0) return false;
     const row = Math.max(0, Math.min(last, to));
-    this.cursor.pin({ row, col: this.strongest(row, "row") });
+    this.cursor.pin({ row, col: this.lookedAt(row) });
     this.pane.reveal(
       { x: 0, y: TOP + (row - 1) * this.pitch[0], width: 1, height: 3 * this.pitch[0] },
       { left: 0, top: TOP },
@@ -227,10 +233,7 @@ export class Arcs {
       }
       g.globalAlpha = 1;
     };
-    lines(
-      marks.filter(({ even }) => !even),
-      false,
-    );
+    lines(marks, false);
     const own = this.of(at);
     lines(own, true);
     const picked = new Set(own.map(({ col }) => col));
