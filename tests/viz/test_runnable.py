@@ -44,7 +44,7 @@ EDGES = rf.convert_to_tensor(
     dims=[letter, feat],
 )
 column = rf.Dim(5, name="column")
-SQUARE = table(feat, column, seed=3)
+SQUARE, FIXED = table(feat, column, seed=3), table(batch, feat, seed=4)
 LSTM, LINEAR = rf.LSTM(feat, other), rf.Linear(feat, other)
 
 
@@ -116,6 +116,17 @@ def recurrent(x, time, *, recorded=False, reverse=False):
     return rf.combine_bc(stacked, "+", last) + rf.reduce_sum(loop.state.c.last, axis=other)
 
 
+def constants(x, time):
+    """A loop that carries and collects what is not of its step."""
+    loop = rf.Loop(axis=time, name="constants")
+    loop.state.h = rf.reduce_sum(x, axis=time)
+    for _ in loop:
+        out = loop.stack(loop.state.h)
+        rows = loop.stack(Y)
+        loop.state.h = FIXED
+    return rf.combine_bc(out, "+", rf.reduce_sum(rows, axis=[time, other]))
+
+
 def greedy(x, time):
     """Labels until one comes again, each the best of what the last gives."""
     loop = rf.Loop(max_seq_len=7, name="greedy")
@@ -137,6 +148,7 @@ OPS = {
     "a loop": of_rows(recurrent),
     "a recorded loop": of_rows(lambda x, time: recurrent(x, time, recorded=True)),
     "a loop until its end": of_rows(greedy),
+    "a loop of constants": of_rows(constants),
     "any": of_rows(lambda x, time: rf.reduce_any(x > 0.5, axis=time)),
     "all": of_rows(lambda x, time: rf.reduce_all(x > -1.0, axis=feat)),
     "softmax": of_rows(lambda x, time: rf.softmax(x, axis=time)),

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.intercept import Intercepted
 from rfnb.core.op import Op
 from rfnb.core.place import place_of_user, place_text
-from rfnb.core.tensor import Tensor
-from rfnb.core.tree import leaves, values_in
+from rfnb.core.tensor import Tensor, with_raw
+from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.rec.hold import Hold, held_by
 from rfnb.rec.loop_step import StepAround
 from rfnb.trace.probe import probe
@@ -36,14 +35,12 @@ class OpNote(NamedTuple):
         given: By parameter: Refs, Dims and plain values.
         results: The numbers of what it gives.
         dims: Of each of these, and its sparse dim.
-        place: Where in the user's code, as text.
     """
 
     name: str
     given: Mapping[str, Any]
     results: tuple[int, ...]
     dims: tuple[tuple[tuple[Dim, ...], Dim | None], ...]
-    place: str
 
 
 class StepNote:
@@ -80,7 +77,6 @@ class Notes(Hold):
     Attributes:
         blocks: Ops and loops outside of loops, in their order.
         constants: Arrays that there are before, as parameters.
-        dims: All that were met, in their order.
     """
 
     def __init__(self) -> None:
@@ -88,12 +84,9 @@ class Notes(Hold):
         self.blocks: list[OpNote | LoopNote] = []
         self.count = 0
         self.constants: list[Tensor] = []
-        self.dims: list[Dim] = []
         self._where: dict[int, Ref] = {}  # by id of a Tensor
         self._kept: list[Any] = []  # which keeps its id
-        self._hidden: dict[
-            int, tuple[str, str]
-        ] = {}  # what was made by an op that a page does not have: its name and place
+        self._hidden: dict[int, tuple[str, str]] = {}  # made by an op that a page does not have: its name and place
         self._loop: LoopNote | None = None
         self._step: StepNote | None = None
         self.between = False  # two steps, where the loop carries its values over
@@ -155,36 +148,28 @@ class Notes(Hold):
             if isinstance(parts["value"], Tensor):
                 return result
             refs["value"] = np.asarray(found[0].numpy())
-        for leaf in found:
-            self._see(leaf.dims)
         out = tuple([self.new(leaf) for leaf in found])
         dims = tuple([(leaf.dims, leaf.sparse_dim) for leaf in found])
-        self.add(OpNote(name, refs, out, dims, place_text(place_of_user(1))))
+        self.add(OpNote(name, refs, out, dims))
         return result
 
     def _unknown(self, op: Op, given: list[Tensor], result: Any) -> None:
         """An op that a page does not have: what it gives was made by the ops inside of it, or is constant, or cannot be made."""
-        depends = [value for value in given if not self.is_constant(value)]
+        if all(map(self.is_constant, given)):
+            return
         for leaf in values_in(result):
-            if isinstance(leaf, Tensor) and id(leaf) not in self._where and depends:
+            if isinstance(leaf, Tensor) and id(leaf) not in self._where:
                 self._hidden[id(leaf)] = (op.name, place_text(place_of_user(1)))
                 self._kept.append(leaf)
 
     def _noted(self, value: Any) -> Any:
         if isinstance(value, Tensor):
-            self._see(value.dims)
             return self.ref(value)
-        if isinstance(value, Dim):
-            self._see((value,))
-            return value
         if isinstance(value, Mapping):
             return {name: self._noted(each) for name, each in value.items()}
         if isinstance(value, (list, tuple)):
             return [self._noted(each) for each in value]
         return value
-
-    def _see(self, dims: tuple[Dim, ...]) -> None:
-        self.dims += [dim for dim in dims if dim not in self.dims and not is_beam(dim)]
 
     # -- loops -------------------------------------------------------------------------------------------------------------
 
@@ -192,7 +177,7 @@ class Notes(Hold):
         if self._step is not None:
             raise _not_there(f'the loop "{loop.name}" inside of "{self._loop.name}"', place_text(place_of_user(1)))  # type: ignore[union-attr]
         note = LoopNote(loop.name, loop.axis, loop.given_axis is not None, loop.max_seq_len)
-        return _Noted(step, self, note, loop)
+        return _Noted(step, self, note)
 
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
         raise _not_there(f"rf.{function}", place_text(place_of_user(1)))
@@ -216,9 +201,9 @@ class Notes(Hold):
 class _Noted(StepAround):
     """The step of a loop whose ops are noted."""
 
-    def __init__(self, inner: Any, notes: Notes, note: LoopNote, loop: Any):
+    def __init__(self, inner: Any, notes: Notes, note: LoopNote):
         super().__init__(inner)
-        self._notes, self._note, self._loop = notes, note, loop
+        self._notes, self._note = notes, note
 
     def begin(self, index: int) -> None:
         notes, note = self._notes, self._note
@@ -226,7 +211,12 @@ class _Noted(StepAround):
         if not index:
             note.initial = {path: notes.ref(leaf) for path, leaf in _tensors(self.states.now)}
             notes.blocks.append(note)
-        for path, leaf in _tensors(self.states.now):
+        now = self.states.now
+        for name, value in now.items():  # in Tensors of their own: a value may be in a state and be read besides
+            now[name] = map_nested(
+                lambda leaf: with_raw(leaf.__dict__, leaf._raw) if isinstance(leaf, Tensor) else leaf, value
+            )
+        for path, leaf in _tensors(now):
             notes.put(leaf, ("state", path))
         notes._loop, notes._step = note, StepNote()
         note.steps.append(notes._step)
@@ -234,9 +224,8 @@ class _Noted(StepAround):
     def read(self, name: str) -> Any:
         value = self.inner.read(name)
         for path, leaf in _tensors({name: value}):
-            where = self._notes._where.get(id(leaf))
-            if name not in self.states.next or where is None:
-                self._notes.put(leaf, ("state" if name not in self.states.next else "next", path))
+            if id(leaf) not in self._notes._where:  # it was brought to the hypotheses that go on
+                self._notes.put(leaf, ("next" if name in self.states.next else "state", path))
         return value
 
     def write(self, name: str, value: Any) -> None:

@@ -19,8 +19,6 @@ export interface Looped {
   made: number;
   /** Of each output its values, step by step. */
   outputs: Named[][];
-  /** Weights of attention by op of the step. */
-  attention: { op: number; weights: Named }[][];
   states: Record<string, Named>[];
 }
 export interface Result {
@@ -32,15 +30,6 @@ export interface Hypothesis {
   labels: number[];
   score: number;
   ended: boolean;
-}
-
-export class UnknownLetter extends Error {
-  constructor(
-    readonly letter: string,
-    readonly known: string[],
-  ) {
-    super(`“${letter}” is none of the letters that the model knows: ${known.join(" ")}`);
-  }
 }
 
 export class Engine {
@@ -126,10 +115,9 @@ class Run {
     return this.engine.size(axis, this.text.length);
   }
 
-  private op(spec: OpSpec, into: Named[]): Named[] {
+  private op(spec: OpSpec, into: Named[]): void {
     const made = spec.op === "convert_to_tensor" ? [this.given(spec)] : this.called(spec);
     spec.results.forEach((number, at) => (into[number] = made[at]!));
-    return made;
   }
 
   private called(spec: OpSpec): Named[] {
@@ -140,8 +128,7 @@ class Run {
     }
     const run = OPS[spec.op];
     if (!run) throw new Error(`a page has no op ${spec.op}`);
-    const given: Record<string, unknown> = {};
-    for (const [name, value] of Object.entries(spec.given)) given[name] = this.value(value);
+    const given = this.givenTo(spec);
     const call: Call = {
       given: this.step ? this.step.together(given) : given,
       as: spec.as,
@@ -197,7 +184,10 @@ class Run {
     if (typeof value === "object" && "letters" in value) {
       const found = this.text.map((letter) => {
         const label = value.letters[letter];
-        if (label === undefined) throw new UnknownLetter(letter, Object.keys(value.letters));
+        if (label === undefined)
+          throw new Error(
+            `“${letter}” is none of the letters that the model knows: ${Object.keys(value.letters).join(" ")}`,
+          );
         return label;
       });
       values = [...value.before, ...found, ...value.after];
@@ -222,20 +212,14 @@ class Run {
         beams: null,
         made: 0,
         outputs: spec.outputs.map(() => []),
-        attention: [],
         states: [states],
       };
     this.loops.push(looped);
     while (looped.made < most && !looped.beams?.ended.every(Boolean)) {
-      const step = (this.step = new StepRun(looped, spec, (ref) => this.outside(ref)));
-      looped.attention.push([]);
-      for (const [number, op] of spec.ops.entries()) {
-        if (op.op === "choice") step.choose(this.optionsOf(op), op);
-        else {
-          const made = this.op(op, step.values);
-          if (op.op === "dot_attention") looped.attention.at(-1)!.push({ op: number, weights: made[1]! });
-        }
-      }
+      const step = (this.step = new StepRun(looped, spec, (ref) => this.at(ref)));
+      for (const op of spec.ops)
+        if (op.op === "choice") step.choose(this.givenTo(op), op);
+        else this.op(op, step.values);
       step.finish();
       this.step = null;
       looped.made++;
@@ -247,17 +231,7 @@ class Run {
     }
   }
 
-  private outside(ref: Ref): Named {
-    const step = this.step;
-    this.step = null;
-    try {
-      return this.at(ref);
-    } finally {
-      this.step = step;
-    }
-  }
-
-  private optionsOf(op: OpSpec): Record<string, unknown> {
+  private givenTo(op: OpSpec): Record<string, unknown> {
     return Object.fromEntries(Object.entries(op.given).map(([name, value]) => [name, this.value(value)]));
   }
 }
@@ -271,24 +245,19 @@ class StepRun {
   constructor(
     private readonly looped: Looped,
     private readonly spec: LoopSpec,
-    private readonly outside: (ref: Ref) => Named,
+    private readonly valueOf: (ref: Ref) => Named, // also of what is outside of the step
   ) {}
 
   at(kind: string, at: Ref[number]): Named {
     if (kind === "value") return this.values[at as number]!;
     if (kind === "state") return this.looped.states.at(-1)![at as string]!;
-    if (kind === "next") return this.refOf(this.spec.next[at as string]!);
+    if (kind === "next") return this.valueOf(this.spec.next[at as string]!);
     if (kind === "index") return named([], [], Int32Array.of(this.looped.made), 0, this.spec.axis);
     if (kind === "frame") {
-      const source = this.outside(at as Ref),
-        axis = this.spec.axis!;
-      return without(picked(source, axis, [this.looped.made]), axis);
+      const { axis } = this.spec;
+      return without(picked(this.valueOf(at as Ref), axis, [this.looped.made]), axis);
     }
     throw new Error(`there is no ${kind} in a step`);
-  }
-
-  private refOf([kind, at]: Ref): Named {
-    return kind === "constant" || kind === "outer" ? this.outside(["value", at!]) : this.at(kind as string, at!);
   }
 
   /** Brings values from before the choice to the hypotheses that go on, where others are from after it. */
@@ -321,15 +290,15 @@ class StepRun {
   finish(): void {
     const { looped, spec, decided } = this,
       before = looped.states.at(-1)!;
-    const ends = spec.end ? this.brought(this.refOf(spec.end.value)).values : null;
+    const ends = spec.end ? this.brought(this.valueOf(spec.end.value)).values : null;
     const next = Object.fromEntries(
       Object.keys(before).map((path) => {
         const ref = spec.next[path],
-          value = this.brought(ref ? this.refOf(ref) : before[path]!);
+          value = this.brought(ref ? this.valueOf(ref) : before[path]!);
         return [path, { ...value, turn: 0 }];
       }),
     );
-    spec.outputs.forEach(({ value }, at) => looped.outputs[at]!.push({ ...this.refOf(value), turn: 0 }));
+    spec.outputs.forEach(({ value }, at) => looped.outputs[at]!.push({ ...this.valueOf(value), turn: 0 }));
     if (decided) {
       const { parents } = decided,
         old = looped.beams,
