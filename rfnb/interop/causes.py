@@ -58,29 +58,22 @@ class Parting(NamedTuple):
 
     def alike(self, calls: list[TapeCall]) -> list[list[TapeCall]]:
         """The same calls in all modules of the class, and alone."""
-        kinds = {
-            (kind_of(self.model, call.path), call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth)
-            for call in calls
-        }
-        every = [
-            call
-            for call in self.mine.tape.calls
-            if (kind_of(self.model, call.path), call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth)
-            in kinds
-        ]
+        of_class = lambda call: (kind_of(self.model, call.path), *_in_module(call))  # noqa: E731
+        kinds = {of_class(call) for call in calls}
+        every = [call for call in self.mine.tape.calls if of_class(call) in kinds]
         return [every, calls] if len(every) > len(calls) else [calls]
 
     def everywhere(self, cause: str, said: str, edits: list[tuple[TapeCall, Edit]]) -> Iterator[Try]:
         """A try with an edit of calls, and of those that are alike."""
-        of_kind = {
-            (call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth): edit for call, edit in edits
-        }
+        of_kind = {_in_module(call): edit for call, edit in edits}
         for calls in self.alike([call for call, _ in edits]):
-            yield Try(cause, said, {
-                call.key: of_kind[(call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth)]
-                for call in calls
-                if (call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth) in of_kind
-            })  # fmt: skip
+            found = {call.key: of_kind[_in_module(call)] for call in calls if _in_module(call) in of_kind}
+            yield Try(cause, said, found)
+
+
+def _in_module(call: TapeCall) -> tuple[str, str, int]:
+    """The key that a call has in each module of its name, whatever its number: in all layers."""
+    return call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth
 
 
 def tries(found: Parting) -> Iterator[Try]:
