@@ -33,6 +33,10 @@ _LEAST = """() => Math.min(...[...document.querySelectorAll(".rfnb-on-stage *")]
         for (let p = e; p; p = p.parentElement) zoom *= Number(p.style.zoom || 1);
         return parseFloat(getComputedStyle(e).fontSize) * zoom;
     }))"""
+_FITTED = """() => {
+    const seen = [...document.querySelectorAll(".rfnb-on-stage .rfnb-part")].filter((e) => e.offsetWidth);
+    return seen.length && seen.every((e) => e.dataset.fitted);
+}"""
 _SIGHT = """() => {
     const stage = document.querySelector(".rfnb-on-stage"), seen = (list) => [...list].filter((e) => e.offsetWidth);
     const of = (e) => { const box = e.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom].map(Math.round); };
@@ -84,11 +88,7 @@ def test_the_stage_by_keys(page, saved):
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     expect(stage).to_have_attribute("data-stage-step", "1")
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('.rfnb-on-stage .rfnb-part')].some((e) => e.style.zoom)"
-    )
-    for _ in range(40):  # each view takes some frames until it fits
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+    page.wait_for_function(_FITTED)
     seen = page.evaluate(_SIGHT)
     assert seen["stage"] == [0, 0, 1920, 1080] and not seen["scrolls"]
     assert len(seen["boxes"]) == 3  # the search, where it looks, its states
@@ -122,8 +122,7 @@ def test_a_pointer_on_the_stage_is_on_the_cell_that_it_points_at(page, saved):
     page.goto(f"{saved.as_uri()}#view=2")
     weights = page.locator('.rfnb-on-stage .rfnb-part[data-kind="attention"]')
     expect(weights).to_be_visible()
-    for _ in range(40):
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+    page.wait_for_function(_FITTED)
     zoom, cell = float(weights.evaluate("(e) => e.style.zoom")), float(weights.get_attribute("data-cell"))
     assert zoom > 1.5
     first, third = find(weights, "1 1", "row", "col"), find(weights, "3 3", "row", "col")

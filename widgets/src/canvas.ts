@@ -15,9 +15,8 @@ export function prepare(
   if (canvas.width !== w || canvas.height !== h) {
     canvas.width = w;
     canvas.height = h;
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
   }
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` }); // other sizes have as many pixels at another zoom
   const g = context(canvas);
   if (!g) return null;
   g.setTransform(ratio, 0, 0, ratio, 0, 0);

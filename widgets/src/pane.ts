@@ -230,8 +230,9 @@ export class Pane {
   }
 
   private paint(): void {
-    const width = this.element.clientWidth,
-      height = this.element.clientHeight;
+    const within = (seen: number, size: string) => Math.min(seen, parseFloat(size) || seen); // zoomed pixels are rounded up
+    const width = within(this.element.clientWidth, this.space.style.width),
+      height = within(this.element.clientHeight, this.space.style.height);
     if (!width || !height) return;
     const g = prepare(this.canvas, width, height);
     if (g) this.handlers.paint(g, { left: this.element.scrollLeft, top: this.element.scrollTop, width, height });

@@ -9,6 +9,7 @@ const LARGEST = 1.9, // times the usual size
   ALONE = 3.2, // of one view
   LEAST = { states: 1.7, others: 0.9 }, // what does not fit then is cut off
   BESIDE = 2, // views below the search
+  STILL = 3, // frames in which a view has to fit
   PLAY = 900, // ms from a step to the next
   HEAD_SHARE = 0.52; // of the height, for the search above the rest
 const KEYS =
@@ -133,7 +134,7 @@ export class Stage {
       for (const { box } of this.show.parts()) {
         box.removeAttribute("style");
         box.hidden = false;
-        delete box.dataset["fits"];
+        for (const name of ["fits", "fitted"]) delete box.dataset[name];
       }
     }
     this.show.refresh();
@@ -296,18 +297,22 @@ export class Stage {
       there = box.dataset["fits"] ?? "";
     if (there === key || (this.hides && there.startsWith(`${room},`))) return; // nothing jumps when more is revealed
     box.dataset["fits"] = key;
+    delete box.dataset["fitted"];
     const least = kind === "states" ? LEAST.states : LEAST.others;
     let zoom = this.alone === null ? LARGEST : ALONE;
     put(zoom);
-    const shrink = (tries: number) =>
+    const shrink = (tries: number, still = 0): void => {
       requestAnimationFrame(() => {
-        if (!this.on || !tries) return;
-        const over = Math.max(box.scrollHeight / Math.max(1, height / zoom), this.overflow(root));
-        if (over <= 1.0005 || zoom <= least) return;
+        if (!this.on || box.dataset["fits"] !== key) return; // a later fit has begun
+        const over = Math.max(box.scrollHeight / Math.max(1, height / zoom), this.overflow(root)),
+          fits = over <= 1.0005 || zoom <= least;
+        if (!tries || (fits && still === STILL)) return void (box.dataset["fitted"] = "true");
+        if (fits) return shrink(tries, still + 1); // the view may draw once more
         zoom = Math.max(least, zoom / Math.min(1.35, Math.sqrt(over) * 1.01));
         put(zoom);
         requestAnimationFrame(() => shrink(tries - 1));
       });
+    };
     requestAnimationFrame(() => shrink(12));
   }
 
