@@ -216,10 +216,12 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     # -- Recurrent layers --------------------------------------------------------------------------------------------------
     from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
     from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
+    from rfnb.nn.recurrent.gated_delta_net import GatedDeltaNet
     from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
     from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
     from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell
     from rfnb.nn.recurrent.lstm import LSTM, LstmState
+    from rfnb.nn.recurrent.mamba import RGLRU, Mamba, Mamba2
     from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2, VanillaLSTMCell
     from rfnb.nn.recurrent.rec import Rec
     from rfnb.nn.recurrent.rhn import RHNCell
@@ -312,14 +314,14 @@ __all__ = [
     "ConformerConvSubsample", "ConformerEncoder", "ConformerEncoderLayer", "ConformerEncoderV2", "ConformerFrontend",
     "ConformerPositionwiseFeedForward", "Constraint", "Conv1d", "Conv2d", "Conv3d", "CrossAttention", "CtcAlignment",
     "Debug", "Diff", "Dim", "DimError", "DotAttention", "EBranchformerLayer", "EditDistanceTable", "Embedding",
-    "FeedForward", "FeedForwardConvGated", "FeedForwardGated", "Functional", "GRUCell", "GetModelFunc",
+    "FeedForward", "FeedForwardConvGated", "FeedForwardGated", "Functional", "GRUCell", "GatedDeltaNet", "GetModelFunc",
     "GlobalAttentionContextBase", "Glorot", "GroupNorm", "GroupNormSpatial", "He", "HeNormal", "HeUniform", "IEncoder",
     "ISeqDownsamplingEncoder", "ISeqFramewiseEncoder", "ItemKeyType", "KenLmState", "LSTM", "LayerNorm",
     "LayerNormVariantsLSTMCell", "LearnedRelativePositionalEncoding", "Lexicon", "Linear", "LongAttention", "Loop",
-    "Loss", "LstmState", "MaskedComputation", "Merge", "Module", "ModuleList", "NGramLM", "NativeLstm", "NativeLstm2",
-    "Normal", "Normalize", "ParamInit", "ParamInitType", "Parameter", "ParameterList", "PiecewiseLinear",
-    "PiecewiseLinearStepwiseScheduler", "PositionalEncoding", "QKVSelfAttention", "RHNCell", "RMSNorm",
-    "RawTensorTypes", "Rec", "RecUnit", "RelPosCausalSelfAttention", "RelPosSelfAttention",
+    "Loss", "LstmState", "Mamba", "Mamba2", "MaskedComputation", "Merge", "Module", "ModuleList", "NGramLM",
+    "NativeLstm", "NativeLstm2", "Normal", "Normalize", "ParamInit", "ParamInitType", "Parameter", "ParameterList",
+    "PiecewiseLinear", "PiecewiseLinearStepwiseScheduler", "PositionalEncoding", "QKVSelfAttention", "RGLRU", "RHNCell",
+    "RMSNorm", "RawTensorTypes", "Rec", "RecUnit", "RelPosCausalSelfAttention", "RelPosSelfAttention",
     "RelativePositionalEncoding", "RemovableHandle", "RequiredPhrases", "RnnCell", "RotaryPosCausalSelfAttention",
     "RotaryPosSelfAttention", "Run", "RunCtx", "RunStopped", "RunningMean", "SelfAttention", "SelfAttentionBase",
     "Sequential", "ShapeError", "StandardLSTMCell", "State", "StepFunc", "Tensor", "TensorArray", "TensorDict",

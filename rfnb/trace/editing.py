@@ -21,7 +21,7 @@ from rfnb.trace.probe import trace_context
 
 OF_ATTENTION = ("queries", "keys", "values", "weights", "heads")
 """What an attention makes: of queries and keys the weights, of weights and values what each head gives."""
-OF_UNITS = re.compile(r"(input|forget|output|reset|update|transform)_gate(_\d+)?|cell_input")
+OF_UNITS = re.compile(r"(input|forget|output|reset|update|transform|write)_gate(_\d+)?|cell_input")
 """The names of the gates that recurrent units of rfnb make in a step."""
 GATES = "gates"
 """what is below the path of a unit where it offers them"""

@@ -147,3 +147,31 @@ def _last_hidden_state(w: World) -> Any:
         return rf.last_hidden_state(states, key=key, combine=combine, out_dim=result)
 
     return call, [w.floats(w.batch, w.time, w.out) for _ in range(4)]
+
+
+# -- linear recurrences ------------------------------------------------------------------------------------------------------------
+def _linear(w: World, name: str) -> Any:
+    heads = {"num_heads": 2}
+    if name == "GatedDeltaNet":
+        options = {"key_dim_total": 2 * w.out, "value_dim_total": 2 * w.classes, **heads}
+    else:
+        options = {"inner_dim": 2 * w.out, "state_dim": w.classes, **(heads if name == "Mamba2" else {})}
+    return lambda: rf.RGLRU(w.feat) if name == "RGLRU" else getattr(rf, name)(w.feat, w.heads, **options)
+
+
+for _name in ("GatedDeltaNet", "Mamba", "Mamba2", "RGLRU"):
+
+    @case(_name)
+    def _linear_recurrent(w: World, name: str = _name) -> Any:
+        call = lambda layer, x: layer(x, spatial_dim=w.time)[0]  # noqa: E731
+        return of_module(w, _linear(w, name), call, [w.floats(w.batch, w.time, w.feat)])
+
+    @case(_name, "a sequence, another one, a step")
+    def _linear_recurrent_parts(w: World, name: str = _name) -> Any:
+        def call(layer: Any, a: Tensor, b: Tensor, c: Tensor) -> Any:
+            out_a, state = layer(a, spatial_dim=w.time)
+            out_b, state = layer(b, state=state, spatial_dim=w.source)
+            return out_a, out_b, layer(c, state=state, spatial_dim=rf.single_step_dim)[0]
+
+        inputs = [w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.source, w.feat), w.floats(w.batch, w.feat)]
+        return of_module(w, _linear(w, name), call, inputs)

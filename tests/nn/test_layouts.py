@@ -58,6 +58,10 @@ LAYOUTS = {
         "W_ff: in 4*out, W_re: out 4*out, gamma_input_below: 4*out, beta_input_below: 4*out, gamma_state_below: 4*out,"
         " gamma_new_c: out, beta_new_c: out"
     ),
+    "GatedDeltaNet": "conv.weight: qkv window, conv.bias: qkv, log_rate: heads, decay_bias: heads",
+    "Mamba": "conv.weight: value window, conv.bias: value, log_rate: value key, skip: value",
+    "Mamba2": "conv.weight: uBC window, conv.bias: uBC, log_rate: heads, skip: heads",
+    "RGLRU": "rate: in",
     "TwoDLSTM": "W_re: in+key 5*out, Vh_re: out 5*out, Vv_re: out 5*out",
     **dict.fromkeys(["LayerNorm", "GroupNorm", "GroupNormSpatial", "Normalize"], _NORM),
     "RMSNorm": "scale: in",
@@ -112,6 +116,10 @@ MADE = {
     "ConformerEncoder": (IN, OUT, {"num_layers": 1, "num_heads": 2, "ff_dim": KEY, "input_layer": None}),
     "ConformerEncoderV2": (OUT, {"num_layers": 1, "num_heads": 2, "ff_dim": KEY}),
     "Rec": ("lstm", IN, OUT, {}),
+    "GatedDeltaNet": (IN, OUT, _HEADS),
+    "Mamba": (IN, OUT, {"inner_dim": VALUE, "state_dim": KEY}),
+    "Mamba2": (IN, OUT, {"inner_dim": VALUE, "state_dim": KEY, "num_heads": 2}),
+    "RGLRU": (IN, {}),
     "RnnCell": ("lstm", IN, OUT, {}),
 }  # fmt: skip
 NO_PARAMETERS = {

@@ -35,8 +35,8 @@ class MultiHead(Module):
         self.out_dim = value_dim_total if proj_dim is None else proj_dim
         self.key_dim_total, self.value_dim_total = key_dim_total, value_dim_total
         self.num_heads = num_heads if isinstance(num_heads, Dim) else Dim(num_heads, name="heads")
-        self.key_dim_per_head = _of_one_head(key_dim_total, self.num_heads, "key")
-        self.value_dim_per_head = _of_one_head(value_dim_total, self.num_heads, "value")
+        self.key_dim_per_head = one_head_of(key_dim_total, self.num_heads, "key")
+        self.value_dim_per_head = one_head_of(value_dim_total, self.num_heads, "value")
         self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast
         if att_dropout_broadcast is None:
             self.att_dropout_broadcast = dropout_broadcast_default()
@@ -131,7 +131,7 @@ class SelfAttention(SelfAttentionBase):
         return self.attention(q, k, v, kv_axis=axis)
 
 
-def _of_one_head(total: Dim, heads: Dim, name: str) -> Dim:
+def one_head_of(total: Dim, heads: Dim, name: str) -> Dim:
     """The dim of one head.
 
     Raises:

@@ -1,0 +1,206 @@
+"""The parts that layers around a linear recurrence share: a short convolution, the call over a sequence or one step, the state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import type_error, value_error
+from rfnb.core.op import op
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
+from rfnb.nn.init import Glorot
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.recurrent import linear_recurrence
+from rfnb.nn.recurrent.linear_recurrence import Writes
+from rfnb.nn.recurrent.unit_parts import gated, offer_gates
+from rfnb.ops.amp import narrowed, widened
+from rfnb.ops.concat import concat
+from rfnb.ops.const import zeros
+from rfnb.ops.dims import range_over_dim
+from rfnb.ops.expand import expand_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.math import exp, expm1, log, log_sigmoid, safe_log
+from rfnb.ops.matmul import matmul
+from rfnb.ops.slice import slice as slice_dim
+from rfnb.rec.state import State
+from rfnb.trace.editing import editing
+from rfnb.trace.probe import listening
+
+
+class ShortConv(Module):
+    """Each feature by itself over the last frames: y_t = sum_i weight[i] x_{t - size + 1 + i} + bias.
+
+    Parameters:
+        weight: {channels, window}, Glorot uniform. bias: {channels}, zero.
+
+    Source: Gu and Dao 2023, "Mamba", figure 3.
+    """
+
+    def __init__(self, dim: Dim, *, size: int):
+        if size < 1:
+            rule = "The window of the convolution has at least the frame itself."
+            raise value_error("ShortConv: a window without frames.", [("conv_size", size)], rule, "conv_size=4")
+        self.dim = dim
+        self._window, self._past, self._now = (
+            Dim(n, name=name) for n, name in ((size, "window"), (size - 1, "past"), (1, "now"))
+        )
+        self.weight = Parameter((dim, self._window))
+        self.weight.initial = Glorot()
+        self.bias = Parameter((dim,))
+
+    def __call__(self, source: Tensor, past: Tensor, *, axis: Dim) -> tuple[Tensor, Tensor]:
+        """{..., axis, dim}, and the frames before {..., past, dim}; gives as many again."""
+        if axis is single_step_dim:
+            source = expand_dim(source, self._now)
+            frames, _ = concat((past, self._past), (source, self._now), out_dim=self._window, allow_broadcast=True)
+            single = matmul(frames, self.weight, reduce=self._window) + self.bias
+            return single, slice_dim(frames, axis=self._window, start=1, out_dim=self._past)[0]
+        # Frames of the past stand in front of each sequence, so its last ones are at its own end.
+        frames, whole = concat((past, self._past), (source, axis), allow_broadcast=True)
+        out: Any = self.bias
+        for index in range(self._window.extent):
+            tap, _ = slice_dim(frames, axis=whole, start=index, size=axis)
+            out = tap * gather(self.weight, indices=index, axis=self._window) + out
+        if not self._past.extent:
+            return out, past
+        last, _ = slice_dim(frames, axis=whole, start=-self._past.extent, size=self._past)
+        return out, last
+
+
+class LinearRecurrent(Module):
+    """A layer around a linear recurrence. Abstract: a layer defines `_writes` and `_out`.
+
+    Probes:
+        states: forget_gate and write_gate of a step, as of other units; a loop shows its state.
+
+    Attributes:
+        in_dim, out_dim: Of the frames, before and after.
+        state_dims: Of the state of a sequence, beside its batch dims.
+        key_dim: The one of them that is contracted when the state is read; None: none.
+        conv: What features go through before; None: nothing.
+    """
+
+    in_dim: Dim
+    out_dim: Dim
+    state_dims: tuple[Dim, ...]
+    key_dim: Dim | None = None
+    conv: ShortConv | None = None
+
+    def _writes(self, source: Tensor, state: State, axis: Dim) -> tuple[Writes, State, Any]:
+        """Gives the `Writes` of frames, the parts of the state beside the matrix, and what `_out` needs."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _writes.")
+
+    def _out(self, read: Tensor, more: Any) -> Tensor:
+        """{..., value} -> {..., out}."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _out.")
+
+    @op
+    def __call__(self, source: Tensor, *, state: State | None = None, spatial_dim: Dim) -> tuple[Tensor, State]:
+        """Run over `spatial_dim`, or one step with `single_step_dim`.
+
+        Args:
+            source: {..., spatial_dim, in}
+            state: As `default_initial_state` gives it, which is the default.
+            spatial_dim: Ragged: each sequence stops at its end, what comes after is 0.
+
+        Returns:
+            {..., spatial_dim, out}, and the state after each sequence's last frame.
+
+        Raises:
+            DimError: If source has no in_dim or no spatial_dim.
+            TypeError: One step without a state.
+        """
+        name, single = type(self).__name__, spatial_dim is single_step_dim
+        check_dim(name, source, self.in_dim, "source")
+        if not single:
+            check_dim(name, source, spatial_dim, "source")
+        if state is None:
+            if single:
+                raise type_error(
+                    f"{name}: one step without a state.",
+                    [("source", shape_of(source))],
+                    "A step goes on from the state of the step before. The first one is made by:",
+                    "state = layer.default_initial_state(batch_dims=[batch])",
+                )
+            batch = [dim for dim in source.dims if dim is not self.in_dim and dim is not spatial_dim]
+            state = self.default_initial_state(batch_dims=batch)
+        source = source.copy_masked(0)
+        writes, more, rest = self._writes(source, state, spatial_dim)
+        writes = writes.map(widened)
+        if single:
+            read, matrix = linear_recurrence.step(_gated(writes), state.matrix, key_dim=self.key_dim)
+        elif not spatial_dim.extent:
+            shape = (spatial_dim, *(dim for dim in source.dims if dim not in (spatial_dim, self.in_dim)), self.out_dim)
+            return zeros(shape, dtype=source.dtype, device=source.device, feature_dim=self.out_dim), state
+        else:
+            read, matrix = linear_recurrence.over(writes, state.matrix, axis=spatial_dim, key_dim=self.key_dim)
+        out = self._out(narrowed(read, source), rest)
+        out = out if single else out.copy_masked(0, dims=[spatial_dim])
+        out.feature_dim = self.out_dim
+        return out, State({**more, "matrix": matrix})
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
+        """Zeros: matrix {*batch_dims, *state_dims}, float32 also in a model of 16 bits, and conv {*batch_dims, past, channels}, the frames
+        that a window reaches back to."""
+        like = next(self.parameters())
+        made = lambda *dims: zeros((*batch_dims, *dims), dtype=like.dtype, device=like.device)  # noqa: E731
+        conv = {} if self.conv is None else {"conv": made(self.conv._past, self.conv.dim)}
+        return State(**conv, matrix=widened(made(*self.state_dims)))
+
+    def _convolved(self, source: Tensor, state: State, axis: Dim) -> tuple[Tensor, State]:
+        assert self.conv is not None
+        out, past = self.conv(source, state.conv, axis=axis)
+        order = [*state.conv.dims, *(dim for dim in past.dims if dim not in state.conv.dims)]
+        return out, State(conv=past.copy_transpose(order))
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x))."""
+    return -log_sigmoid(-x)
+
+
+def spread(low: float, high: float, *, inverse: bool = False) -> Any:
+    """Initial values along the last dim: from low to high, their logarithms equally far apart; the logarithms, or with `inverse` the
+    numbers that softplus makes them of.
+
+    Mamba draws the decays and step sizes of its heads in such a range. Here they are spread over it, so that few heads have all of it.
+    """
+    return partial(_spread, math.log(low), math.log(high), inverse)
+
+
+def counted() -> Any:
+    """Initial values log(1), log(2), ... along the last dim."""
+    return _counted
+
+
+def _counted(
+    dims: Sequence[Dim], dtype: str | None = None, *, sparse_dim: Any = None, device: str | None = None
+) -> Tensor:
+    return log(range_over_dim(dims[-1], dtype=dtype, device=device) + 1)
+
+
+def _spread(
+    low: float, high: float, inverse: bool, dims: Sequence[Dim], dtype: str | None = None, *, sparse_dim: Any = None,
+    device: str | None = None,
+) -> Tensor:  # fmt: skip
+    index = range_over_dim(dims[-1], dtype=dtype, device=device)
+    values = index * ((high - low) / max(dims[-1].extent - 1, 1)) + low
+    return log(expm1(exp(values))) if inverse else values
+
+
+def _gated(writes: Writes) -> Writes:
+    """The `Writes` with the gates that count, which are offered to who listens."""
+    if not (editing.get() or listening("states")):
+        return writes
+    gates = gated(forget_gate=exp(writes.log_decay), write_gate=writes.strength)
+    if listening("states"):
+        offer_gates(gates)
+    if not editing.get():
+        return writes
+    return writes._replace(log_decay=safe_log(gates["forget_gate"]), strength=gates["write_gate"])
