@@ -132,7 +132,7 @@ def test_the_module_calls_have_the_sizes_of_the_weights(tour, plain):
     }  # fmt: skip
     assert wanted <= set(legend), legend
     # A hundred rows do not push the rest of the notebook away, and do not catch the wheel: the others are a click away.
-    table, every = view.locator(".rfnb-dims-scroll"), view.get_by_role("button", name="All rows")
+    table, every = view.locator(".rfnb-dims-scroll"), view.locator("button[data-do=all]")
     tall = table.locator("table").bounding_box()["height"]
     assert table.bounding_box()["height"] < 600 < tall
     assert table.evaluate("box => getComputedStyle(box).overflowY") == "clip"
@@ -186,7 +186,7 @@ def test_the_states_are_those_of_the_best_hypothesis(tour, plain):
     tour.page.mouse.move(2, 2)
     view.locator(".rfnb-pane").focus()
     tour.page.keyboard.press("ArrowDown")
-    units = []  # it opens on those that change most, in their order
+    units = []  # it opens on those that change most
     for track, last in (("decoder.h", False), ("decoder.h", True), ("decoder.c", False)):
         values = said.h if track.endswith("h") else said.c
         tour.page.keyboard.press("Home")
@@ -210,7 +210,7 @@ def test_the_states_are_those_of_the_best_hypothesis(tour, plain):
             expect(view.locator(".rfnb-readout")).not_to_contain_text("about")
             assert number(view.locator(".rfnb-readout .rfnb-value").text_content()) == pytest.approx(norm, rel=6e-3)
             tour.page.keyboard.press("ArrowDown")
-    assert units[0] < units[1]  # another unit
+    assert units[0] != units[1]
     tour.page.keyboard.press("Escape")
 
 

@@ -112,7 +112,7 @@ def test_the_drawing_has_sound_and_words_and_says_so():
     made = drawing_of(spec_of(two()))
     texts = [shape.text for shape in made.shapes if hasattr(shape, "text")]
     assert texts.count("A") >= 4 and "Above the columns: log-mel spectrogram, 0 to 4 kHz, 80 dB" in made.notes
-    assert "Each frame is one label or blank: a column sums to 1." in made.notes
+    assert "Each frame is one label or blank (the rows between labels): a column sums to 1." in made.notes
 
 
 def test_a_page_keeps_the_rail_of_a_large_map():
@@ -198,3 +198,18 @@ def test_the_best_path_can_be_left_out():
     assert "best path" in str(whole.spec.head) and "best path" not in str(view.spec.head)
     assert view.text() == whole.text() and whole.spec.blocks.keys() - view.spec.blocks.keys() == {"map1"}
     assert all(np.array_equal(block, whole.spec.blocks[name]) for name, block in view.spec.blocks.items())
+
+
+def test_rows_of_blanks_are_a_third_as_high_as_those_of_labels_in_a_picture():
+    from rfnb.viz.attention.drawing import drawing, low_blanks
+    from rfnb.viz.attention.panels import panels_of
+
+    spec = spec_of(two()[0], path=False)
+    (panel,) = panels_of(spec)
+    low = low_blanks(panel)
+    assert low.seq["rows"] == ["", "", "A", "", "", "", "|", "", "", "", "B", "", ""]
+    assert (low.values[1:4] == panel.values[1]).all() and (low.values[[0, 4, 8, 12]] == panel.values[::2]).all()
+    made = drawing(spec, 400)
+    cells = next(shape for shape in made.shapes if getattr(shape, "of", None) == (13, 7))
+    at = {shape.text: shape.y for shape in made.shapes if getattr(shape, "text", None) in ("A", "|", "B")}
+    assert cells.height == 13 * 5 and at["|"] - at["A"] == at["B"] - at["|"] == 20

@@ -259,3 +259,14 @@ def test_orders_never_cost_a_page_its_exact_values():
     page = page_spec(spec, Room(size, size))
     assert not page.codes and "thinned" not in page.head
     assert any("/order/" in name for name in page.blocks) or len(page.blocks) < len(spec.blocks)
+
+
+def test_of_many_units_those_that_move_early_are_first():
+    from rfnb.viz.states.tracks import CHANGING, changing
+
+    steps = np.random.default_rng(1).integers(0, 9, size=60)
+    values = np.where(np.arange(9)[:, None] == steps, 0.0, 1.0)  # each is closed in one step
+    rows = changing(values)
+    assert len(rows) == CHANGING and (np.diff(steps[rows]) >= 0).all()
+    values[2, rows[0]] = np.nan
+    assert len(set(changing(values))) == CHANGING and (changing(values[:, :9]) == np.arange(9)).all()

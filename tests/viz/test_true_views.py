@@ -276,7 +276,8 @@ class TestMaps:
             whole = values.shape if kind == "attention" else values.T.shape
             some = kind == "states" and whole[0] > 48 and whole[1] > 1
             assert shape.of == (whole if not some else (24, whole[1]))
-            assert some == ("Of more than 48 units those 24 are drawn that change most." in made.notes)
+            most = "those 24 are drawn that change most, from top to bottom by when."
+            assert some == (f"Of more than 48 units {most}" in made.notes)
             pooled = shape.bytes.size < np.prod(shape.of)
             assert bool(pooled_note(drawn)) == pooled
             middle = 0 if shape.ramp == "sequential" else 128

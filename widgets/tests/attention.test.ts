@@ -1,4 +1,5 @@
 import { columns } from "../src/axis";
+import { times } from "../src/list";
 import { beforeEach, describe, expect, it } from "vitest";
 import rail from "../../tests/viz/fixtures/attention_rail.json";
 import small from "../../tests/viz/fixtures/attention_small.json";
@@ -375,10 +376,25 @@ describe("a rail above the columns", () => {
     expect(long.rows.length).toBe(23);
   });
 
+  it("has rows of blanks that are low, which are hit where they are drawn", () => {
+    const long = matrixOf(wide({ alignment: true }), 0, 0)!,
+      made = layout(long, { width: 900, height: 620, zoom: 1, measure });
+    const high = times(23, (row) => made.y(row + 1) - made.y(row));
+    expect(new Set(high.filter((_, row) => row % 2))).toEqual(new Set([made.tall]));
+    for (const blank of high.filter((_, row) => row % 2 === 0)) expect(blank / made.tall).toBeCloseTo(0.3, 1);
+    expect([made.rows.map(({ index }) => index), made.height - made.top - 4]).toEqual([
+      times(11, (label) => 2 * label + 1),
+      made.y(23),
+    ]);
+    for (const row of [0, 1, 2, 21, 22])
+      for (const y of [made.y(row) + 0.5, made.y(row + 1) - 0.5])
+        expect(hit(made, long, made.left + 1, made.top + y)!.row).toBe(row);
+  });
+
   /** An alignment of 23 rows over 500 frames. */
-  function wide(): Frame<Head> {
+  function wide(more: Partial<Head> = {}): Frame<Head> {
     const made = sized(23, 500);
-    return { ...made, head: { ...made.head, rail: { words: [[[0, 9, "word"]]] } } };
+    return { ...made, head: { ...made.head, ...more, rail: { words: [[[0, 9, "word"]]] } } };
   }
 
   it("says the word that a cell is in", () => {

@@ -7,6 +7,7 @@ import time
 from collections import deque
 
 MOST = 100  # updates between two looks, at most: one that takes as long as a step is 1 % then
+FREE = 0.1  # seconds that may be spent at the beginning, where most happens: of a small model hundreds of looks
 
 
 class Pace:
@@ -21,7 +22,7 @@ class Pace:
         self.share, self.fixed = share, fixed
         self._next = 0
         self._costs: deque[float] = deque(maxlen=5)
-        self._spent = 0.0
+        self._spent = self._total = 0.0
 
     def due(self, step: int) -> bool:
         """Whether the update with this number (from 0) is looked at."""
@@ -36,9 +37,12 @@ class Pace:
     def done(self, step: int, step_seconds: float) -> None:
         """The update was looked at: when the next one is."""
         self._costs.append(self._spent)  # some of them while another thread had the processor
+        self._total += self._spent
         self._spent = 0.0
         between = 1 if step_seconds <= 0 else int(statistics.median(self._costs) / (self.share * step_seconds)) + 1
-        self._next = step + min(max(1, between), MOST)
+        # Every update at first, then ever fewer, so that the later ones have some too; and never none in a fifth of what was so far.
+        most = step // MOST if self._total < FREE else min(step // 5, MOST)
+        self._next = step + max(1, min(between, most))
 
 
 class StepTimes:

@@ -13,8 +13,8 @@ from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.spec import Spec
 
 _REMARK = {
-    "CTC": "Each frame is one label or blank: a column sums to 1.",
-    "transducer": "Each label is in one frame: its row sums to 1. A blank ends each frame: the blanks of a column sum to 1.",
+    "CTC": "Each frame is one label or blank (the rows between labels): a column sums to 1.",
+    "transducer": "Each label is in one frame: its row sums to 1. Blanks (the rows between labels) end frames: those of a column sum to 1.",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from rfnb.viz.rounding import share
 
 _CELL, _TALL, _LEAST = 34.0, 560.0, 14.0  # largest cell, highest map, lowest row of a long map
 _MOST_SEQS, _LABELLED = 12, 6
+_LOW, _LABEL = 5.0, 3  # height of a row of blanks of an alignment, and how many times as high the rows of labels are
 _NUMBER, _NUMBERS = 9.0, 200  # size of the values in cells, and the most of them
 
 
@@ -88,16 +90,24 @@ def _across(panels: list[MapPanel], width: float) -> int:
 def _with_labels(
     spec: Any, panel: MapPanel, scale: Scale, width: float, tall: float, *, title: bool, numbers: bool
 ) -> Drawing:
+    low = bool(spec.head.get("alignment"))
+    panel = low_blanks(panel) if low else panel
     (rows, cols), (row_len, col_len) = panel.shape, panel.real()
     top = 16.0 if title else 0.0
     if not rows or not cols:
         return _empty(spec, panel, width, title=title)
     row_labels, col_labels = panel.seq["rows"][:row_len], panel.seq["cols"][:col_len]
     left = labels.rows(row_labels, min(_CELL, tall / rows)).room + 7
-    cell, high = _cells(cols, rows, max(20.0, width - left - 6), tall)
+
+    def sizes(room: float) -> tuple[float, float]:
+        if low:
+            return min(_CELL, max(20.0, room) / cols), min(_LOW, tall / rows)
+        return _cells(cols, rows, max(20.0, room), tall)
+
+    cell, high = sizes(width - left - 6)
     across = labels.columns(col_labels, cell)
     if across.beside:
-        cell, high = _cells(cols, rows, max(20.0, width - left - across.beside), tall)
+        cell, high = sizes(width - left - across.beside)
         across = labels.columns(col_labels, cell)
     down = labels.rows(row_labels, high)
     left = down.room + 7
@@ -117,6 +127,15 @@ def _with_labels(
     labels.draw_rows(made, down, left - 6, y, high)
     labels.draw_columns(made, across, left, y - above - 2, cell)
     return made
+
+
+def low_blanks(panel: MapPanel) -> MapPanel:
+    """A panel of an alignment, whose each other row is one of blanks: those of labels as several rows each, the label in the middle one."""
+    names: list[str] = []
+    for row in range(panel.seq["row_len"]):
+        names += ["", str(panel.seq["rows"][row]), ""] if row % 2 else [""]
+    values = np.repeat(panel.values, np.where(np.arange(len(panel.values)) % 2, _LABEL, 1), axis=0)
+    return replace(panel, values=values, seq={**panel.seq, "rows": names, "row_len": len(names)})
 
 
 def _cells(cols: int, rows: int, width: float, tall: float) -> tuple[float, float]:

@@ -46,7 +46,8 @@ def drawing(spec: Any, width: float) -> Drawing:
     if any(spec.blocks[track["block"]].shape[2] > MOST_ROWS for track in tracks) and any(
         seq["len"] > 1 for seq in seqs
     ):
-        made.notes.append(f"Of more than {MOST_ROWS} units those {CHANGING} are drawn that change most.")
+        most = f"those {CHANGING} are drawn that change most, from top to bottom by when."
+        made.notes.append(f"Of more than {MOST_ROWS} units {most}")
     made.shows(len(seqs), len(head["seqs"]), "sequences")
     made.shows(len(tracks), len(head["tracks"]), "tracks")
     return made

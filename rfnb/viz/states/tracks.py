@@ -28,13 +28,17 @@ def without_prefix(labels: Sequence[str]) -> list[str]:
 
 
 def changing(values: np.ndarray) -> np.ndarray:
-    """The units of {step, unit} that change most over the steps, in their order; all where they are few."""
+    """The units of {step, unit} that change most over the steps, first those that are soonest farthest from their mean; all where
+    they are few."""
     units = values.shape[1]
     if units <= MOST_ROWS or len(values) < 2:
         return np.arange(units)
     away = np.abs(np.diff(values.astype(np.float64), axis=0))
     moved = np.where(np.isfinite(away), away, 0.0).sum(0)
-    return np.sort(np.argsort(-moved, kind="stable")[:CHANGING])
+    most = np.sort(np.argsort(-moved, kind="stable")[:CHANGING])
+    known = np.where(np.isfinite(values[:, most]), values[:, most], 0.0).astype(np.float64)
+    farthest = np.abs(known - known.mean(0)).argmax(0)
+    return most[np.argsort(farthest, kind="stable")]
 
 
 def is_held(label: str) -> bool:

@@ -375,19 +375,29 @@ def test_numbers_of_a_device_come_a_step_later_and_in_order(monkeypatch):
 
 
 def test_a_pace_keeps_to_its_share():
-    from rfnb.interop.watch.pace import MOST, Pace
+    from rfnb.interop.watch.pace import FREE, MOST, Pace
 
-    pace, looked = Pace(0.01), []
-    for step in range(300):
-        if pace.due(step):
-            looked.append(step)
-            pace.pay(0.05)
-            pace.done(step, 0.1)
-    assert looked == list(range(0, 300, 51))  # half a step each time: one per fifty steps and one
+    def looks(steps: int, cost: float, step_seconds: float) -> list[int]:
+        pace, looked = Pace(0.01), []
+        for step in range(steps):
+            if pace.due(step):
+                looked.append(step)
+                pace.pay(cost)
+                pace.done(step, step_seconds)
+        return looked
+
+    # Half a step each time: one per fifty steps and one, after the beginning.
+    large = looks(2000, 0.05, 0.1)
+    assert large[:8] == [0, 1, 2, 3, 4, 5, 6, 7] and set(np.diff(large[30:])) == {51} and len(large) < 30 + 2000 / 51
+    # As long as half a step of a small model: all of the beginning, then ever fewer, and in the long run what is asked for.
+    small = np.array(looks(20_000, 2**-12, 2**-11))
+    assert small[:201].tolist() == list(range(201)) and max(np.diff(small)) <= MOST
+    assert len(small) * 2**-12 <= FREE + 0.01 * 20_000 * 2**-11 + 2**-12
+    assert max((np.diff(small) - 1) * 5 / small[:-1].clip(1)) <= 1
     free = Pace(0.01)
     free.pay(1e9)
-    free.done(0, 0.1)
-    assert not free.due(MOST - 1) and free.due(MOST)
+    free.done(1000, 0.1)
+    assert not free.due(1000 + MOST - 1) and free.due(1000 + MOST)
     assert [step for step in range(6) if Pace(0.01, 2).due(step)] == [0, 2, 4] and not Pace(0.01, 0).due(0)
 
 

@@ -10,7 +10,7 @@ import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";
 import type { Layout } from "./layout";
-import { rowText, SOUND, WORDS } from "./layout";
+import { rowAt, rowText, SOUND, WORDS } from "./layout";
 import type { Matrix, Position, Scale } from "./matrix";
 
 /** The cells as an image, and how many rows and columns of cells it is wide. */
@@ -91,10 +91,11 @@ interface Seen {
   col1: number;
 }
 
-function inSight(scene: Scene, { cell, tall, left, top }: Layout, { rows, cols }: Matrix): Seen {
+function inSight(scene: Scene, made: Layout, { rows, cols }: Matrix): Seen {
+  const { cell, left, top } = made;
   return {
-    row0: Math.max(0, Math.floor(scene.top / tall)),
-    row1: Math.min(rows, Math.ceil((scene.top + scene.height - top) / tall)),
+    row0: Math.max(0, rowAt(made, scene.top)),
+    row1: Math.min(rows, rowAt(made, scene.top + scene.height - top) + 1),
     col0: Math.max(0, Math.floor(scene.left / cell)),
     col1: Math.min(cols, Math.ceil((scene.left + scene.width - left) / cell)),
   };
@@ -102,41 +103,45 @@ function inSight(scene: Scene, { cell, tall, left, top }: Layout, { rows, cols }
 
 function drawCells(
   g: CanvasRenderingContext2D,
-  { made: { cell, tall }, matrix, cells, palette }: Picture,
+  { made: { cell, tall, y }, matrix, cells, palette }: Picture,
   seen: Seen,
 ): void {
-  const { rowLen, drawn } = matrix;
+  const { rowLen, drawn, blanks } = matrix;
   if (!cells || !rowLen || !drawn) return;
   g.imageSmoothingEnabled = false;
-  within(g, 0, 0, drawn * cell, rowLen * tall, () =>
-    g.drawImage(cells.canvas, 0, 0, cells.cols * cell, cells.rows * tall),
-  );
+  within(g, 0, 0, drawn * cell, y(rowLen), () => {
+    const { canvas, rows, cols } = cells;
+    if (!blanks) g.drawImage(canvas, 0, 0, cols * cell, rows * tall);
+    else
+      for (let row = seen.row0; row < seen.row1; row++) {
+        const high = canvas.height / rows;
+        g.drawImage(canvas, 0, row * high, canvas.width, high, 0, y(row), cols * cell, y(row + 1) - y(row));
+      }
+  });
   if (Math.min(cell, tall) >= 7) {
     // a thin line of paper between cells
     g.fillStyle = palette.paper;
-    for (let col = seen.col0; col <= Math.min(seen.col1, drawn); col++)
-      g.fillRect(col * cell - 0.5, 0, 1, rowLen * tall);
-    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++)
-      g.fillRect(0, row * tall - 0.5, drawn * cell, 1);
+    for (let col = seen.col0; col <= Math.min(seen.col1, drawn); col++) g.fillRect(col * cell - 0.5, 0, 1, y(rowLen));
+    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++) g.fillRect(0, y(row) - 0.5, drawn * cell, 1);
   }
 }
 
 /** What holds no weight: padding is hatched, rows to come are dotted, a NaN among numbers is crossed. */
 function drawNothing(
   g: CanvasRenderingContext2D,
-  { made: { cell, tall }, matrix, palette }: Picture,
+  { made: { cell, tall, y }, matrix, palette }: Picture,
   seen: Seen,
 ): void {
   const { rows, cols, rowLen, colLen } = matrix;
-  const [right, bottom] = [colLen * cell, rowLen * tall];
-  hatch(g, right, 0, (cols - colLen) * cell, rows * tall, palette.faint);
-  hatch(g, 0, bottom, right, (rows - rowLen) * tall, palette.faint);
-  outline(g, -0.5, -0.5, cols * cell + 1, rows * tall + 1, palette.line);
+  const [right, bottom] = [colLen * cell, y(rowLen)];
+  hatch(g, right, 0, (cols - colLen) * cell, y(rows), palette.faint);
+  hatch(g, 0, bottom, right, y(rows) - bottom, palette.faint);
+  outline(g, -0.5, -0.5, cols * cell + 1, y(rows) + 1, palette.line);
   for (let row = seen.row0; row < Math.min(seen.row1, rowLen); row++) {
     let empty = colLen > 0;
     for (let col = 0; col < colLen && empty; col++) empty = Number.isNaN(matrix.value(row, col));
     if (empty) {
-      dots(g, 0, row * tall, right, tall, palette.muted, Math.min(cell, tall));
+      dots(g, 0, y(row), right, y(row + 1) - y(row), palette.muted, Math.min(cell, tall));
       continue;
     }
     if (Math.min(cell, tall) < 5) continue;
@@ -144,8 +149,8 @@ function drawNothing(
       if (!Number.isNaN(matrix.value(row, col)) || matrix.hidden(row, col)) continue;
       else if (matrix.effects) {
         if (!matrix.effects.labels[row]?.[col])
-          dots(g, col * cell, row * tall, cell, tall, palette.muted, Math.min(cell, tall));
-      } else cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
+          dots(g, col * cell, y(row), cell, tall, palette.muted, Math.min(cell, tall));
+      } else cross(g, (col + 0.5) * cell, (y(row) + y(row + 1)) / 2, Math.min(cell, tall), palette.warn);
   }
 }
 
@@ -197,11 +202,12 @@ function cross(g: CanvasRenderingContext2D, x: number, y: number, cell: number, 
 
 function drawNumbers(
   g: CanvasRenderingContext2D,
-  { made: { cell, tall }, matrix, scale, colors, palette }: Picture,
+  { made: { cell, tall, y }, matrix, scale, colors, palette }: Picture,
   seen: Seen,
 ): void {
   const font = `10px ${palette.font}`;
   for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
+    if (y(row + 1) - y(row) < tall) continue;
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) {
       const value = matrix.value(row, col);
       if (matrix.effects) {
@@ -212,7 +218,7 @@ function drawNumbers(
             g,
             shorten(text, 8),
             (col + 0.5) * cell,
-            (row + 0.5) * tall + 0.5,
+            y(row) + tall / 2 + 0.5,
             `bold ${font}`,
             color,
             "center",
@@ -222,7 +228,7 @@ function drawNumbers(
       }
       if (Number.isNaN(value) || matrix.hidden(row, col) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
       const color = inkOn(colors, scale.share(value));
-      write(g, inCell(value), (col + 0.5) * cell, (row + 0.5) * tall + 0.5, font, color, "center");
+      write(g, inCell(value), (col + 0.5) * cell, y(row) + tall / 2 + 0.5, font, color, "center");
     }
   }
 }
@@ -244,17 +250,18 @@ function inCell(value: number): string {
 /** The row a linked view points at, and row, column and cell of the cursor. */
 function mark(
   g: CanvasRenderingContext2D,
-  { made: { cell, tall }, matrix, palette, cursor, linked, linkedCol, focused }: Picture,
+  { made: { cell, y: top }, matrix, palette, cursor, linked, linkedCol, focused }: Picture,
 ): void {
-  const [width, height] = [matrix.cols * cell, matrix.rows * tall];
-  const [wide, high] = [Math.max(cell, 3), Math.max(tall, 3)];
+  const [width, height] = [matrix.cols * cell, top(matrix.rows)];
+  const wide = Math.max(cell, 3),
+    highOf = (row: number) => Math.max(top(row + 1) - top(row), 3);
   const { focus, paper } = palette;
   if (linked !== null && linked !== cursor?.row && linked < matrix.rows)
-    outline(g, 0.75, linked * tall + 0.75, width - 1.5, high - 1.5, focus, 1.5, DASH);
+    outline(g, 0.75, top(linked) + 0.75, width - 1.5, highOf(linked) - 1.5, focus, 1.5, DASH);
   if (linkedCol !== null && !cursor && linkedCol < matrix.cols)
     outline(g, linkedCol * cell + 0.75, 0.75, wide - 1.5, height - 1.5, focus, 1.5, DASH);
   if (!cursor || cursor.row >= matrix.rows || cursor.col >= matrix.cols) return;
-  const [x, y] = [cursor.col * cell, cursor.row * tall];
+  const [x, y, high] = [cursor.col * cell, top(cursor.row), highOf(cursor.row)];
   g.globalAlpha = 0.8;
   outline(g, -0.5, y - 0.5, width + 1, high + 1, focus);
   outline(g, x - 0.5, -0.5, wide + 1, height + 1, focus);
@@ -270,7 +277,7 @@ function drawRowLabels(
   scene: Scene,
   { made, matrix, palette, cursor, linked, hands }: Picture,
 ): void {
-  const at = (row: number) => made.top - scene.top + (row + 0.5) * made.tall + 0.5;
+  const at = (row: number) => made.top - scene.top + (made.y(row) + made.y(row + 1)) / 2 + 0.5;
   const put = (text: string, y: number, font: string, color: string) =>
     write(g, text, made.left - 6, y, `${font}11px ${palette.font}`, color, "right", made.left - 8);
   const strong = cursor?.row ?? linked;

@@ -3,12 +3,13 @@
 import type { Columns, Label } from "../axis";
 import { cellSize, columns, labelsOf, LINE, widest } from "../axis";
 import type { Measure } from "../labels";
-import { telling } from "../labels";
+import { drawn, telling } from "../labels";
 import { fault } from "./check";
 import type { Matrix, Position } from "./matrix";
 
 export interface Layout extends Columns {
   tall: number; // height of a cell; equal to its width but for very long maps of few rows
+  y(row: number): number; // where a row begins, below the top
   rail: number; // the height of what is above the columns; a part of top
   left: number;
   width: number;
@@ -29,6 +30,7 @@ const MARGIN = 10,
   FEW = 64,
   LEAST = 96,
   READABLE = 15, // a row of labels over the frames of a sound
+  THIN = 0.3, // of a row: one of blanks
   CELL_NUMBERS = 30,
   CELL_LABELS = 12;
 
@@ -38,8 +40,10 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
   const rail = (matrix.sound ? SOUND + 4 : 0) + (matrix.words.length ? WORDS : 0);
   const rows = Math.max(1, matrix.rows),
     cols = Math.max(1, matrix.cols);
+  const thin = matrix.blanks ? Math.ceil(rows / 2) : 0,
+    whole = rows - thin * (1 - THIN); // as many rows of full height would be as high
   const made = columns(labelsOf(matrix.colLen, matrix.colLabel), measure, (top, right) => {
-    const [across, down] = [(width - left - right) / cols, (height - top - rail - 4) / rows];
+    const [across, down] = [(width - left - right) / cols, (height - top - rail - 4) / whole];
     // A few rows of very many columns would be a line: then cells are taller than wide, or wider than tall.
     return {
       cell: cellSize(Math.max(Math.min(across, down), Math.min(across, LEAST / cols)), zoom),
@@ -48,14 +52,19 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
   });
   const { cell, tall, right } = made,
     top = made.top + rail;
-  const shown = telling(texts, tall, tall >= LINE - 2 ? tall : LINE + 3);
+  const low = thin && Math.max(1, Math.round(tall * THIN)),
+    y = thin ? (row: number) => Math.ceil(row / 2) * low + Math.floor(row / 2) * tall : (row: number) => row * tall;
+  const shown = thin
+    ? drawn(rows - thin, low + tall, LINE).map((label) => 2 * label + 1)
+    : telling(texts, tall, tall >= LINE - 2 ? tall : LINE + 3);
   return {
     ...made,
+    y,
     rail,
     top,
     left,
     width: left + cols * cell + right,
-    height: top + rows * tall + 4,
+    height: top + y(rows) + 4,
     rows: shown.map((index) => ({ index, text: texts[index]! })),
     numbers: Math.min(cell, tall) >= (matrix.effects ? CELL_LABELS : CELL_NUMBERS) && !matrix.about,
   };
@@ -73,11 +82,17 @@ export const rowText = (matrix: Matrix, row: number): string =>
 /** The cell at a point of the content; null outside and in the labels. */
 export function hit(made: Layout, matrix: Matrix, x: number, y: number): Position | null {
   const col = Math.floor((x - made.left) / made.cell),
-    row = Math.floor((y - made.top) / made.tall);
+    row = rowAt(made, y - made.top);
   if (row < 0 || col < 0 || row >= matrix.rows || col >= matrix.cols) return null;
   return made.cell < 1 || made.tall < 1
     ? peak(matrix, row, col, Math.ceil(1 / made.tall), Math.ceil(1 / made.cell))
     : { row, col };
+}
+
+/** The row at a height below the top: in a pair of a thin row and a full one the latter begins where the former ends. */
+export function rowAt({ y }: Layout, at: number): number {
+  const pair = 2 * Math.floor(at / y(2));
+  return at - y(pair) < y(1) ? pair : pair + 1;
 }
 
 /** The largest of the cells that share a pixel, the one that is drawn. */

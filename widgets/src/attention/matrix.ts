@@ -95,6 +95,7 @@ export interface Matrix {
   self: boolean; // whether both sides are the same tokens
   causal: "" | "given" | "seen";
   masked: boolean; // whether anything is hidden by a mask
+  blanks: boolean; // whether each other row, from the first on, is one of blanks
   about: boolean; // whether values are rounded, or several share one; what is said of them says so
   blocks: string[]; // one, or those that this is the mean of
   at: number; // the sequence in the block
@@ -145,6 +146,7 @@ export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number
     self: !!entry.self,
     causal: entry.causal ?? "",
     masked: !!(entry.causal ?? entry.mask),
+    blanks: !!head.alignment && (block.pool[1] ?? 1) === 1,
     about: !block.exact,
     blocks: [entry.block],
     at: seq,

@@ -458,7 +458,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       focused: this.pane.focused,
       hands: marked(this.frame.head.hands),
     });
-    const below = made.top + matrix.rows * made.tall + 4;
+    const below = made.top + made.y(matrix.rows) + 4;
     drawGhosts(g, scene, made, below, this.ghosts, { colors, scale, palette: this.ctx.palette() });
     this.drag.draw(g, scene, made, this.whole ?? matrix, this.ctx.palette());
   }
@@ -490,10 +490,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
 
   /** A cell with its neighbours, and room for a slanted label. */
   protected boxOf({ row, col }: Position): Box {
-    const { left, top, cell, tall, turn } = this.made;
+    const { left, top, cell, tall, turn, y } = this.made;
     return {
       x: left + (col - 1) * cell - 2,
-      y: top + (row - 1) * tall - 2,
+      y: top + y(row) - tall - 2,
       width: cell * 3 + (turn === "slanted" ? 40 : 4),
       height: tall * 3 + 4,
     };

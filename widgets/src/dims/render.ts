@@ -54,12 +54,16 @@ class DimsView {
         this.update(this.frame);
         this.box.querySelector<HTMLElement>(`[data-fold="${first}"]`)?.focus();
       };
+    const many = seen.length > MOST_ROWS;
+    this.all.textContent = `All ${seen.length} rows`;
     this.box.replaceChildren(
       ...(head.failure ? [h("pre.rfnb-dims-failure", { role: "alert" }, head.failure)] : []),
       h("div.rfnb-dims-title", ...title),
       legendOf(legend),
-      ...(rows.length ? [h("div.rfnb-dims-scroll", rowTable(rows, columns, seen, this.open, turn))] : []),
-      ...(seen.length > MOST_ROWS ? [this.all] : []),
+      ...(rows.length
+        ? [h(`div.rfnb-dims-scroll${many ? ".rfnb-dims-cut" : ""}`, rowTable(rows, columns, seen, this.open, turn))]
+        : []),
+      ...(many ? [this.all] : []),
       ...(values.length ? [h("div.rfnb-dims-scroll", ...values.map(valueTable))] : []),
       ...(head.mend ? [h("pre.rfnb-dims-failure", head.mend)] : []),
       this.readout,

@@ -250,18 +250,26 @@ export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
 export const MOST_ROWS = 48, // units that are seen at one glance
   CHANGING = 24;
 
-/** The track with the units alone that change most over the steps, in their order; as it is where it has few. */
+/** The track with the units alone that change most over the steps, first those that are soonest farthest from their mean; as it is where it
+ * has few. */
 export function changing(track: Track, len: number): Track {
   const { units, value } = track;
   if (units <= MOST_ROWS || len < 2) return track;
   const numbers = new Float32Array(units);
+  const farthest = (unit: number) => {
+    const of = times(len, (step) => value(step, unit)).map((each) => (Math.abs(each) < Infinity ? each : 0)),
+      mean = of.reduce((sum, each) => sum + each, 0) / len,
+      away = of.map((each) => Math.abs(each - mean));
+    return away.indexOf(away.reduce((most, each) => Math.max(most, each)));
+  };
   for (let unit = 0; unit < units; unit++)
     for (let step = 1; step < len; step++) {
       const moved = Math.abs(value(step, unit) - value(step - 1, unit));
       if (moved < Infinity) numbers[unit]! += moved / (len - 1);
     }
   const most = times(units, (unit) => unit).sort((a, b) => numbers[b]! - numbers[a]! || a - b);
-  const order = Int32Array.from(most.slice(0, CHANGING)).sort();
+  const at = new Map(most.slice(0, CHANGING).map((unit) => [unit, farthest(unit)]));
+  const order = Int32Array.from([...at.keys()].sort((a, b) => at.get(a)! - at.get(b)! || a - b));
   return { ...track, order, numbers, rows: order.length };
 }
 
