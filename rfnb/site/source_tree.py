@@ -36,7 +36,10 @@ class Group:
 
 
 GROUPS = (
-    Group("The course", ("notebooks/README.md", "notebooks/index.*", "notebooks/[0-9]*.ipynb", "notebooks/*.ipynb")),
+    Group(
+        "The course",
+        ("notebooks/README.md", "notebooks/index.*", "notebooks/[0-9]*.ipynb", "notebooks/*.ipynb", "docs/theory/*.md"),
+    ),
     Group("Guides", ("docs/*.md",)),
     Group("For teachers", ("docs/teaching/README.md", "docs/teaching.md", "docs/teaching/*.md")),
     Group("How it is built", ("docs/architecture.md", "docs/contracts/*.md", "CONTRIBUTING.md", "CHANGELOG.md")),
