@@ -1,5 +1,6 @@
 // Builds the bundle into the Python package: rfnb.js (widgets), rfnb-static.js (save_html), rfnb-static-<kind>.js (stored outputs, which have a
-// script each: with the one kind of view that is in them), rfnb.css, and rfnb-drawn.css without questions; rfnb-engine.js (what runs a model in a page).
+// script each: with the one kind of view that is in them), rfnb.css, and rfnb-drawn.css without questions; rfnb-page.js (a page that runs
+// its model), rfnb-engine.js (the engine of that alone, for tests).
 // `python widgets/bundle.py` runs this and stamps the result.
 import * as esbuild from "esbuild";
 import { createHash } from "node:crypto";
@@ -85,6 +86,7 @@ const jobs = [
     outfile: `${out}/rfnb-static-${kind}.js`,
     plugins: [only(kind, folder), handless, self],
   })),
+  { ...common, format: "iife", entryPoints: ["src/page/page.ts"], outfile: `${out}/rfnb-page.js` },
   { ...common, inject: [], plugins: [], entryPoints: ["src/engine/node.ts"], outfile: `${out}/rfnb-engine.js` },
   { ...common, inject: [], plugins: [], entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
   { ...common, inject: [], plugins: [], entryPoints: ["src/drawn.css"], outfile: `${out}/rfnb-drawn.css` },

@@ -30,6 +30,7 @@ REQUIRED = (
     "rfnb.js",
     "rfnb-static.js",
     *(f"rfnb-static-{kind}.js" for kind in ALONE),
+    "rfnb-page.js",
     "rfnb-engine.js",
     "rfnb.css",
     "rfnb-drawn.css",

@@ -27,6 +27,7 @@ examples:
   rfnb g2p phonetics --beam 1                 greedy: the likeliest phoneme in each step, no second thoughts
   rfnb g2p phonetics --beam 12 --best 3       search wide, print three
   rfnb g2p phonetics --view page.html         how it was found: hypotheses, what was cut and why, attention to letters
+  rfnb g2p phonetics --view page.html --runs  the page runs the model: type another word in it, with nothing installed
   rfnb g2p < words.txt                        words from a file, as many as there are
 
 exit status: 0 if all words were pronounced, 1 if one was not, 2 for wrong usage.
@@ -47,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--best", metavar="N", type=_count, help="how many to print of each word (default: all of the beam)"
     )
     parser.add_argument("--view", metavar="PAGE", type=Path, help="write the searches as a page of HTML, too")
+    parser.add_argument(
+        "--runs", action="store_true", help="with --view and one word: the page has the model in it, for any other word"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error(
             f"--best {options.best} is more than the search keeps, {options.beam}; give --beam {options.best}, too"
         )
+    if options.runs and (options.view is None or len(options.words) != 1):
+        options.parser.error("--runs goes with --view and one word: rfnb g2p phonetics --view page.html --runs")
     words = _words(options)
     from rfnb.models.g2p_checkpoint import load_g2p
 
@@ -65,9 +71,11 @@ def run(options: argparse.Namespace) -> int:
         known = [word for word in some if _can_be_read(word)]
         right = right and len(known) == len(some)
         _print(model, known, options)
-        if options.view:
+        if options.runs and known:
+            _write_running(options.view, model, known[0], options.beam)
+        elif options.view:
             pages += [(word, _recorded(model, word, options.beam)) for word in known[: _MOST_VIEWS + 1 - len(pages)]]
-    if options.view:
+    if options.view and not (options.runs and right):
         _write(options.view, pages)
     return 0 if right else 1
 
@@ -124,6 +132,19 @@ def _recorded(model: G2P, word: str, beam_size: int) -> Any:
     with record() as trace:
         pronounce(model, word, beam_size=beam_size)
     return view_of(trace, title=word)
+
+
+def _write_running(path: Path, model: G2P, word: str, beam_size: int) -> None:
+    from rfnb.models import g2p
+    from rfnb.models.g2p_search import search
+    from rfnb.viz.runnable.page import save_page
+
+    card = Path(g2p.__file__).with_suffix(".md").read_text(encoding="utf-8")
+    save_page(
+        path, lambda word, beam_size: search(model, [word], beam_size=beam_size), ("word", word),
+        {"beam_size": (beam_size, (1, max(12, beam_size), 1))}, {}, title="English words, pronounced", card=card,
+    )  # fmt: skip
+    print(f"rfnb g2p: wrote {path}. Open it in a browser: it runs the model.", file=sys.stderr)
 
 
 def _write(path: Path, pages: list[tuple[str, Any]]) -> None:

@@ -59,24 +59,38 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
     names = [line(str(view.spec.head.get("title") or view.kind)) for view in views]
     names = [f"{number}: {name}" if names.count(name) > 1 else name for number, name in enumerate(names, 1)]
     sections = "\n".join(_section(view, name) for view, name in zip(views, names))
-    style, code = ((STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", "rfnb-static.js"))
+    return write_page(path, title, sections)
+
+
+def write_page(
+    path: str | os.PathLike[str], title: str, body: str, *, script: str = "rfnb-static.js", runs: bool = False
+) -> Path:
+    """Write a page around what is shown in it.
+
+    Args:
+        body: HTML.
+        script: The one script of the page.
+        runs: Whether it computes: in a worker of its own, and in wasm.
+    """
+    style, code = ((STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", script))
     code = _in_script(code)
     # An explicit body: without it browsers put the sections into the head, and nothing is seen.
     page = (
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(code)}<title>{escape(line(title))}</title>'
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(code, runs)}<title>{escape(line(title))}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n"
-        f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{sections}\n</main>\n'
+        f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{body}\n</main>\n'
         f"<script>{code}</script>\n</body>\n</html>\n"
     )
     write_whole(path, page.encode("utf-8"))
     return Path(path)
 
 
-def _policy(code: str) -> str:
-    """The rights of the page: show pictures that are in it and run the one script that is in it; nothing of a network."""
+def _policy(code: str, runs: bool) -> str:
+    """The rights of the page: show pictures that are in it and run the one script that is in it, also as a worker; nothing of a network."""
     script = f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'"
-    rules = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {script}; base-uri 'none'; form-action 'none'"
+    more = " 'wasm-unsafe-eval'; worker-src blob:" if runs else ""
+    rules = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {script}{more}; base-uri 'none'; form-action 'none'"
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
 
 

@@ -91,3 +91,14 @@ def test_a_reader_that_has_gone_is_no_traceback(tmp_path):
     process.stdout.close()
     assert (process.stderr.read(), process.wait(LONG)) == (b"", 1)
     process.stderr.close()
+
+
+def test_a_page_with_the_model_in_it_goes_with_one_word(tmp_path):
+    run = rfnb("g2p", "cat", "--view", "page.html", "--runs", cwd=tmp_path)
+    assert run.returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert 'class="rfnb-program"' in page
+    assert "CMUdict" in page.partition("<summary>")[2]
+    run = rfnb("g2p", "cat", "dog", "--view", "page.html", "--runs", cwd=tmp_path)
+    assert run.returncode == 2
+    assert "--runs goes with --view and one word" in run.stderr

@@ -12,6 +12,7 @@ import pytest
 
 from rfnb.viz.page.output import STATIC
 from rfnb.viz.runnable.program import PageProgram
+from rfnb.viz.spec import Spec, pack
 
 NODE = shutil.which("node")
 KINDS = {"f": "float", "i": "int", "b": "int"}
@@ -38,3 +39,27 @@ def run_in_node(programs: dict[str, PageProgram], texts, folder: Path, *, plain=
     )
     assert not done.returncode, done.stderr
     return json.loads(done.stdout)
+
+
+def views_in_node(page: Spec, asked, folder: Path) -> list[Spec]:
+    """The views of a page for what is typed: (text, numbers)."""
+    if NODE is None:
+        pytest.skip("needs Node")
+    (folder / "page.bin").write_bytes(pack(page))
+    (folder / "asked.json").write_text(json.dumps(list(asked)), encoding="utf-8")
+    code = (
+        f"import {{ readFileSync }} from 'node:fs'; import {{ views }} from {json.dumps((STATIC / 'rfnb-engine.js').as_uri())};"
+        "const asked = JSON.parse(readFileSync('asked.json', 'utf8'));"
+        "console.log(JSON.stringify(views(readFileSync('page.bin'), asked)));"
+    )
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", code], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert not done.returncode, done.stderr
+    return [
+        Spec("group", {"parts": each["parts"]}, {
+            name: np.array([float(value.replace("Infinity", "inf")) for value in block["data"]]).reshape(block["shape"])
+            for name, block in each["blocks"].items()
+        })
+        for each in json.loads(done.stdout)
+    ]  # fmt: skip

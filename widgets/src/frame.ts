@@ -6,6 +6,7 @@ import { codedBlock, exactBlock, storedShapeOf } from "./block";
 import { line, safe } from "./visible";
 
 export type { Block } from "./block";
+export { exactBlock };
 
 /** What any head may have: views of one `link` point at the same, along one `axis` at the same step. */
 export interface AnyHead {

@@ -21,13 +21,15 @@ const PAUSE = 1000; // ms without a frame, until more is asked for
 const isThinned = ({ thinned, parts = [] }: AnyHead & { parts?: { head: AnyHead }[] }): boolean =>
   !!thinned || parts.some(({ head }) => isThinned(head));
 
+/** A frame, or the bytes of one. */
+type Framed = DataView | Uint8Array | Frame;
 export interface Mounted {
-  update(bytes: DataView | Uint8Array): void;
+  update(frame: Framed): void;
   destroy(): void;
 }
 
-/** Shows packed frames; `wire` leads to the kernel that they come from, if there is one. */
-export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire | null = null): Mounted {
+/** Shows frames; `wire` leads to the kernel that they come from, if there is one. */
+export function mount(el: HTMLElement, frame: Framed, wire: Wire | null = null): Mounted {
   const exact = new Exact(wire),
     run = wire && new Held(wire);
   const root = h("div.rfnb-root", { "data-lm-suppress-shortcuts": "true" });
@@ -37,7 +39,7 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
   });
   el.append(root);
   let shown: Rendered<AnyHead> | null = null;
-  let next: DataView | Uint8Array | null = null,
+  let next: Framed | null = null,
     last: Frame | null = null,
     held = false;
   run?.listen(() => {
@@ -57,19 +59,19 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
     const put = (whole: Frame | null) => whole && made === last && attempt(root, () => show(whole));
     asking = setTimeout(() => void exact.frame().then(put), made.head.live ? PAUSE : 0);
   };
-  let frame = 0;
+  let asked = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const draw = () => {
-    cancelAnimationFrame(frame);
+    cancelAnimationFrame(asked);
     clearTimeout(timer);
-    frame = 0;
+    asked = 0;
     const latest = next;
     next = null;
     if (!latest) return;
     attempt(
       root,
       () => {
-        const made = unpack(latest);
+        const made = "kind" in latest ? latest : unpack(latest);
         exact.renew(made.head.version ?? 0);
         run?.renew(stateIn(made));
         shown ??= showIn(root, exact, undefined, run);
@@ -79,17 +81,17 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
       () => shown?.destroy(),
     );
   };
-  next = bytes;
+  next = frame;
   draw();
   return {
     update(latest) {
       next = latest;
-      if (frame) return;
-      frame = requestAnimationFrame(draw);
+      if (asked) return;
+      asked = requestAnimationFrame(draw);
       timer = setTimeout(draw, 250); // a hidden page gets no animation frames
     },
     destroy() {
-      cancelAnimationFrame(frame);
+      cancelAnimationFrame(asked);
       clearTimeout(timer);
       clearTimeout(asking);
       last = null;

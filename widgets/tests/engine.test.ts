@@ -41,6 +41,8 @@ describe("the engine of a page", () => {
       labels: Int32Array.from(labels),
       scores: new Float32Array(2),
       total: new Float32Array(0),
+      logs: new Float32Array(0),
+      ended: [],
       width: 0,
       dims: [],
     });

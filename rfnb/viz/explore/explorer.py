@@ -7,10 +7,12 @@ stops it at its next step and takes its place; of many changes only the last cou
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rfnb.control.arguments import options_of
@@ -258,6 +260,51 @@ class Explorer(NotPicklable):
             lines.append("It has not come to a result yet.")
             lines += [] if shown is None else [f"What is below is still of {values_words(shown.values)}."]
         return "\n".join(lines), shown
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        runs: bool = False,
+        weights: str = "float16",
+        title: str = "",
+        card: str = "",
+    ) -> Path:
+        """Write its views into a page of HTML; with `runs`, one in which the model runs: a person types another text, and the views follow.
+
+        Args:
+            runs: Whether the page has the model in it, with all of its weights. One input is a text; numbers of a range have fields; all
+                others stay as they are.
+            weights: "float32", "float16" or "int8": fewer bits make a smaller page, whose numbers differ more. The page says by how
+                much.
+            card: What is told of the model on request, as its card and the licence of its weights.
+
+        Raises:
+            TypeError, ValueError: If a page cannot run what the function computes: it says which op, and where.
+        """
+        if not runs:
+            from rfnb.viz.save import save_html
+
+            self.wait()
+            return save_html(path, list(self._views.values()), title=title or "rfnb")
+        from rfnb.viz.runnable.page import save_page
+
+        text = [name for name, each in self._inputs.items() if each.kind == "text"]
+        if len(text) != 1:
+            raise type_error(
+                "save: a page that runs needs one text.",
+                [("inputs", ", ".join(f"{name} ({each.kind})" for name, each in self._inputs.items()) or "none")],
+                "One input is typed in the page; numbers of a range have a field besides.",
+                'rf.explore(fn, word="phonetics", beam_size=(1, 12)).save("page.html", runs=True)',
+            )
+        values = self.values
+        ranges = {name: each.range for name, each in self._inputs.items() if each.range is not None}
+        numbers = {name: (values[name], limits) for name, limits in ranges.items()}
+        fixed = {name: value for name, value in values.items() if name not in numbers and name not in text}
+        return save_page(
+            path, self._fn, (text[0], values[text[0]]), numbers, fixed,
+            record=self._record, view=self._view, weights=weights, title=title, card=card,
+        )  # fmt: skip
 
     def show(self) -> Explorer:
         """Display it: in a notebook as output of the cell, else as text of its first values. Returns itself."""

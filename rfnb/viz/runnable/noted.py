@@ -21,7 +21,7 @@ from rfnb.core.tensor import Tensor, with_raw
 from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.rec.hold import Hold, held_by
 from rfnb.rec.loop_step import StepAround
-from rfnb.trace.probe import probe
+from rfnb.trace.probe import Place, listen, probe
 from rfnb.viz.runnable.lowered import ONE, OTHER, OVER, TWO, known, lowered
 
 Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("state", path), ("constant", number), ...
@@ -35,12 +35,14 @@ class OpNote(NamedTuple):
         given: By parameter: Refs, Dims and plain values.
         results: The numbers of what it gives.
         dims: Of each of these, and its sparse dim.
+        offers: What is offered inside of it, by kind, path and name: attention, states.
     """
 
     name: str
     given: Mapping[str, Any]
     results: tuple[int, ...]
     dims: tuple[tuple[tuple[Dim, ...], Dim | None], ...]
+    offers: tuple[tuple[str, str, str], ...] = ()
 
 
 class StepNote:
@@ -52,6 +54,7 @@ class StepNote:
         next: By path of a state: the next value.
         outputs: (value, whether only the last one is meant).
         end: The condition, and whether the step that ends belongs to a sequence.
+        path: Of the loop, at which its states are offered.
     """
 
     def __init__(self) -> None:
@@ -60,6 +63,7 @@ class StepNote:
         self.next: dict[str, Ref] = {}
         self.outputs: list[tuple[Ref, bool]] = []
         self.end: tuple[Ref, bool] | None = None
+        self.path = ""  # of the loop
 
 
 class LoopNote:
@@ -90,6 +94,7 @@ class Notes(Hold):
         self._loop: LoopNote | None = None
         self._step: StepNote | None = None
         self.between = False  # two steps, where the loop carries its values over
+        self._inside: list[tuple[str, str, str]] | None = None  # an op: what is offered there
 
     # -- values ------------------------------------------------------------------------------------------------------------
 
@@ -142,7 +147,9 @@ class Notes(Hold):
         bound.apply_defaults()
         name, parts = lowered(its_name, bound.arguments)
         refs = {what: self._noted(value) for what, value in parts.items()}
+        self._inside = []
         result = op.plain(*args, **kwargs)
+        offers, self._inside = tuple(self._inside), None
         found = [leaf for leaf in values_in(result) if isinstance(leaf, Tensor)]
         if name == "convert_to_tensor":
             if isinstance(parts["value"], Tensor):
@@ -150,7 +157,7 @@ class Notes(Hold):
             refs["value"] = np.asarray(found[0].numpy())
         out = tuple([self.new(leaf) for leaf in found])
         dims = tuple([(leaf.dims, leaf.sparse_dim) for leaf in found])
-        self.add(OpNote(name, refs, out, dims))
+        self.add(OpNote(name, refs, out, dims, offers))
         return result
 
     def _unknown(self, op: Op, given: list[Tensor], result: Any) -> None:
@@ -170,6 +177,14 @@ class Notes(Hold):
         if isinstance(value, (list, tuple)):
             return [self._noted(each) for each in value]
         return value
+
+    def hear(self, kind: str, place: Place, values: Mapping[str, Any]) -> None:
+        """Note what is offered: of an op that a page has by its names; states of a loop by its path."""
+        names = [name for name, value in values.items() if isinstance(value, Tensor)]
+        if self._inside is not None and kind in ("attention", "states"):
+            self._inside += [(kind, place.path, name) for name in names]
+        elif self._loop is not None and self._loop.steps and kind == "states" and self._step is None:
+            self._loop.steps[-1].path = place.path
 
     # -- loops -------------------------------------------------------------------------------------------------------------
 
@@ -286,7 +301,7 @@ def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
         The notes, and the result of the function.
     """
     notes = Notes()
-    with held_by(notes), Intercepted(notes.call):
+    with held_by(notes), Intercepted(notes.call), listen(notes.hear):
         result = fn(*args)
     return notes, result
 

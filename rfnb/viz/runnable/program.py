@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
+from rfnb.viz.axes import Axis
 from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, noted
 
 _FORMAT = 1
@@ -29,34 +30,52 @@ class PageProgram:
 
     Attributes:
         spec: Dims, inputs, ops and loops, as JSON has them.
-        weights: Float arrays by their number in it, as they are in the model.
+        tensors: The constants by their number in it, as parameters.
     """
 
     spec: dict[str, Any]
-    weights: list[np.ndarray]
+    tensors: list[Tensor]
+
+    @property
+    def weights(self) -> list[np.ndarray]:
+        """The same as arrays."""
+        return [each.numpy() for each in self.tensors]
 
     @staticmethod
-    def of(fn: Callable[[str], Any], text: str) -> PageProgram:
+    def of(fn: Callable[..., Any], text: str, numbers: Mapping[str, tuple[float, float]] | None = None) -> PageProgram:
         """The program of what a function computes for a text.
 
         Args:
             fn: Called with the text, and with some like it: other lengths, other order.
+            numbers: Further arguments that the page may change, by name: the value, and another one.
 
         Raises:
             TypeError: If it calls an op that a page does not have.
             ValueError: If what it computes depends on the text otherwise than by its letters and their number.
         """
-        texts = _like(text)
+        first = {name: value for name, (value, _) in (numbers or {}).items()}
+        texts = [Given(each, first) for each in _like(text)]
+        texts += [Given(text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
         with stop_gradient_scope():
-            calls = [_Encoded(*noted(fn, each)) for each in texts]
+            calls = [_Encoded(*noted(lambda each=each: fn(each.text, **each.numbers))) for each in texts]
         made = _together([each.spec for each in calls], texts, "")
         for block in made["blocks"]:
             _whole_alphabet(block, made["dims"])
         spec = {"format": _FORMAT, **made}
-        weights = calls[0].weights
-        if any(len(each.weights) != len(weights) for each in calls):
-            raise _differs("the weights", [len(each.weights) for each in calls], texts)
-        return PageProgram(spec, weights)
+        tensors = calls[0].tensors
+        if any(len(each.tensors) != len(tensors) for each in calls):
+            raise _differs("the weights", [len(each.tensors) for each in calls], texts)
+        return PageProgram(spec, tensors)
+
+
+class Given(NamedTuple):
+    """The arguments of one call."""
+
+    text: str
+    numbers: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return ", ".join([repr(self.text), *(f"{name}={value}" for name, value in self.numbers.items())])
 
 
 def _like(text: str) -> list[str]:
@@ -70,7 +89,7 @@ class _Encoded:
 
     def __init__(self, notes: Notes, result: Any):
         self._dims: dict[Dim, int] = {}
-        self.weights: list[np.ndarray] = []
+        self.tensors: list[Tensor] = []
         self._numbers: dict[int, int] = {}
         self._notes = notes
         self._open = {block.axis for block in notes.blocks if isinstance(block, LoopNote) and not block.given}
@@ -89,7 +108,7 @@ class _Encoded:
             {"dims": [self._at(dim) for dim in dims], "sparse": None if sparse is None else self._at(sparse)}
             for dims, sparse in op.dims
         ]
-        return {**made, "results": list(op.results), "as": dims}
+        return {**made, "results": list(op.results), "as": dims, "offers": [list(each) for each in op.offers]}
 
     def _loop(self, loop: LoopNote) -> dict[str, Any]:
         steps = [self._step(step) for step in loop.steps]
@@ -105,6 +124,7 @@ class _Encoded:
             "axis": self._at(loop.axis),
             "over": loop.given,
             "most": None if most is None else int(most.numpy().max()) if isinstance(most, Tensor) else int(most),
+            "path": loop.steps[0].path,
             "initial": {path: self._value(ref) for path, ref in loop.initial.items()},
             **usual[0],
         }
@@ -144,13 +164,14 @@ class _Encoded:
         vocab = None if dim.vocab is None else list(dim.vocab)
         return {
             "name": dim.name or "",
+            "kind": Axis(dim.name, 1, dim).kind,
             "size": dim.extent if dim.is_dim_known() and dim not in self._open else None,
             "vocab": vocab,
         }
 
     def _constant(self, number: int) -> dict[str, Any]:
         value = self._notes.constants[number]
-        self.weights.append(value.numpy())
+        self.tensors.append(value)
         sparse = None if value.sparse_dim is None else self._at(value.sparse_dim)
         return {"dims": [self._at(dim) for dim in value.dims], "sparse": sparse, "dtype": value.dtype}
 
@@ -165,7 +186,7 @@ def _same(steps: Sequence[Any], loop: LoopNote) -> None:
             )
 
 
-def _together(found: Sequence[Any], texts: Sequence[str], where: str) -> Any:
+def _together(found: Sequence[Any], texts: Sequence[Given], where: str) -> Any:
     """Take what is the same in all calls, with what depends on the text said as that."""
     first = found[0]
     if isinstance(first, np.ndarray):
@@ -180,14 +201,17 @@ def _together(found: Sequence[Any], texts: Sequence[str], where: str) -> Any:
         return [_together(each, texts, f"{where}.{number}") for number, each in enumerate(zip(*found, strict=True))]
     if all(each == first for each in found):
         return first
+    for name in texts[0].numbers:
+        if all(type(each) is type(of.numbers[name]) and each == of.numbers[name] for each, of in zip(found, texts)):
+            return {"input": name}
     if all(isinstance(each, int) for each in found):
         return _affine(found, texts, where)
     raise _differs(where, [str(each)[:40] for each in found], texts)
 
 
-def _affine(found: Sequence[int], texts: Sequence[str], where: str) -> dict[str, Any]:
+def _affine(found: Sequence[int], texts: Sequence[Given], where: str) -> dict[str, Any]:
     """A number that is a x length + b."""
-    lengths = [len(text) for text in texts]
+    lengths = [len(each.text) for each in texts]
     other = next((at for at, length in enumerate(lengths) if length != lengths[0]), None)
     if other is not None:
         slope, rest = divmod(found[other] - found[0], lengths[other] - lengths[0])
@@ -197,7 +221,7 @@ def _affine(found: Sequence[int], texts: Sequence[str], where: str) -> dict[str,
     raise _differs(where, list(found), texts)
 
 
-def _array(found: Sequence[np.ndarray], texts: Sequence[str], where: str) -> dict[str, Any]:
+def _array(found: Sequence[np.ndarray], texts: Sequence[Given], where: str) -> dict[str, Any]:
     """An array that was made in the call: always the same, or the labels of the letters of the text."""
     first = found[0]
     if all(each.shape == first.shape and np.array_equal(each, first) for each in found):
@@ -206,7 +230,7 @@ def _array(found: Sequence[np.ndarray], texts: Sequence[str], where: str) -> dic
         raise _differs(where, [f"{each.dtype} {each.shape}" for each in found], texts)
     before = after = None
     labels: dict[str, int] = {}
-    for each, text in zip(found, texts, strict=True):
+    for each, (text, _) in zip(found, texts, strict=True):
         flat, more = each.ravel().tolist(), each.size - len(text)
         if more < 0 or (before is not None and more != before[0]):
             raise _differs(where, [f"{each.size} values" for each in found], texts)
@@ -242,8 +266,8 @@ def _spells(values: Sequence[int], text: str, labels: dict[str, int]) -> bool:
     return True
 
 
-def _differs(where: str, found: Sequence[Any], texts: Sequence[str]) -> ValueError:
-    rows = [(repr(text)[:30], str(each)) for text, each in zip(texts, found, strict=False)]
+def _differs(where: str, found: Sequence[Any], texts: Sequence[Given]) -> ValueError:
+    rows = [(str(given)[:30], str(each)) for given, each in zip(texts, found, strict=False)]
     return value_error(
         f"A page cannot run this: {where.strip('.')} depends on the text in a way that is not known.",
         rows,

@@ -1,7 +1,7 @@
 // Runs a program for a text: what the kernel would compute, with nothing but this page.
 
 import type { Axis, Named } from "./array";
-import { named, picked } from "./array";
+import { lengthOf, named, ordered, picked, strideOf } from "./array";
 import { Kernel } from "./kernel";
 import type { Call } from "./ops";
 import { OPS, stacked, without } from "./ops";
@@ -20,11 +20,18 @@ export interface Looped {
   /** Of each output its values, step by step. */
   outputs: Named[][];
   states: Record<string, Named>[];
+  /** What was seen inside of the ops of each step. */
+  offers: Offers[];
 }
+/** By the number of an op, what was seen inside of it. */
+export type Offers = Record<number, Record<string, Named>>;
 export interface Result {
   loops: Looped[];
   values: Named[]; // that the function gives
+  offers: Offers; // of what is in no loop
 }
+/** What a person gives besides the text. */
+export type Inputs = Record<string, number>;
 /** The best hypothesis first. */
 export interface Hypothesis {
   labels: number[];
@@ -72,17 +79,28 @@ export class Engine {
   }
 
   /** Throws an Error with a sentence where it cannot be run for this text. */
-  run(text: string): Result {
-    const letters = [...text];
-    if (!letters.length && this.letters.length) throw new Error("There is nothing to read yet: type a letter or more.");
-    return new Run(this, letters).result();
+  run(text: string, inputs: Inputs = {}): Result {
+    const work = this.work(text, inputs);
+    for (;;) {
+      const { done, value } = work.next();
+      if (done) return value;
+    }
   }
 
-  size(axis: Axis, length: number): number {
+  /** The same in small pieces of work. */
+  work(text: string, inputs: Inputs = {}): Generator<undefined, Result> {
+    const letters = [...text];
+    if (!letters.length && this.letters.length) throw new Error("There is nothing to read yet: type a letter or more.");
+    if (letters.length > MOST_LETTERS)
+      throw new Error(`These are ${letters.length} letters; a page reads at most ${MOST_LETTERS}.`);
+    return new Run(this, letters, inputs).work();
+  }
+
+  size(axis: Axis, length: number, inputs: Inputs = {}): number {
     if (axis === "beam" || axis === "single") return 1;
     const { size, name } = this.spec.dims[axis]!;
     if (size === null) throw new Error(`the dim ${name} has no size`);
-    return sizeIn(size, length);
+    return sizeIn(size, length, inputs);
   }
 
   constant(number: number): Named {
@@ -90,37 +108,43 @@ export class Engine {
   }
 }
 
-const sizeIn = (size: Size, length: number): number =>
-  typeof size === "number" ? size : size.times * length + size.plus;
+const sizeIn = (size: Size, length: number, inputs: Inputs): number =>
+  typeof size === "number" ? size : "input" in size ? inputs[size.input]! : size.times * length + size.plus;
+const MOST_LETTERS = 500;
 
 /** One run for one text. */
 class Run {
   private readonly values: Named[] = [];
   private readonly loops: Looped[] = [];
+  private readonly offers: Offers = {};
   private step: StepRun | null = null;
 
   constructor(
     private readonly engine: Engine,
     private readonly text: string[],
+    private readonly inputs: Inputs,
   ) {}
 
-  result(): Result {
-    for (const block of this.engine.spec.blocks)
-      if (isLoop(block)) this.loop(block);
-      else this.op(block, this.values);
-    return { loops: this.loops, values: this.engine.spec.result.map((ref) => this.at(ref)) };
+  *work(): Generator<undefined, Result> {
+    for (const [number, block] of this.engine.spec.blocks.entries()) {
+      if (isLoop(block)) yield* this.loop(block);
+      else this.op(block, this.values, number, this.offers);
+      yield;
+    }
+    const values = this.engine.spec.result.map((ref) => this.at(ref));
+    return { loops: this.loops, values, offers: this.offers };
   }
 
   private size(axis: Axis): number {
-    return this.engine.size(axis, this.text.length);
+    return this.engine.size(axis, this.text.length, this.inputs);
   }
 
-  private op(spec: OpSpec, into: Named[]): void {
-    const made = spec.op === "convert_to_tensor" ? [this.given(spec)] : this.called(spec);
+  private op(spec: OpSpec, into: Named[], number: number, offers: Offers): void {
+    const made = spec.op === "convert_to_tensor" ? [this.given(spec)] : this.called(spec, number, offers);
     spec.results.forEach((number, at) => (into[number] = made[at]!));
   }
 
-  private called(spec: OpSpec): Named[] {
+  private called(spec: OpSpec, number: number, offers: Offers): Named[] {
     if (spec.op === "get_beam_scores") {
       const [, loop] = spec.given["x"] as Ref,
         { beams, steps } = this.loops[loop as number]!;
@@ -134,6 +158,7 @@ class Run {
       as: spec.as,
       size: (axis) => this.size(axis),
       kernel: this.engine.kernel,
+      offer: (name, value) => ((offers[number] ??= {})[name] = value),
     };
     return run(call);
   }
@@ -142,6 +167,7 @@ class Run {
     if (Array.isArray(value)) return this.at(value);
     if (value && typeof value === "object") {
       if ("dim" in value) return value.dim;
+      if ("input" in value) return this.inputs[value.input];
       if ("list" in value) return value.list.map((one) => this.value(one));
       if ("map" in value)
         return Object.fromEntries(Object.entries(value.map).map(([name, one]) => [name, this.value(one)]));
@@ -203,9 +229,9 @@ class Run {
     );
   }
 
-  private loop(spec: LoopSpec): void {
+  private *loop(spec: LoopSpec): Generator<undefined, void> {
     const states = Object.fromEntries(Object.entries(spec.initial).map(([path, ref]) => [path, this.at(ref)])),
-      most = spec.over ? this.size(spec.axis) : sizeIn(spec.most ?? 0, this.text.length),
+      most = spec.over ? this.size(spec.axis) : sizeIn(spec.most ?? 0, this.text.length, this.inputs),
       looped: Looped = {
         name: spec.loop,
         steps: [],
@@ -213,16 +239,20 @@ class Run {
         made: 0,
         outputs: spec.outputs.map(() => []),
         states: [states],
+        offers: [],
       };
     this.loops.push(looped);
     while (looped.made < most && !looped.beams?.ended.every(Boolean)) {
       const step = (this.step = new StepRun(looped, spec, (ref) => this.at(ref)));
-      for (const op of spec.ops)
+      const offers: Offers = {};
+      looped.offers.push(offers);
+      for (const [number, op] of spec.ops.entries())
         if (op.op === "choice") step.choose(this.givenTo(op), op);
-        else this.op(op, step.values);
+        else this.op(op, step.values, number, offers);
       step.finish();
       this.step = null;
       looped.made++;
+      yield;
     }
     const { beams } = looped;
     if (beams && spec.ops.some(({ op, given }) => op === "choice" && given["length_normalization"])) {
@@ -287,6 +317,21 @@ class StepRun {
     this.values[op.results[0]!] = hypotheses(decided.labels, decided.dims, 1, op.as[0]!.sparse);
   }
 
+  /** A next state, where what has ended keeps the one that it had. */
+  private kept(next: Named, old: Named): Named {
+    const { decided, looped } = this,
+      slots = [...(decided?.parents ?? [])].flatMap((parent, slot) => (looped.beams?.ended[parent] ? [slot] : []));
+    if (!slots.length || !next.dims.includes("beam")) return next;
+    const values = next.values.slice(),
+      before = ordered(old, next.dims, next.shape).values,
+      inner = strideOf(next, "beam"),
+      all = inner * lengthOf(next, "beam");
+    for (const slot of slots)
+      for (let from = slot * inner; from < values.length; from += all)
+        values.set(before.subarray(from, from + inner), from);
+    return { ...next, values };
+  }
+
   finish(): void {
     const { looped, spec, decided } = this,
       before = looped.states.at(-1)!;
@@ -294,7 +339,8 @@ class StepRun {
     const next = Object.fromEntries(
       Object.keys(before).map((path) => {
         const ref = spec.next[path],
-          value = this.brought(ref ? this.valueOf(ref) : before[path]!);
+          old = this.brought(before[path]!),
+          value = ref ? this.kept(this.brought(this.valueOf(ref)), old) : old;
         return [path, { ...value, turn: 0 }];
       }),
     );
@@ -304,6 +350,7 @@ class StepRun {
         old = looped.beams,
         ended = Array.from(parents, (parent, slot) => (old?.ended[parent] ?? false) || Boolean(ends?.[slot])),
         lengths = Array.from(parents, (parent) => (old?.lengths[parent] ?? 0) + (old?.ended[parent] ? 0 : 1));
+      decided.ended = ended;
       looped.beams = { scores: decided.scores, ended, lengths };
     } else if (ends) {
       const ended = Array.from(ends, (one, at) => Boolean(one) || (looped.beams?.ended[at] ?? false));

@@ -1,7 +1,13 @@
 // The engine by itself: what tests and benches run in Node (tests/viz/runnable.mjs).
 
 import type { Named } from "./array";
+import type { Inputs } from "./engine";
 import { Engine, hypothesesOf } from "./engine";
+import type { PageSpec } from "./frames";
+import { Frames } from "./frames";
+import { unpack } from "../frame";
+import type { WeightSpec } from "../page/weights";
+import { weightsOf } from "../page/weights";
 import { OPS } from "./ops";
 import type { ProgramSpec } from "./program";
 
@@ -29,4 +35,21 @@ export function engine(spec: ProgramSpec, weights: (Float32Array | Int32Array)[]
       }
     },
   };
+}
+
+/** The views of a page for what is typed, as JSON has them. */
+export function views(bytes: Uint8Array, asked: [text: string, inputs: Inputs][]) {
+  const frame = unpack(bytes),
+    page = frame.head as unknown as PageSpec & { weights: WeightSpec[] },
+    made = new Engine(page.program, weightsOf(frame, page.weights)),
+    frames = new Frames(page);
+  return asked.map(([text, inputs]) => {
+    const { head, blocks } = frames.of(text, made.run(text, inputs));
+    return {
+      parts: head["parts"] as object[],
+      blocks: Object.fromEntries(
+        Object.entries(blocks).map(([name, { shape, data }]) => [name, { shape, data: Array.from(data, String) }]),
+      ),
+    };
+  });
 }

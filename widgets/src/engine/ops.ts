@@ -26,6 +26,8 @@ export interface Call {
   size(axis: Axis): number;
   /** The product with one of the weights, or of two arrays. */
   kernel: Kernel;
+  /** Shows what is computed inside of an op, by its name in a recording; gives what it goes on with. */
+  offer(name: string, value: Named): Named;
 }
 export type Run = (call: Call) => Named[];
 type Product = (a: Named, b: Named, over: Axis[]) => Named;
@@ -204,14 +206,20 @@ function attended(
   key: Axis,
   axis: Axis,
   scale: number,
+  offer: Call["offer"],
 ): [Named, Named] {
   const energy = product(query, keys, [key]);
-  const weights = softmax({ ...energy, values: energy.values.map((value) => value * scale) }, axis, false);
+  const weights = offer(
+    "weights",
+    softmax({ ...energy, values: energy.values.map((value) => value * scale) }, axis, false),
+  );
   return [product(weights, values, [axis]), weights];
 }
 
-/** One step of an LSTM: gates i, f, g, o; `ahead`: what the input gives to them. */
-function lstmStep(kernel: Kernel, ahead: Named, h: Named, c: Named, recurrent: Named): [Named, Named] {
+const GATES = ["input_gate", "forget_gate", "cell_input", "output_gate"];
+
+/** One step of an LSTM: h, c and the gates; `ahead`: what the input gives to these. */
+function lstmStep(kernel: Kernel, ahead: Named, h: Named, c: Named, recurrent: Named): Named[] {
   const [gates, unit] = recurrent.dims as [Axis, Axis],
     back = kernel.product(h, recurrent, [unit], true),
     arrays = [ahead, back, c],
@@ -221,21 +229,22 @@ function lstmStep(kernel: Kernel, ahead: Named, h: Named, c: Named, recurrent: N
     units = lengthOf(h, unit),
     [one, two] = [ahead, back].map((array) => ordered(array, [...rest, gates], [...outer, 4 * units]).values),
     before = ordered(c, [...rest, unit], [...outer, units]).values,
-    cell = new Float32Array(size * units),
-    out = new Float32Array(size * units);
+    made = Array.from({ length: 2 + GATES.length }, () => new Float32Array(size * units)),
+    [out, cell, input, forget, into, open] = made as [Values32, Values32, Values32, Values32, Values32, Values32];
   for (let row = 0; row < size; row++)
     for (let at = row * units, end = at + units, gate = 4 * at; at < end; at++, gate++) {
-      const input = sigmoid(one![gate]! + two![gate]!),
-        forget = sigmoid(one![gate + units]! + two![gate + units]!),
-        made = forget * before[at]! + input * Math.tanh(one![gate + 2 * units]! + two![gate + 2 * units]!);
-      cell[at] = made;
-      out[at] = sigmoid(one![gate + 3 * units]! + two![gate + 3 * units]!) * Math.tanh(made);
+      input[at] = sigmoid(one![gate]! + two![gate]!);
+      forget[at] = sigmoid(one![gate + units]! + two![gate + units]!);
+      into[at] = Math.tanh(one![gate + 2 * units]! + two![gate + 2 * units]!);
+      open[at] = sigmoid(one![gate + 3 * units]! + two![gate + 3 * units]!);
+      cell[at] = forget[at]! * before[at]! + input[at]! * into[at]!;
+      out[at] = open[at]! * Math.tanh(cell[at]!);
     }
-  const as = (values: Float32Array) => named([...rest, unit], [...outer, units], values, turnOf(arrays));
-  return [as(out), as(cell)];
+  return made.map((values) => named([...rest, unit], [...outer, units], values, turnOf(arrays)));
 }
+type Values32 = Float32Array;
 
-const LSTM: Run = ({ given, kernel }) => {
+const LSTM: Run = ({ given, kernel, offer }) => {
   const source = given["source"] as Named,
     { h, c } = given["state"] as { h: Named; c: Named },
     recurrent = given["rec_weight"] as Named,
@@ -243,16 +252,27 @@ const LSTM: Run = ({ given, kernel }) => {
     into = given["ff_weight"] as Named,
     ahead = kernel.linear(source, into, [given["in_dim"] as Axis], given["bias"] as Named | undefined);
   if (time === "single") {
-    const [out, cell] = lstmStep(kernel, ahead, h, c, recurrent);
-    return [out, out, cell];
+    const [out, cell, ...gates] = lstmStep(kernel, ahead, h, c, recurrent);
+    gates.forEach((gate, at) => offer(GATES[at]!, gate));
+    return [out!, out!, cell!];
   }
   let [out, cell] = [h, c];
-  const steps: Named[] = [];
+  const steps: Named[][] = [];
   for (let at = 0; at < lengthOf(source, time); at++) {
-    [out, cell] = lstmStep(kernel, without(picked(ahead, time, [at]), time), out, cell, recurrent);
-    steps.push(out);
+    const made = lstmStep(kernel, without(picked(ahead, time, [at]), time), out, cell, recurrent);
+    [out, cell] = made as [Named, Named];
+    steps.push(made);
   }
-  return [stacked(steps, time), out, cell];
+  const over = ["h", "c", ...GATES].map((name, part) =>
+    offer(
+      name,
+      stacked(
+        steps.map((made) => made[part]!),
+        time,
+      ),
+    ),
+  );
+  return [over[0]!, out, cell];
 };
 
 /** Without an axis of length 1. */
@@ -373,7 +393,7 @@ export const OPS: Record<string, Run> = {
     return [kernel.linear(source!, weight!, axesOf(given["reduce"]), bias)];
   },
   matmul: ({ given, kernel }) => [kernel.product(given["a"] as Named, given["b"] as Named, axesOf(given["reduce"]))],
-  dot_attention: ({ given, size, kernel }) => {
+  dot_attention: ({ given, size, kernel, offer }) => {
     const key = given["key_dim"] as Axis,
       scale = (given["scale"] as number | undefined) ?? Math.max(size(key), 1) ** -0.5;
     const { query, keys, values } = given as Record<string, Named>;
@@ -383,6 +403,7 @@ export const OPS: Record<string, Run> = {
       key,
       given["axis"] as Axis,
       scale,
+      offer,
     );
   },
   LSTM,

@@ -2,10 +2,11 @@
 
 import type { Axis } from "./array";
 
-/** A number, or one that grows with the length of the text. */
-export type Size = number | { times: number; plus: number };
+/** A number, one that grows with the length of the text, or one that a person gives. */
+export type Size = number | { times: number; plus: number } | { input: string };
 export interface DimSpec {
   name: string;
+  kind: string | null; // "batch", ...
   size: Size | null;
   vocab: string[] | null;
 }
@@ -20,7 +21,8 @@ export type Given =
   | boolean
   | null
   | Letters
-  | Literal;
+  | Literal
+  | { input: string };
 /** The labels of a text: one for each letter, between others. */
 export interface Letters {
   letters: Record<string, number>;
@@ -36,9 +38,11 @@ export interface OpSpec {
   given: Record<string, Given>;
   results: number[];
   as: { dims: Axis[]; sparse: Axis | null }[];
+  offers: [kind: string, path: string, name: string][]; // what is seen inside of it
 }
 export interface LoopSpec {
   loop: string;
+  path: string; // in the model
   axis: Axis;
   over: boolean; // whether it runs over the axis, else until it ends
   most: Size | null;

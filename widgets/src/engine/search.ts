@@ -10,6 +10,10 @@ export interface Decided {
   scores: Float32Array;
   /** All continuations that were ranked, {hypotheses, labels}, -Infinity: none. */
   total: Float32Array;
+  /** Natural-log probabilities of the labels alone, {hypotheses, labels}. */
+  logs: Float32Array;
+  /** By hypothesis that goes on, whether it is complete. */
+  ended: boolean[];
   width: number; // labels
   dims: Axis[]; // of sequences
 }
@@ -40,6 +44,7 @@ export function choose(scores: Named, axis: Axis, beams: Beams | null, options: 
   if (sizeOf(shape) !== count * width) throw new Error("a page searches for one sequence");
   const own = ordered(scores, [...rest, "beam", axis], shape).values,
     total = new Float32Array(count * width),
+    logs = new Float32Array(count * width),
     { end_label: end = 0, prob_scale = 1, base_beam_score_scale: base_scale = 1 } = options,
     exponent = options.length_normalization ? (options.length_normalization_exponent ?? 1) : null;
   for (let slot = 0; slot < count; slot++) {
@@ -49,7 +54,7 @@ export function choose(scores: Named, axis: Axis, beams: Beams | null, options: 
       before = base === -Infinity ? base : base * base_scale;
     for (let label = 0; label < width; label++) {
       const at = slot * width + label,
-        log = logOf(own[at]!, options.input_type);
+        log = (logs[at] = logOf(own[at]!, options.input_type));
       total[at] = before + (ended ? (label === end ? 0 : -Infinity) : log === -Infinity ? log : prob_scale * log);
     }
   }
@@ -61,6 +66,8 @@ export function choose(scores: Named, axis: Axis, beams: Beams | null, options: 
     labels: best.map((at) => at % width),
     scores: Float32Array.from(best, (at) => total[at]!),
     total,
+    logs,
+    ended: [],
     width,
     dims: rest,
   };

@@ -1,0 +1,218 @@
+"""The page that runs a model: program, weights and views in one file, which needs no kernel, no server and no network.
+
+    rf.explore(fn, word="parachute", beam_size=(1, 12)).save("page.html", runs=True)
+
+What the views draw is bound to the program by what the model offers while it runs: attention and states by path and name, a search by
+its loop. The other end is `widgets/src/page/`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rfnb.control.start import run as started
+from rfnb.core.errors import value_error
+from rfnb.core.tensor import Tensor
+from rfnb.core.tree import values_in
+from rfnb.ops.gradient import stop_gradient_scope
+from rfnb.viz import of_trace
+from rfnb.viz.control.live import hands_of, in_order
+from rfnb.viz.group.spec import parts_of
+from rfnb.viz.page.output import held
+from rfnb.viz.runnable.program import PageProgram
+from rfnb.viz.runnable.weights import Weights
+from rfnb.viz.save import write_page
+from rfnb.viz.spec import Spec, pack
+from rfnb.viz.view import View
+from rfnb.viz.visible import line
+
+_LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # of a head: what is of one text only
+_OF_ONE = ("notes", "says", "looks", "slots", "sums")
+
+
+def save_page(
+    path: str | os.PathLike[str],
+    fn: Callable[..., Any],
+    text: tuple[str, str],
+    numbers: Mapping[str, tuple[float, tuple[float, float, float]]],
+    fixed: Mapping[str, Any],
+    *,
+    record: Any = True,
+    view: Mapping[str, Any] | None = None,
+    weights: str = "float16",
+    title: str = "",
+    card: str = "",
+) -> Path:
+    """Write a page in which a function runs.
+
+    Args:
+        text: Name and first value of the argument that a person types.
+        numbers: Further arguments that have a slider, with their (least, largest, step).
+        fixed: All other arguments.
+        weights: "float32", "float16" or "int8".
+        card: What is told of the model on request.
+
+    Raises:
+        TypeError, ValueError: If a page cannot run it, see `PageProgram.of`; or nothing of it can be shown.
+    """
+    made, about, picture = page_of(fn, text, numbers, fixed, record=record, view=view, weights=weights, title=title)
+    frame = base64.b64encode(pack(made, level=1)).decode()
+    said = f' data-about="{escape(json.dumps(about), quote=True)}" hidden'
+    body = f'<div class="rfnb-picture">{picture.html()}</div>\n{held("program", frame).replace(" hidden", said, 1)}'
+    if card:
+        card = "\n".join(map(line, card.splitlines()))
+        body += f"<details><summary>What is in this page</summary><pre>{escape(card)}</pre></details>\n"
+    return write_page(path, title or "rfnb", body, script="rfnb-page.js", runs=True)
+
+
+def page_of(
+    fn: Callable[..., Any],
+    text: tuple[str, str],
+    numbers: Mapping[str, tuple[float, tuple[float, float, float]]],
+    fixed: Mapping[str, Any],
+    *,
+    record: Any = True,
+    view: Mapping[str, Any] | None = None,
+    weights: str = "float16",
+    title: str = "",
+) -> tuple[Spec, dict[str, Any], View]:
+    """The program of a page with its weights and the heads of its views, what is said around them, and its picture."""
+    name, first = text
+    others = {each: (value, low if value != low else high) for each, (value, (low, high, _)) in numbers.items()}
+    given = {**fixed, name: first, **{each: value for each, (value, _) in others.items()}}
+    program = PageProgram.of(lambda one, **more: fn(**{**given, name: one, **more}), first, others)
+    coded = Weights.of(program.weights, weights)
+    run = started(fn, record=record, **given)
+    run.wait()
+    if run.error is not None:
+        raise run.error
+    assert run.trace is not None
+    recorded = of_trace.spec(run.trace, hands=hands_of(run), **(view or {}))
+    there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
+    parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]
+    if not parts:
+        raise value_error(
+            "save: a page that runs would show nothing.",
+            [("recorded", ", ".join(part.kind for part in there) or "nothing")],
+            "It shows searches, attention and states of what it runs.",
+        )
+    lost = "" if weights == "float32" else f"; {_lost(program, coded, lambda: fn(**given))}"
+    fields: list[dict[str, Any]] = [{"name": name, "value": first}]
+    fields += [{"name": each, "value": value, "range": list(limits)} for each, (value, limits) in numbers.items()]
+    about = {
+        "fields": fields,
+        "fixed": ", ".join(f"{each} = {value!r:.40}" for each, value in fixed.items()),
+        "said": coded.words + lost,
+    }
+    head = {"title": title, "live": False, "text": first, "program": program.spec, "parts": parts}
+    return Spec("program", {**head, "weights": coded.specs}, coded.blocks), about, View(recorded)
+
+
+def _lost(program: PageProgram, coded: Weights, call: Callable[[], Any]) -> str:
+    """The change of the results for the first text by the coding of the weights, in words: both are computed here."""
+
+    def results() -> list[np.ndarray]:
+        with stop_gradient_scope():
+            return [leaf.numpy() for leaf in values_in(call()) if isinstance(leaf, Tensor)]
+
+    exact = results()
+    with coded.in_place_of(program.tensors):
+        about = results()
+    alike = [(one, two) for one, two in zip(exact, about, strict=True) if one.shape == two.shape]
+    if len(alike) < len(exact) or any(one.dtype.kind != "f" and not np.array_equal(one, two) for one, two in alike):
+        return "with them the first text has other results"
+    most = max([float(np.abs(one - two).max(initial=0)) for one, two in alike if one.dtype.kind == "f"], default=0.0)
+    return f"with them the first text has the same labels, and numbers that are {f'within {most:.1g}' if most else 'the same'}"
+
+
+# -- what the views are bound to -------------------------------------------------------------------------------------------
+
+
+def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None:
+    """The part with where its values are in the program; None if that is not known."""
+    if part.head.get("fault") or not part.head.get("seqs") or len(part.head["seqs"]) != 1:
+        return None
+    _, path, number = str(part.head["key"]).split(" ", 1)[0], *str(part.head["key"]).split(" ", 1)[1].rsplit(" ", 1)
+    head = {name: value for name, value in part.head.items() if name not in _LEFT}
+    loops = [block for block in program.spec["blocks"] if "loop" in block]
+    if part.kind == "beams":
+        found = [at for at, loop in enumerate(loops) if path in (loop["path"], loop["loop"]) and _chooses(loop)]
+        head["seqs"] = [{"label": part.head["seqs"][0]["label"]}]
+        return {"kind": part.kind, "head": head, "loop": found[0], "along": {}} if len(found) == 1 else None
+    if part.kind not in ("attention", "states"):
+        return None
+    entries = head["maps"] if part.kind == "attention" else head["tracks"]
+    paths = head.get("paths") or [path]
+    looks = [_look(part.kind, entry, paths, int(number), program) for entry in entries]
+    there = [(entry, look) for entry, look in zip(entries, looks, strict=True) if look is not None]
+    if not there:
+        return None
+    head["maps" if part.kind == "attention" else "tracks"] = [
+        {name: value for name, value in entry.items() if name not in _OF_ONE or name == "slots"} for entry, _ in there
+    ]
+    (seq,) = part.head["seqs"]
+    head["seqs"] = [{"label": seq["label"]}]
+    first = there[0][1]
+    searched = first["loop"] is not None and _chooses(loops[first["loop"]])
+    along = {}
+    for dim, names in (
+        [(there[0][0]["row_dim"], seq["rows"]), (there[0][0]["col_dim"], seq["cols"])]
+        if part.kind == "attention"
+        else [(head["step_dim"], seq["steps"])]
+    ):
+        along[dim["name"]] = "text" if list(names) == list(text) else "numbers"
+    if searched:
+        along[there[0][0]["row_dim"]["name"] if part.kind == "attention" else head["step_dim"]["name"]] = "search"
+    return {"kind": part.kind, "head": head, "looks": [look for _, look in there], "along": along}
+
+
+def _chooses(loop: Mapping[str, Any]) -> bool:
+    return any(op["op"] == "choice" for op in loop["ops"])
+
+
+def _look(
+    kind: str, entry: Mapping[str, Any], paths: list[str], number: int, program: PageProgram
+) -> dict[str, Any] | None:
+    """The place of the values of a map or a track; None if nothing, or more than one thing, is called so."""
+    if kind == "attention":
+        path, names = entry.get("held", {}).get("attention", paths[0]), ["weights"]
+        wanted = {(path, name) for name in names}
+    else:
+        label = str(entry["label"])
+        wanted = {
+            (path, label[at:]) for path in paths for at in _starts(label) if f"{path}.{label[at:]}".endswith(label)
+        }
+    found: list[dict[str, Any]] = []
+    loops = 0
+    for at, block in enumerate(program.spec["blocks"]):
+        if "loop" not in block:
+            found += _offered(block, at, None, kind, wanted)
+            continue
+        for op_at, op in enumerate(block["ops"]):
+            found += _offered(op, op_at, loops, kind, wanted)
+        if kind == "states":
+            found += [{"loop": loops, "state": name} for name in block["initial"] if (block["path"], name) in wanted]
+        loops += 1
+    return found[number] if number < len(found) and (number or len(found) == 1) else None
+
+
+def _starts(label: str) -> Iterator[int]:
+    """The places where the name may begin in a label that a path may stand before."""
+    yield 0
+    yield from (at + 1 for at, letter in enumerate(label) if letter == ".")
+
+
+def _offered(
+    op: Mapping[str, Any], at: int, loop: int | None, kind: str, wanted: set[tuple[str, str]]
+) -> Iterator[dict[str, Any]]:
+    for offered, path, name in op["offers"]:
+        if offered == kind and (path, name) in wanted:
+            yield {"loop": loop, "op": at, "name": name}

@@ -1,0 +1,97 @@
+"""Weights of a page: as they are, in 16 bits, or in 8 bits with a scale for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import value_error
+from rfnb.core.tensor import Tensor
+
+_WORDS = {"float32": "32 bits", "float16": "16 bits", "int8": "8 bits"}
+_FEW = 256  # values of an array that is stored as it is
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Arrays as a page has them.
+
+    Attributes:
+        blocks: `w0`, `w0/scale`, ...
+        specs: How each is read (`widgets/src/page/weights.ts`).
+        values: The arrays that the page computes with.
+        words: How many there are, and how they are stored.
+    """
+
+    blocks: dict[str, np.ndarray]
+    specs: list[dict[str, Any]]
+    values: list[np.ndarray]
+    words: str
+
+    @staticmethod
+    def of(arrays: Sequence[np.ndarray], coded: str) -> Weights:
+        """Code arrays.
+
+        Raises:
+            ValueError: If there is no such code, or one of them is not finite.
+        """
+        if coded not in _WORDS:
+            raise value_error(
+                f"save: weights are not stored as {coded!r}.",
+                [("given", repr(coded)), ("known", ", ".join(_WORDS))],
+                "Fewer bits make a smaller page, whose numbers differ more.",
+                'explorer.save("page.html", runs=True, weights="float16")',
+            )
+        blocks: dict[str, np.ndarray] = {}
+        specs, values = [], []
+        for number, array in enumerate(arrays):
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise value_error(
+                    "save: a weight is no number.",
+                    [("array", f"{array.dtype} {array.shape}"), ("not finite", int((~np.isfinite(array)).sum()))],
+                    "A page is not written of a model that computes NaN. What made them:",
+                    'rf.debug(nan="raise")',
+                )
+            own = _coded(array, coded)
+            blocks |= {f"w{number}{name}": block for name, block in own[0].items()}
+            specs.append(own[1])
+            values.append(own[2])
+        count = sum(array.size for array in arrays)
+        return Weights(blocks, specs, values, f"{count:,} weights in {_WORDS[coded]}")
+
+    @contextmanager
+    def in_place_of(self, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """Let Tensors have these values in a with-block."""
+        before = [tensor.raw_tensor for tensor in tensors]
+        try:
+            for tensor, array, raw in zip(tensors, self.values, before, strict=True):
+                backend = tensor.backend
+                tensor.raw_tensor = backend.from_numpy(
+                    array.astype(tensor.numpy().dtype), dtype=tensor.dtype, device=backend.get_device_raw(raw)
+                )
+            yield
+        finally:
+            for tensor, raw in zip(tensors, before, strict=True):
+                tensor.raw_tensor = raw
+
+
+def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
+    """The blocks of an array, how they are read, and what they come to."""
+    if array.dtype.kind != "f":
+        whole = array.astype(np.int32)
+        return {"": whole.ravel()}, {"as": "int32", "row": 1}, whole
+    single = array.astype(np.float32)
+    if coded == "float32" or array.size <= _FEW:
+        return {"": single.ravel()}, {"as": "float32", "row": 1}, single
+    if coded == "float16":
+        half = np.clip(single, -65504, 65504).astype("<f2")
+        return {"": half.ravel().view(np.uint8)}, {"as": "float16", "row": 1}, half.astype(np.float32)
+    rows = single.reshape(-1, array.shape[-1])
+    scales = np.abs(rows).max(axis=1, keepdims=True) / 127
+    codes = np.round(rows / np.where(scales, scales, 1)).astype(np.float32)
+    blocks = {"": (codes + 128).astype(np.uint8).ravel(), "/scale": scales.ravel()}
+    return blocks, {"as": "int8", "row": array.shape[-1]}, (codes * scales).reshape(array.shape)

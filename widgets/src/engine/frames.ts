@@ -1,0 +1,254 @@
+// The views of a page that runs its model: the heads that Python made for the first text (rfnb/viz/runnable/page.py), with what the engine has
+// computed for another one. A view cannot tell whether a kernel has made its frame.
+
+import type { SeqSpec } from "../beams/tree";
+import type { Axis, Named } from "./array";
+import { lengthOf, ordered, picked } from "./array";
+import { seqOf } from "./beams";
+import type { Looped, Result } from "./engine";
+import type { ProgramSpec } from "./program";
+import { isLoop } from "./program";
+
+/** Where the values of a map or a track are: inside of an op, or a state of a loop. */
+export interface Look {
+  loop: number | null; // null: of what is in no loop
+  op?: number;
+  name?: string;
+  state?: string;
+}
+type Head = Record<string, any>;
+export interface PartSpec {
+  kind: string;
+  head: Head;
+  loop?: number; // of a search
+  looks?: Look[]; // of each map or track
+  /** What the names along an axis are: "text" its letters, "search" the labels of the best hypothesis, else numbers. */
+  along: Record<string, "text" | "search" | "numbers">;
+}
+export interface PageSpec {
+  program: ProgramSpec;
+  title: string;
+  text: string;
+  parts: PartSpec[];
+}
+export interface Plain {
+  shape: number[];
+  data: Float32Array;
+}
+/** A frame as it goes from a worker to its page. */
+export interface PlainFrame {
+  kind: string;
+  head: Head;
+  blocks: Record<string, Plain>;
+}
+/** The best hypothesis of a search, and where it was in each step. */
+interface Best {
+  labels: string[];
+  after: number[];
+  before: number[];
+}
+
+export class Frames {
+  constructor(private readonly page: PageSpec) {}
+
+  /** All views for a text. */
+  of(text: string, result: Result): PlainFrame {
+    const parts = this.page.parts.map((part) => this.part(part, text, result)),
+      said = (words: string) => words.replaceAll(this.page.text, text);
+    return {
+      kind: "group",
+      head: {
+        title: "",
+        link: "page",
+        ordered: true,
+        parts: parts.map(({ kind, head }) => ({
+          kind,
+          head: { ...head, seqs: head["seqs"].map((seq: Head) => ({ ...seq, label: said(seq["label"] ?? "") })) },
+        })),
+      },
+      blocks: Object.fromEntries(
+        parts.flatMap(({ blocks }, at) => Object.entries(blocks).map(([name, block]) => [`${at}/${name}`, block])),
+      ),
+    };
+  }
+
+  private part(part: PartSpec, text: string, result: Result): PlainFrame {
+    const { kind, head } = part,
+      [label] = head["seqs"].map((seq: Head) => seq["label"]) as string[];
+    if (kind === "beams")
+      return { kind, head: { ...head, seqs: [{ label, ...this.seq(part.loop!, head, result) }] }, blocks: {} };
+    return kind === "attention" ? this.attention(part, text, result) : this.states(part, text, result);
+  }
+
+  private seq(loop: number, { length_exponent: exponent = 0, join = " " }: Head, { loops }: Result): SeqSpec {
+    const spec = this.page.program.blocks.filter(isLoop)[loop]!,
+      choice = spec.ops.find(({ op }) => op === "choice")!,
+      vocab = this.page.program.dims[choice.as[0]!.sparse as number]?.vocab;
+    return seqOf(loops[loop]!, (label) => vocab?.[label] ?? String(label), exponent, join);
+  }
+
+  private best(loop: number, result: Result): Best {
+    const seq = this.seq(loop, this.page.parts.find((part) => part.loop === loop)?.head ?? {}, result),
+      path = seq.best ?? [];
+    return {
+      labels: path.map(([step, slot]) => seq.steps[step]!.tokens[slot]!),
+      after: path.map(([, slot]) => slot),
+      before: path.map(([step, slot]) => (step ? seq.steps[step]!.parents[slot]! : 0)),
+    };
+  }
+
+  private names(along: string | undefined, count: number, text: string, best: Best | null): string[] {
+    const letters = [...text];
+    if (along === "search" && best) return best.labels;
+    return Array.from({ length: count }, (_, at) => (along === "text" ? (letters[at] ?? "") : String(at)));
+  }
+
+  private attention(part: PartSpec, text: string, result: Result): PlainFrame {
+    const { head } = part,
+      blocks: Record<string, Plain> = {},
+      [look] = part.looks as [Look],
+      best = this.bestOf(look, result),
+      shapes: number[][] = [];
+    let most = 0;
+    const maps = (head["maps"] as Head[]).map((map, number) => {
+      const own = part.looks![number]!,
+        values = rowsOf(own, result, this.page.program),
+        cols = this.axis(map["col_dim"].name),
+        fixed = this.fixed(map);
+      const table = values.of((row) => [row, cols, fixed], best && best.before);
+      for (const value of table.data) if (value > most) most = value;
+      shapes.push(table.shape);
+      blocks[`map${number}`] = { ...table, shape: [1, ...table.shape] };
+      if (best) blocks[`map${number}/slots`] = values.slots((row) => [row, cols, fixed]);
+      return { ...map, block: `map${number}` } as Head;
+    });
+    const [rows, cols] = shapes[0] as [number, number],
+      col = maps[0]!["col_dim"].name as string,
+      row = maps[0]!["row_dim"].name as string;
+    const seq = {
+      label: head["seqs"][0].label,
+      rows: this.names(part.along[row], rows, text, best),
+      cols: this.names(part.along[col], cols, text, best),
+      row_len: rows,
+      col_len: cols,
+    };
+    return { kind: part.kind, head: { ...head, maps, seqs: [seq], range: [0, most], ...slotsOf(best) }, blocks };
+  }
+
+  private states(part: PartSpec, text: string, result: Result): PlainFrame {
+    const { head } = part,
+      blocks: Record<string, Plain> = {},
+      best = this.bestOf(part.looks![0]!, result);
+    let steps = 0;
+    const tracks = (head["tracks"] as Head[]).map((track, number) => {
+      const look = part.looks![number]!,
+        values = rowsOf(look, result, this.page.program),
+        { before } = track,
+        axis = (row: Named): [Named, Axis | null, Record<string, number>] => [row, this.unit(row, look, part), {}],
+        table = values.of(axis, best && (before ? best.before : best.after));
+      steps = table.shape[0]!;
+      const most = table.data.reduce((top, value) => Math.max(top, Math.abs(value)), 0) || 1;
+      blocks[`track${number}`] = { ...table, shape: [1, ...table.shape] };
+      if (best && track["slots"]) blocks[`track${number}/slots`] = values.slots(axis);
+      return { ...track, block: `track${number}`, range: track["gate"] ? [0, 1] : [-most, most] };
+    });
+    const along = part.along[head["step_dim"].name],
+      names = this.names(along, steps, text, best),
+      seq = { label: head["seqs"][0].label, steps: names, len: steps };
+    return { kind: part.kind, head: { ...head, tracks, seqs: [seq], ...slotsOf(best) }, blocks };
+  }
+
+  private bestOf({ loop }: Look, result: Result): Best | null {
+    return loop !== null && result.loops[loop]!.steps.length ? this.best(loop, result) : null;
+  }
+
+  private axis(name: string): Axis | null {
+    const at = this.page.program.dims.findIndex((dim) => dim.name === name);
+    return at < 0 ? null : at;
+  }
+
+  /** The one axis of a row that units run over. */
+  private unit(row: Named, look: Look, part: PartSpec): Axis | null {
+    const step = look.loop === null ? this.axis(part.head["step_dim"].name) : null;
+    return row.dims.find((axis) => axis !== "beam" && axis !== step && !this.isBatch(axis)) ?? null;
+  }
+
+  private isBatch(axis: Axis): boolean {
+    return typeof axis === "number" && this.page.program.dims[axis]!.kind === "batch";
+  }
+
+  private fixed(map: Head): Record<string, number> {
+    return (map["held"]?.fixed as Record<string, number> | undefined) ?? {};
+  }
+}
+
+const slotsOf = (best: Best | null): Head =>
+  best ? { best: true, slots_of_best: { before: [best.before], after: [best.after] } } : {};
+
+type Cut = (row: Named) => [row: Named, axis: Axis | null, fixed: Record<string, number>];
+interface Rows {
+  of(cut: Cut, slots: number[] | null): Plain;
+  slots(cut: Cut): Plain;
+}
+
+/** The values of a look, row by row: the steps of its loop, or the entries of an axis. */
+function rowsOf(look: Look, { loops, offers }: Result, program: ProgramSpec): Rows {
+  const { loop, op, name, state } = look,
+    named = (axis: Axis) => (typeof axis === "number" ? program.dims[axis]!.name : axis);
+  const cutAt = ([row, axis, fixed]: ReturnType<Cut>, slot: number): Float32Array => {
+    let found = row;
+    for (const one of [...row.dims])
+      if (one === "beam") found = picked(found, one, [Math.min(slot, lengthOf(found, one) - 1)]);
+      else if (one !== axis && lengthOf(found, one) > 1) found = picked(found, one, [fixed[named(one)] ?? 0]);
+    return found.values as Float32Array;
+  };
+  if (loop === null) {
+    const whole = offers[op!]![name!]!;
+    return {
+      of: (cut) => {
+        const [, axis] = cut(whole),
+          rows = whole.dims.filter((one) => one !== axis && typeof one === "number");
+        const row = rows.find((one) => program.dims[one as number]!.kind !== "batch")!,
+          cols = axis === null ? 1 : lengthOf(whole, axis),
+          order = axis === null ? [row] : [row, axis],
+          rest = whole.dims.filter((one) => !order.includes(one));
+        let found = whole;
+        for (const one of rest) found = picked(found, one, [0]);
+        const { values } = ordered(
+          { ...found, dims: found.dims, shape: found.shape },
+          [...rest, ...order],
+          [...rest.map(() => 1), lengthOf(whole, row), cols],
+        );
+        return { shape: [lengthOf(whole, row), cols], data: Float32Array.from(values) };
+      },
+      slots: () => ({ shape: [0], data: new Float32Array() }),
+    };
+  }
+  const { made, states, offers: seen, steps } = loops[loop] as Looped,
+    at = (step: number): Named => (state === undefined ? seen[step]![op!]![name!]! : states[step + 1]![state]!);
+  const table = (rows: Float32Array[], shape: number[]): Plain => {
+    const width = Math.max(0, ...rows.map(({ length }) => length)),
+      data = new Float32Array(rows.length * width).fill(NaN);
+    rows.forEach((row, number) => data.set(row, number * width));
+    return { shape: [...shape, width], data };
+  };
+  return {
+    of: (cut, slots) => {
+      const count = slots?.length ?? made;
+      return table(
+        Array.from({ length: count }, (_, step) => cutAt(cut(at(step)), slots?.[step] ?? 0)),
+        [count],
+      );
+    },
+    slots: (cut) => {
+      const most = Math.max(1, ...steps.map(({ parents }) => parents.length)),
+        rows = Array.from({ length: made * most }, (_, number) => {
+          const row = at(Math.floor(number / most)),
+            slot = number % most,
+            has = row.dims.includes("beam");
+          return slot < (has ? lengthOf(row, "beam") : most) ? cutAt(cut(row), slot) : new Float32Array();
+        });
+      return table(rows, [1, made, most]);
+    },
+  };
+}

@@ -1,0 +1,199 @@
+// A page that runs its model (rfnb/viz/runnable/page.py): fields for what is typed, and below them the views, which follow. The same script is the
+// worker that computes.
+
+import { h, on, set } from "../dom";
+import type { AnyHead, Frame } from "../frame";
+import { exactBlock } from "../frame";
+import type { PlainFrame } from "../engine/frames";
+import { mount } from "../mount";
+import type { Mounted } from "../mount";
+import { visible } from "../visible";
+import type { Message, Typed } from "./host";
+import { Host } from "./host";
+
+interface Field {
+  name: string;
+  value: string | number;
+  range?: [number, number, number];
+}
+interface About {
+  fields: Field[];
+  title: string;
+  fixed: string; // what else the function was given
+  said: string; // of its weights
+}
+const PATIENCE = 3000; // ms until a worker that says nothing is none
+
+/** The host, in a worker where there can be one. */
+function hosted(code: string, heard: (message: Message) => void): (message: Message) => void {
+  const here = () => {
+    const host = new Host(heard);
+    return (message: Message) => host.hear(message);
+  };
+  let send: ((message: Message) => void) | null = null,
+    first: Message[] = []; // what a worker was told that may yet turn out to be none
+  const local = () => {
+    if (send) return;
+    send = here();
+    for (const message of first) send(message);
+    first = [];
+  };
+  let worker: Worker;
+  try {
+    worker = new Worker(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+  } catch {
+    local();
+    return (message) => send!(message);
+  }
+  worker.onerror = (event) => (event.preventDefault(), local());
+  const patience = setTimeout(local, PATIENCE);
+  worker.onmessage = ({ data }: MessageEvent<Message>) => {
+    clearTimeout(patience);
+    if (send && first.length === 0 && data.rfnb === "hello") return worker.terminate(); // it came too late
+    if (data.rfnb !== "hello") return heard(data);
+    send = (message) => worker.postMessage(message);
+    for (const message of first) send(message);
+    first = [];
+  };
+  return (message) => (send ? send(message) : void first.push(message));
+}
+
+class Page {
+  private readonly fields = new Map<string, HTMLInputElement>();
+  private readonly said = h("p.rfnb-page-said", { role: "status", "aria-live": "polite" });
+  private readonly failed = h("p.rfnb-page-failed", { role: "alert", hidden: "" });
+  private readonly place = h("div.rfnb-page-views");
+  private readonly send: (message: Message) => void;
+  private view: Mounted | null = null;
+  private waits = false; // whether the host works on what was typed
+  private again = false;
+  private begun = 0;
+
+  constructor(
+    private readonly main: HTMLElement,
+    private readonly about: About,
+    bytes: Uint8Array,
+    code: string,
+  ) {
+    const form = h("form.rfnb-page-fields");
+    on(form, "submit", (event) => event.preventDefault());
+    for (const { name, value, range } of about.fields) {
+      const [min = 0, max = 0, step = 1] = range ?? [];
+      const field =
+        typeof value === "string"
+          ? h("input", { name, value, type: "text", spellcheck: false, autocapitalize: "off", autocomplete: "off" })
+          : h("input", { name, value, type: "number", min, max, step });
+      on(field, "input", () => this.type());
+      this.fields.set(name, field);
+      form.append(h("label", `${visible(name)} `, field));
+    }
+    if (about.fixed) form.append(h("span.rfnb-page-fixed", about.fixed));
+    const picture = main.querySelector(".rfnb-picture");
+    (picture ?? main.lastElementChild)!.before(form, this.said, this.failed, this.place);
+    this.follow();
+    globalThis.addEventListener("hashchange", () => this.follow() && this.type());
+    this.said.textContent = "The model is being read …";
+    this.send = hosted(code, (message) => this.hear(message));
+    this.send({ rfnb: "program", bytes });
+    this.type();
+  }
+
+  private get typed(): Typed {
+    const typed: Typed = { text: "", inputs: {} };
+    for (const { name, value, range } of this.about.fields) {
+      const field = this.fields.get(name)!;
+      if (typeof value === "string") typed.text = field.value;
+      else {
+        const number = Number(field.value),
+          [low, high] = range!;
+        typed.inputs[name] = field.value !== "" && number >= low && number <= high ? number : value;
+        set(field, "aria-invalid", typed.inputs[name] !== number || field.value === "");
+      }
+    }
+    return typed;
+  }
+
+  /** What a link says: #word=parachute. */
+  private follow(): boolean {
+    const given = new URLSearchParams(location.hash.slice(1));
+    let any = false;
+    for (const [name, field] of this.fields) {
+      const value = given.get(name);
+      if (value === null || value === field.value) continue;
+      field.value = value;
+      any = true;
+    }
+    return any;
+  }
+
+  /** The newest counts: while the host works, what is typed waits. */
+  private type(): void {
+    if (this.waits) {
+      this.again = true;
+      return;
+    }
+    this.waits = true;
+    this.begun = performance.now();
+    this.send({ rfnb: "typed", ...this.typed });
+  }
+
+  private hear(message: Message): void {
+    if (message.rfnb === "ready") return;
+    if (message.rfnb === "failed") this.fail(message["words"] as string);
+    if (message.rfnb === "frame") this.show(message["frame"] as PlainFrame, message["said"] as string);
+    this.waits = false;
+    if (!this.again) return;
+    this.again = false;
+    this.type();
+  }
+
+  private show(plain: PlainFrame, said: string): void {
+    const frame: Frame = {
+      kind: plain.kind,
+      head: plain.head as AnyHead,
+      blocks: Object.fromEntries(
+        Object.entries(plain.blocks).map(([name, { data, shape }]) => [name, exactBlock(data, shape)]),
+      ),
+    };
+    if (this.view) this.view.update(frame);
+    else {
+      this.main.querySelector(".rfnb-picture")?.remove();
+      this.view = mount(this.place, frame);
+    }
+    this.failed.hidden = true;
+    this.place.classList.remove("rfnb-page-old");
+    this.said.textContent = [said, this.about.said].filter(Boolean).join(" · ");
+    set(this.main, "data-ms", (performance.now() - this.begun).toFixed(1));
+    set(this.main, "data-shown", this.typed.text);
+  }
+
+  private fail(words: string): void {
+    this.failed.textContent = words;
+    this.failed.hidden = false;
+    this.said.textContent = this.view ? "What is below is of before." : "";
+    this.place.classList.add("rfnb-page-old");
+  }
+}
+
+/** Shows what is in the page; what cannot be read is a sentence in it. */
+function start(main: HTMLElement, code: string): void {
+  const held = main.querySelector<HTMLElement>(".rfnb-program");
+  try {
+    const about = JSON.parse(held?.dataset["about"] ?? "") as About,
+      bytes = Uint8Array.from(atob(held?.dataset["bytes"] ?? ""), (letter) => letter.charCodeAt(0));
+    new Page(main, about, bytes, code);
+  } catch (error) {
+    console.warn("rfnb:", error);
+    main.append(h("p.rfnb-page-failed", { role: "alert" }, "This page is damaged: save it again."));
+  }
+}
+
+if (typeof document === "undefined") {
+  const scope = self as unknown as { postMessage(message: object, moved?: Transferable[]): void; onmessage: unknown };
+  const host = new Host((message) => scope.postMessage(message));
+  scope.onmessage = ({ data }: MessageEvent<Message>) => host.hear(data);
+  scope.postMessage({ rfnb: "hello" });
+} else {
+  const main = document.querySelector<HTMLElement>("main.rfnb-page");
+  if (main) start(main, document.currentScript?.textContent ?? "");
+}
