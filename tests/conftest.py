@@ -12,11 +12,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from seed import SEED
+from warm import warm_kernels
 
 # Without limits of time: no test may depend on how fast or busy the machine is.
 NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same examples in each run", derandomize=not SEED, database=None, **NO_CLOCK)
 settings.load_profile("same examples in each run")
+
+# nbformat asks jsonschema for it, which goes without; its grammar is made in more than a second.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 if "RFNB_TEST_DEVICE" in os.environ:
     sys.modules["simulated"] = importlib.import_module("real_device")
@@ -33,6 +37,8 @@ def pytest_runtest_setup(item):
     if item.get_closest_marker("gpu"):
         if not torch.cuda.is_available():
             pytest.skip("needs a GPU: torch.cuda.is_available() is False")
+    if item.get_closest_marker("notebook"):
+        warm_kernels()
 
 
 def drawn_by(node):

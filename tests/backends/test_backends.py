@@ -2,12 +2,12 @@
 
 import inspect
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from asserting import assert_same, raises_message, tensor, using_backend
+from warm import warm
 
 import rfnb as rf
 from rfnb import Dim
@@ -81,7 +81,7 @@ assert y.raw_tensor.shape == (2, 2, 4) and y.dtype == "float32"
 assert (state.h.numpy()[1] == 0).all() and (state.h.numpy()[0] != 0).all()
 print("torch" in sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run([*warm(), "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 
 

@@ -6,7 +6,6 @@ Where there is no GPU a capturer stands in for it: it runs the function again, a
 import contextlib
 import gc
 import subprocess
-import sys
 import threading
 import weakref
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ import pytest
 import torch
 from asserting import assert_same, randn
 from loop_faces import run_face
+from warm import warm
 
 import rfnb as rf
 from rfnb import Dim
@@ -372,7 +372,7 @@ def test_a_precision_that_is_set_by_library_can_be_asked_for():
         "    torch.backends.cuda.matmul.fp32_precision = 'tf32'\n"
         "    print(before, '|', modes.settings()['float32 precision of torch'])\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = subprocess.run([*warm(), "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     if hasattr(torch.backends, "fp32_precision"):
         before, after = run.stdout.strip().split(" | ")

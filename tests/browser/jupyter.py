@@ -14,12 +14,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
+import ipykernel.kernelspec
 import nbformat
 from waiting import LONG, wait_until
+from warm import warm, warm_kernels
 
 READY = """() => {
     const w = window.jupyterapp?.shell?.currentWidget;
@@ -50,9 +51,11 @@ class Server:
             "IPYTHONDIR": "ipython", "MPLCONFIGDIR": "matplotlib",
         }  # fmt: skip
         env = {name: str(home / folder) for name, folder in folders.items()}
+        warm_kernels()
         env = dict(os.environ, HOME=str(home), JUPYTER_PLATFORM_DIRS="1", OMP_NUM_THREADS="1", **env)
+        ipykernel.kernelspec.write_kernel_spec(str(home / "data/kernels/plain"))  # as it is without a fork
         command = [
-            sys.executable, "-m", app, "--no-browser", "--ip=127.0.0.1", f"--port={self.port}", "--allow-root",
+            *warm(), "-m", app, "--no-browser", "--ip=127.0.0.1", f"--port={self.port}", "--allow-root",
             "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
             f"--ServerApp.root_dir={self.root}", "--LabApp.expose_app_in_browser=True",
         ]  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from notebooks.runner import TOUR_LIMITS, execute
 from waiting import LONG
+from warm import warm
 
 ROOT = Path(__file__).parents[2]
 TOUR = ROOT / "notebooks/00_tour.ipynb"
@@ -41,7 +41,7 @@ def small(tmp_path):
 
 def converted(notebook, folder: Path, to: str) -> Path:
     nbformat.write(notebook, folder / "page.ipynb")
-    command = [sys.executable, "-m", "nbconvert", "--to", to, "--output", "page.html", "page.ipynb"]
+    command = [*warm(), "-m", "nbconvert", "--to", to, "--output", "page.html", "page.ipynb"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=LONG)
     return folder / "page.html"
 

@@ -4,7 +4,7 @@ import pytest
 
 
 def test_lab_runs_cells_with_the_installed_package(lab):
-    lab.open(lab.write("harness.ipynb", "import rfnb as rf, sys", "print(rf.__name__, 6 * 7)"))
+    lab.open(lab.write("harness.ipynb", "import rfnb as rf, sys", "print(rf.__name__, 6 * 7)", kernel="plain"))
     lab.run_all()
     cells = lab.wait_cells()
     assert [cell["count"] for cell in cells] == [1, 2]

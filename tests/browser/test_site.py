@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
 import pytest
 from waiting import LONG, ms
+from warm import warm
 
 from rfnb.site.executed import executed
 
@@ -34,7 +34,7 @@ _ALIVE = "() => [...document.querySelectorAll('.rfnb-output')].every(output => o
 def site(tmp_path_factory):
     executed(ALWAYS)
     folder = tmp_path_factory.mktemp("built") / "site"
-    command = [sys.executable, "-m", "rfnb.site", "--quick", "-o", str(folder)]
+    command = [*warm(), "-m", "rfnb.site", "--quick", "-o", str(folder)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     run = subprocess.run(command, capture_output=True, text=True, timeout=10 * LONG, env=env)
     assert run.returncode == 0, run.stderr[-3000:]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from waiting import LONG
+from warm import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,10 +29,10 @@ def rfnb(
         "COLUMNS": "100",
         **env,
     }
-    start = [sys.executable, "-m", "rfnb"]
+    start = [*warm(), "-m", "rfnb"]
     if hidden:
         start = [
-            sys.executable,
+            *warm(),
             "-c",
             f"{hiding(*hidden)}\nimport sys\nfrom rfnb.cli.main import main\nsys.exit(main())",
         ]

@@ -3,11 +3,11 @@
 import re
 import shlex
 import subprocess
-import sys
 
 import pytest
 from cli.command import ROOT, rfnb
 from waiting import LONG
+from warm import warm
 
 from rfnb.cli.main import COMMANDS, EXAMPLES, parser
 
@@ -85,7 +85,7 @@ except SystemExit:
     pass
 print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 """
-    run = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=LONG)
+    run = subprocess.run([*warm(), "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=LONG)
     loaded = run.stderr.splitlines()[-1]
     assert loaded == ("['safetensors']" if "view" in words else "[]")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 
 import pytest
 from cli.command import ROOT, rfnb
 from waiting import LONG
+from warm import warm
 
 import rfnb as rf
 from rfnb.cli import doctor
@@ -63,7 +63,7 @@ def test_an_old_ipykernel_is_named_with_what_works_with_it(tmp_path):
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from rfnb.cli.main import main; sys.exit(main(['doctor']))"
     )
-    run = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=LONG)
+    run = subprocess.run([*warm(), "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=LONG)
     assert run.returncode == 1
     assert report(run.stdout)["ipykernel"] == (
         "BAD",

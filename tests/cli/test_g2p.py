@@ -2,10 +2,10 @@
 
 import re
 import subprocess
-import sys
 
 from cli.command import rfnb
 from waiting import LONG
+from warm import warm
 
 from rfnb.models.g2p_checkpoint import load_g2p
 from rfnb.models.g2p_search import pronounce
@@ -85,9 +85,7 @@ def test_a_page_that_cannot_be_written_is_a_sentence(tmp_path):
 
 def test_a_reader_that_has_gone_is_no_traceback(tmp_path):
     script = "import sys\nfrom rfnb.cli.main import main\nsys.exit(main(['g2p', 'cat', 'dog', '--beam', '2']))"
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
-    )
+    process = subprocess.Popen([*warm(), "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
     process.stdout.close()
     assert (process.stderr.read(), process.wait(LONG)) == (b"", 1)
     process.stderr.close()

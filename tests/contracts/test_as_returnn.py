@@ -1,12 +1,12 @@
 """`import rfnb.as_returnn`: the documented modules of RETURNN are those of rfnb, and nothing else is said to be there."""
 
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 from waiting import LONG
+from warm import warm
 
 DOCUMENTED = [line.split(": ") for line in Path(__file__).with_name("documented_paths.txt").read_text().splitlines()]
 ABSENT = ("static_traceable", "conversions.espnet_e_branchformer")
@@ -15,7 +15,7 @@ ABSENT = ("static_traceable", "conversions.espnet_e_branchformer")
 def run(script, *folders):
     """What a fresh interpreter prints; the last line of its error if it fails."""
     code = f"import sys\nsys.path[:0] = {[str(folder) for folder in folders]}\n" + textwrap.dedent(script)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG)
+    done = subprocess.run([*warm(), "-c", code], capture_output=True, text=True, timeout=LONG)
     return done.stdout if done.returncode == 0 else done.stdout + done.stderr.partition("Error: ")[2]
 
 

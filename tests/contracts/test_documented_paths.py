@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from asserting import public, raises_message
 from waiting import LONG
+from warm import warm
 
 import rfnb as rf
 from rfnb.places import unknown_names
@@ -68,7 +69,7 @@ def test_importing_a_module_never_replaces_a_function():
         + [f"from rfnb.{path} import *" for path in collide]
         + [f"assert before == [getattr(rf, n) for n in {collide}]", "print(rf.cond is cond, rf.reduce is reduce)"]
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    run = subprocess.run([*warm(), "-c", script], capture_output=True, text=True, timeout=LONG)
     assert run.stdout == "True True\n", run.stderr
 
 

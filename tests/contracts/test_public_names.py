@@ -7,7 +7,6 @@ that are loaded later.
 import ast
 import re
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -98,9 +97,11 @@ for module in pkgutil.walk_packages(rfnb.__path__, "rfnb."):
     importlib.import_module(module.name)
 print([f"{place}.{name}" for place in places for name, value in before[place].items() if getattr(places[place], name) is not value])
 """
-    from waiting import LONG  # not on the path of who writes the list
+    # Not on the path of who writes the list.
+    from waiting import LONG
+    from warm import warm
 
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    run = subprocess.run([*warm(), "-c", script], capture_output=True, text=True, timeout=LONG)
     assert (run.stdout, run.stderr) == ("[]\n", "")
 
 

@@ -5,13 +5,13 @@ import inspect
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import FunctionType
 
 import pytest
 from contracts.wrong_arguments import INSTANCES, X, likely, methods, public
 from waiting import LONG
+from warm import warm
 
 # What ends raw, by the reason; a call that is mended is taken from here.
 RAW = {
@@ -83,9 +83,7 @@ ACCEPTED = {
 def ended(folder, what="functions"):
     """The calls that ended raw, those that were accepted, and the numbers of all ends, of calls made in another process."""
     script = Path(__file__).with_name("wrong_arguments.py")
-    run = subprocess.run(
-        [sys.executable, str(script), "0.4", what], capture_output=True, text=True, timeout=LONG, cwd=folder
-    )
+    run = subprocess.run([*warm(), str(script), "0.4", what], capture_output=True, text=True, timeout=LONG, cwd=folder)
     assert run.returncode == 0, run.stderr
     *calls, numbers = [line.split(" | ", 3) for line in run.stdout.splitlines()]
     raw = [call for call in calls if call[0] != "accepted"]

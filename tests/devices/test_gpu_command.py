@@ -2,13 +2,13 @@
 
 import importlib
 import subprocess
-import sys
 from pathlib import Path
 
 import gpu
 import pytest
 import torch
 from rows import read_rows, write_row
+from warm import warm
 
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
@@ -34,7 +34,7 @@ def test_without_a_gpu_it_says_so(capsys, tmp_path):
 def test_it_runs_on_the_simulated_device(tmp_path):
     """In a process of its own: a device is chosen for good."""
     importlib.import_module("simulated")  # skips where torch has none
-    command = [sys.executable, "bench/gpu.py", "--device", "sim", "--quick", "--out", str(tmp_path), "--only", "waits"]
+    command = [*warm(), "bench/gpu.py", "--device", "sim", "--quick", "--out", str(tmp_path), "--only", "waits"]
     run = subprocess.run(
         [*command, "-k", "axis_waits and decoder and for"], cwd=gpu.ROOT, capture_output=True, text=True
     )

@@ -1,11 +1,11 @@
 """The fixed worlds have all choices of a case, and the hard lengths; random ones come when they are asked for."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from table import CASES, read_entries
+from warm import warm
 from world import LENGTHS, RAGGED, choices_of, covering, worlds_for
 
 read_entries()
@@ -46,7 +46,7 @@ def test_random_worlds_are_there_when_asked_for():
     code = "import world; print(len(world.worlds_for(lambda w: None)), world.worlds_for(lambda w: None)[-1]())"
     here = Path(__file__).parent
     found = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {[str(here), str(here.parent)]!r}; {code}"],
+        [*warm(), "-c", f"import sys; sys.path[:0] = {[str(here), str(here.parent)]!r}; {code}"],
         env={"RFNB_WORLDS": "3", "PYTHONPATH": str(here.parents[1])},
         capture_output=True,
         text=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from models.tiny import TINY, WORDS
 from safetensors.numpy import load_file
+from warm import warm
 
 from rfnb.data import cmudict
 from rfnb.models import train_g2p
@@ -100,7 +101,7 @@ def test_a_kill_at_any_moment_loses_no_epoch_and_changes_no_result(tmp_path):
     script = Path(__file__).with_name("killed_runs.py")
     options = ["--epochs", "2", "--batch-size", "3", "--save-every", "2", "--sample-every", "100", "--threads", "1"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(script), str(tmp_path), "11", *options]
+    command = [*warm(), str(script), str(tmp_path), "11", *options]
     killed = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert int(killed.stdout) > 40
     folders = sorted(tmp_path.glob("killed-*"))

@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from waiting import LONG
+from warm import warm
 
 FOLDER = Path(__file__).with_name("configs")
 CONFIGS = {"aed": {"ctc", "ce", "fer"}, "ctc": {"ctc", "wer"}, "lm": {"ce", "ppl"}}
@@ -23,7 +23,7 @@ def test_each_configuration_is_run():
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_configuration_trains_and_what_its_callback_gets_of_a_batch_is_as_of_each_sequence_alone(name):
-    command = [sys.executable, str(FOLDER / "engine.py"), str(FOLDER / f"{name}.config")]
+    command = [*warm(), str(FOLDER / "engine.py"), str(FOLDER / f"{name}.config")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]
     made = json.loads(done.stdout.splitlines()[-1])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 from waiting import LONG
+from warm import warm
 
 from rfnb.site import build as module
 from rfnb.site.build import build
@@ -26,7 +26,7 @@ def test_without_sphinx_it_says_what_to_install(tmp_path, monkeypatch):
 def test_a_folder_with_other_files_is_left_as_it_is(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     run = subprocess.run(
-        [sys.executable, "-m", "rfnb.site", "-o", str(tmp_path)], capture_output=True, text=True, timeout=LONG
+        [*warm(), "-m", "rfnb.site", "-o", str(tmp_path)], capture_output=True, text=True, timeout=LONG
     )
     assert run.returncode == 1 and (tmp_path / "thesis.tex").read_text() == "mine"
     assert run.stderr == (
@@ -39,7 +39,7 @@ def test_the_package_loads_sphinx_only_to_build():
     script = (
         "import rfnb.site, sys; print([m for m in ('sphinx', 'docutils', 'myst_nb', 'nbclient') if m in sys.modules])"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    run = subprocess.run([*warm(), "-c", script], capture_output=True, text=True, timeout=LONG)
     assert run.stdout == "[]\n", run.stderr
 
 

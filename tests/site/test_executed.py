@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from waiting import LONG, wait_until
+from warm import warm
 
 from rfnb.site import executed as module
 from rfnb.site.executed import SiteError, executed, is_kept, key_of
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_the_run_without_a_word_and_keeps_nothing(tmp_path):
     began = tmp_path / "began"
     path = write(tmp_path, f"import pathlib, threading\npathlib.Path({str(began)!r}).touch()\nthreading.Event().wait()")
     run = subprocess.Popen(
-        [sys.executable, "-m", "rfnb", "slides", path.name], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        [*warm(), "-m", "rfnb", "slides", path.name], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
     )  # fmt: skip
     wait_until(lambda: began.exists() or run.poll() is not None)

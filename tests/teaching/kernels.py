@@ -11,6 +11,7 @@ import nbformat
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from waiting import LONG
+from warm import warm_kernels
 
 
 class Kernel:
@@ -61,5 +62,6 @@ def kernel_in(folder: Path) -> Iterator[Kernel]:
         allow_errors=True,
         resources={"metadata": {"path": str(folder)}},
     )
+    warm_kernels()
     with client.setup_kernel():
         yield Kernel(client, folder)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 from viz.stored_files import assert_stored
+from warm import warm
 
 import rfnb as rf
 from rfnb.core.errors import ShapeError
@@ -210,7 +210,7 @@ def test_a_picture_is_made_of_everything_that_can_be_in_a_spec():
 
 def test_text_loads_no_matplotlib():
     code = "import sys, rfnb as rf; rf.viz.curves({'loss': [2, 1]}).text(); print('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert subprocess.run([*warm(), "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_a_spec_survives_being_packed():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -15,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 from viz.odd_views import HOSTILE, all_kinds, search, weights
+from warm import warm
 
 import rfnb as rf
 from rfnb.viz.drawing.shapes import Cells
@@ -336,7 +336,7 @@ import matplotlib
 matplotlib.use("agg")
 print(rf.plot.attention(np.ones((2, 3)) / 3).axes is sys.modules["matplotlib.pyplot"].gca())
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = subprocess.run([*warm(), "-c", code], capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("False\nTrue\n", "")
 
 
@@ -347,5 +347,5 @@ import rfnb as rf
 rf.viz.attention(np.ones((2, 3)) / 3).html(), rf.viz.curves({"y": [1, 2]}).html(), rf.viz.plan
 print("matplotlib" in sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = subprocess.run([*warm(), "-c", code], capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("False\n", "")

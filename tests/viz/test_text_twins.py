@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 from viz.odd_views import cases, search, weights
+from warm import warm
 
 import rfnb as rf
 from rfnb.viz import terminal
@@ -85,10 +85,10 @@ def test_many_curves_are_named_and_counted():
 
 def test_show_in_a_terminal_prints_once():
     code = "import rfnb as rf, numpy as np\nview = rf.show(rf.viz.attention(np.eye(2, dtype='float32'), title='Once'))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = subprocess.run([*warm(), "-c", code], capture_output=True, text=True)
     assert run.stdout.count("Once") == 1 and run.stderr == ""
     code = f"from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()\nshell.run_cell({code!r} + '\\nview')"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = subprocess.run([*warm(), "-c", code], capture_output=True, text=True)
     assert run.stdout.count("Once: ") == 1
 
 

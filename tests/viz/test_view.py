@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
 from waiting import LONG, wait_until
+from warm import warm
 
 import rfnb as rf
 from rfnb.trace.probe import trace_context
@@ -57,7 +57,7 @@ def decoder():
 def test_importing_the_views_loads_no_widget_and_no_plot_library():
     heavy = ("anywidget", "ipywidgets", "IPython", "matplotlib", "graphviz")
     script = f"import sys, rfnb.viz; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert subprocess.run([*warm(), "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_a_view_has_text_html_and_a_widget_in_one_display():
@@ -348,7 +348,7 @@ for kind in KINDS:
     [import_module(f"rfnb.viz.{kind}.{part}") for part in ("spec", "content")]
 print([kind for kind in KINDS if kind in rf.viz.__all__ and type(getattr(rf.viz, kind)) is not FunctionType])
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    run = subprocess.run([*warm(), "-c", script], capture_output=True, text=True, timeout=LONG)
     assert run.stdout.splitlines()[-1:] == ["[]"], run.stderr
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import torch
+from warm import warm
 
 import rfnb as rf
 
@@ -82,9 +82,7 @@ def test_a_recording_is_whole_where_the_code_of_its_model_is_not(tmp_path, monke
     trace.save(path)
     # Another folder, and no way to the module.
     environment = {**os.environ, "PYTHONPATH": str(Path(rf.__file__).parents[1])}
-    run = subprocess.run(
-        [sys.executable, "-c", READING, str(path)], capture_output=True, text=True, env=environment, cwd="/"
-    )
+    run = subprocess.run([*warm(), "-c", READING, str(path)], capture_output=True, text=True, env=environment, cwd="/")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
     assert found["attention"] == {each: trace.attention[each].raw_tensor.tolist() for each in trace.attention}

@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from interop.watch.watched_models import Tagger, batches, loss_of, made, train
+from warm import warm
 
 import rfnb as rf
 from rfnb.interop.watch import tensorboard
@@ -68,7 +68,7 @@ def test_a_killed_process_leaves_every_update_that_it_has_said(tmp_path):
     path = tmp_path / "training.rfnb"
     paths = Path(rf.__file__).parents[1], Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
-    command = [sys.executable, str(Path(__file__).with_name("killed_training.py")), str(path)]
+    command = [*warm(), str(Path(__file__).with_name("killed_training.py")), str(path)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         said = [process.stdout.readline().split() for _ in range(13)]
         process.kill()
