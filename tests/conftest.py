@@ -4,6 +4,7 @@ import gc
 import importlib
 import os
 import random
+import signal
 import sys
 import zlib
 
@@ -122,6 +123,49 @@ def watches_of_its_own():
     if training is not None:
         for own in [own for own in training._watchers if own not in before]:
             training._no_more(own)
+
+
+def surroundings():
+    """What all tests of a process share beside rfnb, by its name: who changes it changes what others compute or print."""
+    found = {f"os.environ[{name!r}]": value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    found |= {
+        "os.getcwd()": os.getcwd(),
+        "signal.SIGINT": signal.getsignal(signal.SIGINT),
+        "sys.getprofile()": sys.getprofile(),
+        "sys.gettrace()": sys.gettrace(),
+        "sys.getrecursionlimit()": sys.getrecursionlimit(),
+        "sys.getswitchinterval()": sys.getswitchinterval(),
+        "gc.isenabled()": gc.isenabled(),
+        "np.geterr()": np.geterr(),
+        "np.get_printoptions()": np.get_printoptions(),
+        "torch.get_default_dtype()": torch.get_default_dtype(),
+        "torch.get_default_device()": torch.get_default_device(),
+        "torch.get_num_threads()": torch.get_num_threads(),
+        "torch.is_grad_enabled()": torch.is_grad_enabled(),
+        "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled(),
+        "function modes of torch": len(torch.overrides._get_current_function_mode_stack()),
+    }
+    if (default := module_of("ops.default")) is not None:
+        found["rf.get_default_float_dtype()"] = default.get_default_float_dtype()
+        found["rf.get_default_int_dtype()"] = default.get_default_int_dtype()
+        found["rf.get_default_device()"] = default.get_default_device()
+    if (registry := module_of("backends.registry")) is not None:
+        found["rf.get_selected_backend()"] = registry.get_selected_backend()
+    if "matplotlib" in sys.modules:
+        set_there = dict.items(sys.modules["matplotlib"].rcParams)  # to ask for the backend would choose it
+        found |= {f"matplotlib.rcParams[{name!r}]": value for name, value in set_there if name != "backend"}
+    return found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def surroundings_as_they_were():
+    """A file that leaves something changed that all share fails itself, and not those after it."""
+    before = surroundings()
+    yield
+    after = surroundings()
+    # What is new is of something that is loaded only now.
+    if left := {name: (value, after.get(name)) for name, value in before.items() if after.get(name) != value}:
+        pytest.fail(f"these were left changed (before, after): {left}")
 
 
 REPLACING = [
