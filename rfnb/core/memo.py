@@ -79,8 +79,9 @@ def is_kept(array: Any) -> bool:
     for ref, key, _ in list(islice(reversed(_kept), _LATEST)):
         holder = ref()
         if isinstance(holder, dict):
-            kept = holder.get(key)
-            if kept is array or (kept.__class__ is not array.__class__ and getattr(kept, "_raw", None) is array):
+            kept: Any = holder.get(key)
+            # The class is asked whether it is a Tensor: an array of another library answers anything, or raises.
+            if kept is array or (hasattr(kept.__class__, "_raw") and kept._raw is array):
                 return True
     return False
 

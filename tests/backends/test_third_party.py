@@ -12,6 +12,7 @@ from backends.list_backend import ListArray, ListBackend
 import rfnb as rf
 from rfnb import Dim
 from rfnb.backends import registry
+from rfnb.core.memo import Memo, is_kept
 
 batch, feat, out = Dim(2, name="batch"), Dim(3, name="feat"), Dim(4, name="out")
 time, other = ragged([5, 2], batch), ragged([1, 3], batch, "other")
@@ -55,6 +56,12 @@ def test_ops_run_and_agree_with_torch(name):
     assert isinstance(with_lists.raw_tensor, ListArray)
     rf.select_backend("torch")
     assert_same(with_lists, OPS[name](X, Y, Z))
+
+
+def test_an_array_that_is_kept_is_asked_for_nothing():
+    masks = Memo()
+    array = masks.keep("mask", ListArray([True], [1], "bool"), 1)
+    assert is_kept(array) and not is_kept(np.ones(1))
 
 
 @pytest.mark.parametrize("kind", [rf.LayerNorm, rf.RMSNorm])

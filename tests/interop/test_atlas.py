@@ -2,10 +2,10 @@
 
 import itertools
 
-import matplotlib
 import numpy as np
 import pytest
 from asserting import raises_message, tensor
+from matplotlib.figure import Figure
 from waiting import LONG, wait_until
 
 import rfnb as rf
@@ -198,14 +198,10 @@ def test_text_table_picture_page_and_axes(run, tmp_path):
         companion["axis"],
         companion["col_axis"],
     )  # where it looks, on the same axes
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots()
+    ax = Figure().subplots()
     image = rf.plot.attention(atlas, ax=ax)
     np.testing.assert_allclose(np.asarray(image.get_array()), np.asarray(atlas), atol=1e-6)
     assert label in [text.get_text() for text in ax.texts]
-    plt.close(figure)
 
 
 def test_what_cannot_be_done_in_a_step_is_no(run):
