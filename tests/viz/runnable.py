@@ -43,23 +43,32 @@ def run_in_node(programs: dict[str, PageProgram], texts, folder: Path, *, plain=
 
 def views_in_node(page: Spec, asked, folder: Path) -> list[Spec]:
     """The views of a page for what is typed: (text, numbers)."""
-    if NODE is None:
-        pytest.skip("needs Node")
-    (folder / "page.bin").write_bytes(pack(page))
-    (folder / "asked.json").write_text(json.dumps(list(asked)), encoding="utf-8")
-    code = (
-        f"import {{ readFileSync }} from 'node:fs'; import {{ views }} from {json.dumps((STATIC / 'rfnb-engine.js').as_uri())};"
-        "const asked = JSON.parse(readFileSync('asked.json', 'utf8'));"
-        "console.log(JSON.stringify(views(readFileSync('page.bin'), asked)));"
-    )
-    done = subprocess.run(
-        [NODE, "--input-type=module", "-e", code], capture_output=True, text=True, check=False, cwd=folder
-    )
-    assert not done.returncode, done.stderr
     return [
         Spec("group", {"parts": each["parts"]}, {
             name: np.array([float(value.replace("Infinity", "inf")) for value in block["data"]]).reshape(block["shape"])
             for name, block in each["blocks"].items()
         })
-        for each in json.loads(done.stdout)
+        for each in _in_node("views", page, asked, folder)
     ]  # fmt: skip
+
+
+def told_in_node(page: Spec, messages, folder: Path) -> list[list[dict]]:
+    """What the host of a page says to each of these messages."""
+    return _in_node("told", page, messages, folder)
+
+
+def _in_node(function: str, page: Spec | bytes, asked, folder: Path):
+    if NODE is None:
+        pytest.skip("needs Node")
+    (folder / "page.bin").write_bytes(page if isinstance(page, bytes) else pack(page))
+    (folder / "asked.json").write_text(json.dumps(list(asked)), encoding="utf-8")
+    code = (
+        f"import {{ readFileSync }} from 'node:fs'; import {{ {function} }} from {json.dumps((STATIC / 'rfnb-engine.js').as_uri())};"
+        "const asked = JSON.parse(readFileSync('asked.json', 'utf8'));"
+        f"console.log(JSON.stringify(await {function}(readFileSync('page.bin'), asked)));"
+    )
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", code], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)

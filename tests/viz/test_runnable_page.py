@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from viz.runnable import views_in_node
+from viz.runnable import told_in_node, views_in_node
+from waiting import LONG, wait_until
 
 import rfnb as rf
+from rfnb.control.ghosts import Ghost
 from rfnb.core.errors import parts_of as parts_of_error
 from rfnb.models import load_g2p
 from rfnb.models.g2p_search import search
@@ -80,6 +82,81 @@ def same_search(got, wanted):
         for slot, labels in own["next"].items():
             assert [(name, at) for name, _, at in step["next"][slot]] == [(name, at) for name, _, at in labels]
             assert [one for _, one, _ in step["next"][slot]] == pytest.approx([one for _, one, _ in labels], abs=2e-4)
+
+
+EY = {"do": "force", "label": 13, "hypothesis": 0, "seq": 0, "only": True}
+OF_LETTERS = {"path": "decoder.att", "entries": {"batch": 0, "beam": 0}}
+CHANGES = {
+    "a label alone": (1, [EY]),
+    "a label in the beam": (1, [{**EY, "only": False}]),
+    "a label that stays": (4, [{"do": "force", "label": "CH", "hypothesis": 0, "seq": 0, "only": False}]),
+    "a label banned": (4, [{"do": "ban", "label": 30, "hypothesis": 0, "seq": 0}]),
+    "a label banned for all": (2, [{"do": "ban", "label": "R", "hypothesis": None, "seq": 0}]),
+    "a row": (4, [{"do": "attention", **OF_LETTERS, "row": [0.0, 0, 0, 0, 0.9, 0.1, 0, 0, 0]}]),
+    "a letter hidden": (4, [{"do": "attention", **OF_LETTERS, "hide": 5}]),
+    "all on a letter": (4, [{"do": "attention", **OF_LETTERS, "focus": 4}]),
+    "an even row": (4, [{"do": "attention", **OF_LETTERS, "uniform": True}]),
+    "a sharper row": (4, [{"do": "attention", **OF_LETTERS, "sharpen": 0.5}]),
+    "a state at 0": (2, [{"do": "set", "state": "decoder.h", "entries": {"batch": 0, "beam": 0}, "how": "zero"}]),
+    "a larger state": (2, [{"do": "set", "state": "decoder.c", "how": "scale", "amount": 1.5}]),
+    "one unit": (2, [{"do": "set", "state": "decoder.h", "entries": {"beam": 0, "decoder": 7}, "value": 0.9}]),
+}  # fmt: skip
+
+
+def test_what_would_come_of_a_change_is_said_in_a_page_as_by_a_kernel(spell, page, tmp_path):
+    run = rf.run(spell, word="parachute", beam_size=5)
+    run.wait()
+    typed = {"rfnb": "typed", "text": "parachute", "inputs": {"beam_size": 5}}
+    asked = [{"rfnb": "do", "do": "ghost", "id": name, "path": "search", "nth": 0, "step": step, "then": then, "name": name}
+             for name, (step, then) in CHANGES.items()]  # fmt: skip
+    _, *answers = told_in_node(page[0], [typed, *asked], tmp_path)
+    for (name, (step, then)), (did, got) in zip(CHANGES.items(), answers, strict=True):
+        assert did == {"rfnb": "did", "id": name, "said": None}
+        ghost = Ghost(run, step, "search", 0, then, name)
+        wait_until(lambda ghost=ghost: ghost.is_over, LONG)
+        wanted = ghost.told()
+        assert wanted["refused"] is None
+        assert (got["labels"], got["same"]) == (wanted["labels"], wanted["same"]), name
+        assert got["score"] == pytest.approx(wanted["score"], abs=1e-4), name
+        lane, own = got["lane"], wanted["lane"]
+        assert (lane["row"], lane["parent"], lane["labels"], lane["ended"]) == (
+            own["row"], own["parent"], own["labels"], own["ended"]), name  # fmt: skip
+        assert lane["scores"] == pytest.approx(own["scores"], abs=1e-4), name
+        assert (lane["fell"] or [None])[0] == (own["fell"] or [None])[0], name
+
+
+def test_branches_of_a_page_are_kept_moved_followed_and_let_go(page, tmp_path):
+    edit = {
+        "rfnb": "do",
+        "do": "edit",
+        "id": "a",
+        "path": "search",
+        "nth": 0,
+        "step": 1,
+        "then": [EY],
+        "name": "EY at 1",
+    }
+    wrong = {**edit, "then": [{**EY, "label": "XYZ"}]}
+    asked = [{"rfnb": "typed", "text": "parachute", "inputs": {"beam_size": 5}}, edit, wrong]
+    asked += [{"rfnb": "do", "id": "b", **each} for each in ({"do": "move", "number": 2, "step": 3}, {"do": "follow", "number": 2},
+              {"do": "let_go", "number": 2}, {"do": "let_go", "number": 1}, {"do": "why", "expected": "P"})]  # fmt: skip
+    typed, kept, refused, moved, followed, gone, root, why = told_in_node(page[0], asked, tmp_path)
+    assert [each["rfnb"] for each in (*typed, *kept)] == ["frame", "frame", "did"]
+    assert [each["said"] for each in (*refused, *root, *why)] == [
+        "There is no label “XYZ”.",
+        "parachute is what all others are branches of.",
+        "A page does not look for causes: open the model in a notebook and ask rf.why_not.",
+    ]
+    assert [each["said"] for each in (kept[-1], moved[-1], followed[-1], gone[-1])] == [None] * 4
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("", "There is nothing to read yet"), ("mü", "“ü” is none of the letters"), ("a" * 501, "These are 501 letters"),
+    ("<img src=x onerror=alert(1)>", "“<” is none of the letters")])  # fmt: skip
+def test_a_text_that_cannot_be_read_is_a_sentence(page, text, words, tmp_path):
+    ((said,),) = told_in_node(page[0], [{"rfnb": "typed", "text": text, "inputs": {"beam_size": 5}}], tmp_path)
+    assert said["rfnb"] == "failed"
+    assert words in said["words"]
 
 
 @pytest.mark.parametrize(("coded", "within"), [("float16", 2e-3), ("int8", 0.05)])

@@ -2,6 +2,9 @@
 
 import type { Axis, Named } from "./array";
 import { lengthOf, named, ordered, picked, strideOf } from "./array";
+import type { Command } from "../run";
+import type { Change } from "./changes";
+import { Decisions, withRows, withSet } from "./changes";
 import { Kernel } from "./kernel";
 import type { Call } from "./ops";
 import { OPS, stacked, without } from "./ops";
@@ -79,8 +82,8 @@ export class Engine {
   }
 
   /** Throws an Error with a sentence where it cannot be run for this text. */
-  run(text: string, inputs: Inputs = {}): Result {
-    const work = this.work(text, inputs);
+  run(text: string, inputs: Inputs = {}, changes: readonly Change[] = []): Result {
+    const work = this.work(text, inputs, changes);
     for (;;) {
       const { done, value } = work.next();
       if (done) return value;
@@ -88,12 +91,12 @@ export class Engine {
   }
 
   /** The same in small pieces of work. */
-  work(text: string, inputs: Inputs = {}): Generator<undefined, Result> {
+  work(text: string, inputs: Inputs = {}, changes: readonly Change[] = []): Generator<undefined, Result> {
     const letters = [...text];
     if (!letters.length && this.letters.length) throw new Error("There is nothing to read yet: type a letter or more.");
     if (letters.length > MOST_LETTERS)
       throw new Error(`These are ${letters.length} letters; a page reads at most ${MOST_LETTERS}.`);
-    return new Run(this, letters, inputs).work();
+    return new Run(this, letters, inputs, changes).work();
   }
 
   size(axis: Axis, length: number, inputs: Inputs = {}): number {
@@ -123,6 +126,7 @@ class Run {
     private readonly engine: Engine,
     private readonly text: string[],
     private readonly inputs: Inputs,
+    private readonly changes: readonly Change[],
   ) {}
 
   *work(): Generator<undefined, Result> {
@@ -158,9 +162,19 @@ class Run {
       as: spec.as,
       size: (axis) => this.size(axis),
       kernel: this.engine.kernel,
-      offer: (name, value) => ((offers[number] ??= {})[name] = value),
+      offer: (name, value) => ((offers[number] ??= {})[name] = this.changed(spec, name, value, given)),
     };
     return run(call);
+  }
+
+  /** What is offered inside of an op, as a person wants it in this step. */
+  private changed({ offers }: OpSpec, name: string, value: Named, given: Record<string, unknown>): Named {
+    const [, path] = offers.find(([kind, , own]) => kind === "attention" && own === name) ?? [];
+    let made = value;
+    for (const command of path === undefined ? [] : (this.step?.commands ?? []))
+      if (command.do === "attention" && command["path"] === path)
+        made = withRows(made, command, given["axis"] as Axis, this.engine.spec);
+    return made;
   }
 
   private value(value: Given): unknown {
@@ -243,11 +257,20 @@ class Run {
       };
     this.loops.push(looped);
     while (looped.made < most && !looped.beams?.ended.every(Boolean)) {
-      const step = (this.step = new StepRun(looped, spec, (ref) => this.at(ref)));
+      const here = this.changes.filter(({ path, step }) => path === spec.path && step === looped.made),
+        commands = here.flatMap(({ then }) => then);
+      for (const command of commands)
+        if (command.do === "set") {
+          const now = looped.states.at(-1)!,
+            name = String(command["state"]);
+          if (!now[name]) throw new Error(`There is no state ${name}.`);
+          looped.states[looped.states.length - 1] = { ...now, [name]: withSet(now[name], command, this.engine.spec) };
+        }
+      const step = (this.step = new StepRun(looped, spec, (ref) => this.at(ref), commands));
       const offers: Offers = {};
       looped.offers.push(offers);
       for (const [number, op] of spec.ops.entries())
-        if (op.op === "choice") step.choose(this.givenTo(op), op);
+        if (op.op === "choice") step.choose(this.givenTo(op), op, this.engine.spec);
         else this.op(op, step.values, number, offers);
       step.finish();
       this.step = null;
@@ -276,6 +299,7 @@ class StepRun {
     private readonly looped: Looped,
     private readonly spec: LoopSpec,
     private readonly valueOf: (ref: Ref) => Named, // also of what is outside of the step
+    readonly commands: readonly Command[],
   ) {}
 
   at(kind: string, at: Ref[number]): Named {
@@ -306,12 +330,15 @@ class StepRun {
     return { ...picked(array, "beam", this.decided.parents), turn: this.turn };
   }
 
-  choose(options: Record<string, unknown>, op: OpSpec): void {
-    const { looped } = this,
+  choose(options: Record<string, unknown>, op: OpSpec, { dims }: ProgramSpec): void {
+    const { looped, commands } = this,
       scores = options["scores"] as Named,
       axis = options["axis"] as Axis;
     if (this.decided) throw new Error("a page makes one choice in a step");
-    const decided = (this.decided = choose(scores, axis, looped.beams, options as unknown as Options, looped.made));
+    const best = (total: Float32Array, width: number, count: number) =>
+      new Decisions(commands, total, width, dims[axis as number]?.vocab ?? null).best(total, count);
+    const decided = choose(scores, axis, looped.beams, options as unknown as Options, looped.made, best);
+    this.decided = decided;
     looped.steps.push(decided);
     this.turn = 1;
     this.values[op.results[0]!] = hypotheses(decided.labels, decided.dims, 1, op.as[0]!.sparse);

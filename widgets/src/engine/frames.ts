@@ -5,6 +5,8 @@ import type { SeqSpec } from "../beams/tree";
 import type { Axis, Named } from "./array";
 import { lengthOf, ordered, picked } from "./array";
 import { seqOf } from "./beams";
+import type { Change } from "./changes";
+import { wordsOf } from "./changes";
 import type { Looped, Result } from "./engine";
 import type { ProgramSpec } from "./program";
 import { isLoop } from "./program";
@@ -51,19 +53,25 @@ interface Best {
 export class Frames {
   constructor(private readonly page: PageSpec) {}
 
-  /** All views for a text. */
-  of(text: string, result: Result): PlainFrame {
-    const parts = this.page.parts.map((part) => this.part(part, text, result)),
+  /** All views for a text, below the state of its run. `changes`: what was done by hand on the way. */
+  of(text: string, result: Result, changes: readonly Change[] = [], control: Head | null = null): PlainFrame {
+    const own = this.page.parts.map((part) => this.part(part, text, result)),
+      head = control && { ...control, vocab: own.find(({ head }) => head["vocab"])?.head["vocab"], seqs: [] },
+      parts = [...(head ? [{ kind: "control", head, blocks: {} }] : []), ...own],
       said = (words: string) => words.replaceAll(this.page.text, text);
     return {
       kind: "group",
       head: {
         title: "",
-        link: "page",
+        link: `page ${control?.["run"] ?? ""}`,
         ordered: true,
         parts: parts.map(({ kind, head }) => ({
           kind,
-          head: { ...head, seqs: head["seqs"].map((seq: Head) => ({ ...seq, label: said(seq["label"] ?? "") })) },
+          head: {
+            ...head,
+            seqs: head["seqs"].map((seq: Head) => ({ ...seq, label: said(seq["label"] ?? "") })),
+            hands: changes.flatMap(({ step, then }) => then.map((command) => [step, wordsOf(command)])),
+          },
         })),
       },
       blocks: Object.fromEntries(
@@ -78,6 +86,22 @@ export class Frames {
     if (kind === "beams")
       return { kind, head: { ...head, seqs: [{ label, ...this.seq(part.loop!, head, result) }] }, blocks: {} };
     return kind === "attention" ? this.attention(part, text, result) : this.states(part, text, result);
+  }
+
+  /** The search of a run, if it has one, and the path of its loop. */
+  search(result: Result): { seq: SeqSpec; path: string } | null {
+    const part = this.page.parts.find(({ kind }) => kind === "beams");
+    if (!part) return null;
+    return {
+      seq: this.seq(part.loop!, part.head, result),
+      path: this.page.program.blocks.filter(isLoop)[part.loop!]!.path,
+    };
+  }
+
+  /** The axis that the views of a loop run over. */
+  axisOf(loop: number): string {
+    const part = this.page.parts.find((part) => part.loop === loop || part.looks?.[0]?.loop === loop);
+    return String(part?.head["axis"] ?? "");
   }
 
   private seq(loop: number, { length_exponent: exponent = 0, join = " " }: Head, { loops }: Result): SeqSpec {
@@ -118,9 +142,10 @@ export class Frames {
       const table = values.of((row) => [row, cols, fixed], best && best.before);
       for (const value of table.data) if (value > most) most = value;
       shapes.push(table.shape);
+      const held = map["held"] && { ...map["held"], widths: table.shape[1] }; // of this text
       blocks[`map${number}`] = { ...table, shape: [1, ...table.shape] };
       if (best) blocks[`map${number}/slots`] = values.slots((row) => [row, cols, fixed]);
-      return { ...map, block: `map${number}` } as Head;
+      return { ...map, ...(held ? { held } : {}), block: `map${number}` } as Head;
     });
     const [rows, cols] = shapes[0] as [number, number],
       col = maps[0]!["col_dim"].name as string,

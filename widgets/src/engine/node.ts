@@ -6,6 +6,8 @@ import { Engine, hypothesesOf } from "./engine";
 import type { PageSpec } from "./frames";
 import { Frames } from "./frames";
 import { unpack } from "../frame";
+import type { Message } from "../page/host";
+import { Host } from "../page/host";
 import type { WeightSpec } from "../page/weights";
 import { weightsOf } from "../page/weights";
 import { OPS } from "./ops";
@@ -52,4 +54,18 @@ export function views(bytes: Uint8Array, asked: [text: string, inputs: Inputs][]
       ),
     };
   });
+}
+
+/** What the host of a page says to each of the messages. */
+export async function told(bytes: Uint8Array, messages: Message[]): Promise<Message[][]> {
+  let said: Message[] = [];
+  const host = new Host((message) => said.push(message)),
+    all: Message[][] = [];
+  for (const message of [{ rfnb: "program", bytes }, ...messages]) {
+    said = [];
+    host.hear(message);
+    await host.idle;
+    all.push(said.map((one) => (one.rfnb === "frame" ? { ...one, frame: null } : one)));
+  }
+  return all.slice(1);
 }

@@ -36,7 +36,14 @@ export interface Beams {
   lengths: number[];
 }
 
-export function choose(scores: Named, axis: Axis, beams: Beams | null, options: Options, step: number): Decided {
+export function choose(
+  scores: Named,
+  axis: Axis,
+  beams: Beams | null,
+  options: Options,
+  step: number,
+  best = (total: Float32Array, _width: number, count: number): Int32Array => bestOf(total, count),
+): Decided {
   const rest = scores.dims.filter((one) => one !== axis && one !== "beam"),
     width = lengthOf(scores, axis),
     count = beams?.scores.length ?? 1,
@@ -60,11 +67,13 @@ export function choose(scores: Named, axis: Axis, beams: Beams | null, options: 
   }
   for (const label of options.banned ?? [])
     for (let slot = 0; slot < count; slot++) if (!beams?.ended[slot]) total[slot * width + label] = -Infinity;
-  const best = bestOf(total, Math.min(options.beam_size, total.length));
+  if (total.some(Number.isNaN))
+    throw new Error("The model computes NaN for this text: its weights are damaged, or it divides by 0.");
+  const kept = best(total, width, Math.min(options.beam_size, total.length));
   return {
-    parents: best.map((at) => Math.floor(at / width)),
-    labels: best.map((at) => at % width),
-    scores: Float32Array.from(best, (at) => total[at]!),
+    parents: kept.map((at) => Math.floor(at / width)),
+    labels: kept.map((at) => at % width),
+    scores: Float32Array.from(kept, (at) => total[at]!),
     total,
     logs,
     ended: [],

@@ -1,16 +1,21 @@
 // What a kernel is for a live view, in the page itself: it runs the program for what is typed and tells the views, by the same messages. It is in a
 // worker where the browser allows one, else in the page; there it works in short pieces, so that the page never hangs.
 
-import { Engine } from "../engine/engine";
+import type { Change } from "../engine/changes";
 import type { Inputs, Result } from "../engine/engine";
+import { Engine, hypothesesOf } from "../engine/engine";
 import type { PageSpec } from "../engine/frames";
 import { Frames } from "../engine/frames";
-import { hypothesesOf } from "../engine/engine";
+import { isLoop } from "../engine/program";
 import { unpack } from "../frame";
+import type { Command, RunState } from "../run";
+import type { Branch } from "./branches";
+import { entryOf, laneOf, verdict } from "./branches";
 import type { WeightSpec } from "./weights";
 import { weightsOf } from "./weights";
 
-const PIECE = 12; // ms of work at once
+const PIECE = 12, // ms of work at once
+  MOST = 200; // runs of a tree
 
 /** What is typed into the fields of a page. */
 export interface Typed {
@@ -18,21 +23,41 @@ export interface Typed {
   inputs: Inputs;
 }
 export type Message = { rfnb: string } & Record<string, unknown>;
+interface Asked extends Command {
+  path: string;
+  step: number;
+  then: Command[];
+  name?: string;
+}
 
 export class Host {
   private engine: Engine | null = null;
   private frames: Frames | null = null;
   private newest = 0; // the number of what was typed last
+  private count = 0; // of runs
+  private serial = 0;
+  private typed: Typed = { text: "", inputs: {} };
+  private branches: Branch[] = []; // the first is what was typed
+  private shown: Branch | null = null;
+  private readonly gone = new Set<unknown>(); // ghosts that nobody looks at any more
+  private work = Promise.resolve(); // one thing after another
+  private running = Promise.resolve();
 
-  constructor(private readonly say: (message: Message, moved?: Transferable[]) => void) {}
+  constructor(private readonly say: (message: Message) => void) {}
 
   hear(message: Message): void {
     try {
       if (message.rfnb === "program") this.load(message["bytes"] as Uint8Array);
-      if (message.rfnb === "typed") void this.run(message as unknown as Typed);
+      if (message.rfnb === "typed") this.running = this.run(message as unknown as Typed);
+      if (message.rfnb === "do") this.obey(message);
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  /** Until all that was asked so far is done. */
+  get idle(): Promise<unknown> {
+    return Promise.all([this.running, this.work]);
   }
 
   private load(bytes: Uint8Array): void {
@@ -45,23 +70,141 @@ export class Host {
     this.say({ rfnb: "ready", wasm: !this.engine.kernel.isPlain });
   }
 
-  private async run(typed: Typed): Promise<void> {
+  private async run({ text, inputs }: Typed): Promise<void> {
     const own = ++this.newest;
     if (!this.engine || !this.frames) return;
     try {
-      const begin = performance.now(),
-        result = await this.worked(typed, () => own !== this.newest);
+      const result = await this.worked({ text, inputs }, [], () => own !== this.newest);
       if (!result) return; // something newer was typed
-      const frame = this.frames.of(typed.text, result);
-      this.say({ rfnb: "frame", frame, typed, ms: performance.now() - begin, said: this.words(result) });
+      this.typed = { text, inputs };
+      this.branches = [];
+      this.add(text, null, null, [], result);
+      this.show(this.branches[0]!);
     } catch (error) {
       if (own === this.newest) this.fail(error);
     }
   }
 
+  private add(name: string, parent: Branch | null, change: Change | null, changes: Change[], result: Result): Branch {
+    const seq = this.frames!.search(result)?.seq ?? null,
+      made: Branch = { number: ++this.count, name, parent, change, changes, result, seq };
+    this.branches.push(made);
+    return made;
+  }
+
+  /** Draws a run. */
+  private show(branch: Branch): void {
+    this.shown = branch;
+    const frame = this.frames!.of(this.typed.text, branch.result, branch.changes, this.state(branch));
+    this.say({ rfnb: "frame", frame, typed: this.typed, said: this.words(branch.result) });
+  }
+
+  /** The state of a run, as rfnb/viz/control/spec.py has it. */
+  private state({ number, name, result, changes }: Branch): RunState {
+    const made = result.loops.map(({ made }) => made).reduce((sum, one) => sum + one, 0),
+      spec = this.engine!.spec.blocks.filter(isLoop),
+      last = result.loops.at(-1);
+    return {
+      title: name,
+      live: false,
+      serial: ++this.serial,
+      run: number,
+      state: "done",
+      words: changes.length ? `Done after ${made} steps, changed by hand.` : `Done after ${made} steps.`,
+      counter: "",
+      at: last ? { path: spec.at(-1)!.path, step: last.made - 1, nth: 0, of: null } : null,
+      changed: [],
+      steps: made,
+      speed: 0,
+      loops: result.loops.map(({ made }, at) => ({
+        path: spec[at]!.path,
+        last: made - 1,
+        runs: 1,
+        axis: this.frames!.axisOf(at),
+      })),
+      points: [],
+      runs: this.branches.map(entryOf),
+      beside: null,
+      note: "",
+      why: null,
+    };
+  }
+
+  /** Does what a view asks, by the commands of rfnb/control/commands.py; a sentence where a page cannot. */
+  private obey(message: Message): void {
+    const { id, do: name, run } = message,
+      answer = (said: string | null) => this.say({ rfnb: "did", id, said });
+    this.work = this.work.then(async () => {
+      try {
+        const shown = this.shown;
+        if (name === "look" || name === "unlook" || !shown) return answer(null);
+        if (name === "unghost") return answer((this.gone.add(message["of"]), null));
+        if (run !== undefined && run !== shown.number && name !== "follow" && name !== "let_go")
+          return answer("This was asked of another branch.");
+        if (name === "ghost") return await this.ghost(shown, message as unknown as Asked, id, answer);
+        if (name === "edit") await this.keep(shown, message as unknown as Asked);
+        else if (name === "move") await this.move(message["number"], message["step"] as number);
+        else if (name === "follow") this.show(this.numbered(message["number"]));
+        else if (name === "let_go") this.letGo(this.numbered(message["number"]));
+        else return answer(NOT_HERE[String(name)] ?? "A page cannot do this: it needs a kernel.");
+        answer(null);
+      } catch (error) {
+        answer((error as Error).message);
+      }
+    });
+  }
+
+  private numbered(number: unknown): Branch {
+    const found = this.branches.find((branch) => branch.number === number);
+    if (!found) throw new Error(`There is no branch ${String(number)}.`);
+    return found;
+  }
+
+  /** What would come of a change. */
+  private async ghost(from: Branch, asked: Asked, id: unknown, answer: (said: null) => void): Promise<void> {
+    const { step, path, then, name = "" } = asked;
+    if (this.gone.delete(id)) return answer(null);
+    const result = await this.changed(from, { path, step, then }),
+      seq = this.frames!.search(result)?.seq ?? null,
+      lane = laneOf(seq, step, then);
+    answer(null);
+    const told = verdict(name, from.seq, seq, lane);
+    this.say({ rfnb: "ghost", of: id, name, over: true, refused: null, lane: lane && { ...lane, seq: 0 }, ...told });
+  }
+
+  /** A change is made, in a branch. */
+  private async keep(from: Branch, { step, path, then, name }: Asked): Promise<void> {
+    if (this.branches.length >= MOST) throw new Error(`A page has at most ${MOST} branches: let some go.`);
+    const change = { path, step, then },
+      result = await this.changed(from, change),
+      names = this.branches.map((branch) => branch.name);
+    let own = name ?? `from step ${step}`;
+    for (let count = 2; names.includes(own); count++) own = `${name ?? `from step ${step}`} ${count}`;
+    this.add(own, from, change, [...before(from, change), change], result);
+    this.show(from); // beside which it stands in the rail
+  }
+
+  private async move(number: unknown, step: number): Promise<void> {
+    const { parent, change, name } = this.numbered(number);
+    if (!parent || !change) throw new Error("This run has no change at its begin.");
+    await this.keep(parent, { do: "edit", ...change, step, name: name.replace(/ at \d+$/, ` at ${step}`) });
+  }
+
+  private letGo(branch: Branch): void {
+    if (!branch.parent) throw new Error(`${branch.name} is what all others are branches of.`);
+    const gone = new Set([branch]);
+    for (const one of this.branches) if (one.parent && gone.has(one.parent)) gone.add(one);
+    this.branches = this.branches.filter((one) => !gone.has(one));
+    this.show(gone.has(this.shown!) ? branch.parent : this.shown!);
+  }
+
+  private async changed(from: Branch, change: Change): Promise<Result> {
+    return (await this.worked(this.typed, [...before(from, change), change], () => false))!;
+  }
+
   /** The result; null where it is not wanted any more. */
-  private async worked({ text, inputs }: Typed, stop: () => boolean): Promise<Result | null> {
-    const work = this.engine!.work(text, inputs);
+  private async worked({ text, inputs }: Typed, changes: Change[], stop: () => boolean): Promise<Result | null> {
+    const work = this.engine!.work(text, inputs, changes);
     for (;;) {
       const until = performance.now() + PIECE;
       while (performance.now() < until) {
@@ -87,3 +230,13 @@ export class Host {
     this.say({ rfnb: "failed", words: own ? (error as Error).message : "Its data is damaged: save the page again." });
   }
 }
+
+const NOT_HERE: Record<string, string> = {
+  branch: "A run in a page is over at once: change something in a view, and a branch of it is made.",
+  compare: "A page does not show two runs beside each other: the rail says what each comes to.",
+  why: "A page does not look for causes: open the model in a notebook and ask rf.why_not.",
+};
+
+/** The changes on the way to another one: those of later steps are not made any more. */
+const before = ({ changes }: Branch, { path, step }: Change): Change[] =>
+  changes.filter((change) => change.path !== path || change.step <= step);

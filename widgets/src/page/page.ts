@@ -68,6 +68,7 @@ class Page {
   private waits = false; // whether the host works on what was typed
   private again = false;
   private begun = 0;
+  private readonly listeners = new Set<(message: unknown, buffers: DataView[]) => void>();
 
   constructor(
     private readonly main: HTMLElement,
@@ -138,16 +139,18 @@ class Page {
   }
 
   private hear(message: Message): void {
-    if (message.rfnb === "ready") return;
+    for (const heard of this.listeners) heard(message, []);
+    if (!["frame", "failed"].includes(message.rfnb)) return;
     if (message.rfnb === "failed") this.fail(message["words"] as string);
-    if (message.rfnb === "frame") this.show(message["frame"] as PlainFrame, message["said"] as string);
+    if (message.rfnb === "frame")
+      this.show(message["frame"] as PlainFrame, message["said"] as string, (message["typed"] as Typed).text);
     this.waits = false;
     if (!this.again) return;
     this.again = false;
     this.type();
   }
 
-  private show(plain: PlainFrame, said: string): void {
+  private show(plain: PlainFrame, said: string, text: string): void {
     const frame: Frame = {
       kind: plain.kind,
       head: plain.head as AnyHead,
@@ -158,13 +161,19 @@ class Page {
     if (this.view) this.view.update(frame);
     else {
       this.main.querySelector(".rfnb-picture")?.remove();
-      this.view = mount(this.place, frame);
+      this.view = mount(this.place, frame, {
+        send: (message) => this.send(message as Message),
+        listen: (heard) => {
+          this.listeners.add(heard);
+          return () => void this.listeners.delete(heard);
+        },
+      });
     }
     this.failed.hidden = true;
     this.place.classList.remove("rfnb-page-old");
     this.said.textContent = [said, this.about.said].filter(Boolean).join(" · ");
     set(this.main, "data-ms", (performance.now() - this.begun).toFixed(1));
-    set(this.main, "data-shown", this.typed.text);
+    set(this.main, "data-shown", text);
   }
 
   private fail(words: string): void {

@@ -1,0 +1,105 @@
+// The runs of a page: what was typed, and what was changed by hand, as a tree; what comes of a change, in words. What a kernel says of the same:
+// rfnb/control/ghosts.py, rfnb/viz/control/rail.py.
+
+import type { SeqSpec } from "../beams/tree";
+import { grow, pathOf, tokensOf } from "../beams/tree";
+import type { Change } from "../engine/changes";
+import type { Result } from "../engine/engine";
+import type { Command, Entry, Lane, Result as Outcome } from "../run";
+
+const EQUAL = 0.005; // nats
+
+export interface Branch {
+  number: number;
+  name: string;
+  parent: Branch | null;
+  change: Change | null; // with which it begins
+  changes: Change[]; // all on its way
+  result: Result;
+  seq: SeqSpec | null;
+}
+
+/** The labels of the best hypothesis, and its score. */
+function outcomeOf(seq: SeqSpec | null): { labels: string[]; score: number | null } {
+  const [best] = seq ? grow(seq).nbest : [];
+  return { labels: best ? tokensOf(pathOf(best)) : [], score: best?.score ?? null };
+}
+
+/** What has come of a change, beside what was without it. */
+export function verdict(name: string, before: SeqSpec | null, after: SeqSpec | null, lane: Lane | null): Outcome {
+  const old = outcomeOf(before),
+    { labels, score } = outcomeOf(after),
+    difference = score === null || old.score === null ? null : Math.round((score - old.score) * 1e5) / 1e5,
+    same = labels.join("\0") === old.labels.join("\0"),
+    said = [labels.join(" ") || "no labels"];
+  if (score !== null) said.push(score.toFixed(2).replace("-", "−"));
+  if (same) said.push("the same as without it");
+  else if (difference !== null)
+    said.push(
+      Math.abs(difference) < EQUAL
+        ? "as likely"
+        : `${Math.abs(difference).toFixed(2)} nats ${difference > 0 ? "better" : "worse"}`,
+    );
+  const fell = lane?.fell ? ` ${lane.labels[0]} fell out at step ${lane.fell[0]}.` : "";
+  return { labels, score, difference, same, words: `With ${name}: ${said.join(", ")}.${fell}` };
+}
+
+/** The way of the best hypothesis from a step on; of a label that the beam was to decide about, up to where it falls. */
+export function laneOf(seq: SeqSpec | null, first: number, then: readonly Command[]): Lane | null {
+  if (!seq?.steps[first]) return null;
+  const { nodes, nbest } = grow(seq),
+    [command] = then,
+    asked = then.length === 1 && command!.do === "force" && !command!["only"] ? command! : null;
+  let end = nbest[0] ?? null,
+    fell: Lane["fell"] = null;
+  if (asked) {
+    const { ids, tokens } = seq.steps[first],
+      { label, hypothesis } = asked;
+    let slots = nodes[first]!.filter(
+      (node) =>
+        node &&
+        (ids?.[node.slot] === label || tokens[node.slot] === label) &&
+        (node.parent?.slot ?? 0) === (hypothesis ?? 0),
+    );
+    for (let row = first; slots.length && !fell; row++) {
+      const top = slots.reduce((best, node) => (node!.score > best!.score ? node : best))!;
+      if (row === nodes.length - 1) break; // it stays
+      const next = nodes[row + 1]!.filter((node) => node && slots.includes(node.parent));
+      if (!next.length) {
+        end = top;
+        fell = [row + 1, null];
+      }
+      slots = next;
+    }
+  }
+  const path = pathOf(end).filter(({ step }) => step >= first),
+    [begin] = path;
+  if (!begin) return null;
+  return {
+    row: first,
+    parent: begin.parent?.slot ?? null,
+    before: begin.parent?.score ?? 0,
+    labels: path.map(({ token }) => token),
+    scores: path.map(({ score }) => score),
+    ended: end!.state === "ended" || end!.state === "carried",
+    fell,
+  };
+}
+
+/** A run of the tree as the rail has it. */
+export function entryOf({ number, name, parent, change, result, seq }: Branch): Entry {
+  const steps = result.loops.at(-1)?.made ?? 0,
+    lane = parent && change ? laneOf(seq, change.step, change.then) : null,
+    told = verdict(name, parent?.seq ?? seq, seq, lane);
+  return {
+    number,
+    name,
+    from: parent && change ? `from step ${change.step} of "${change.path}" of ${parent.name}` : "",
+    state: "done",
+    steps,
+    text: "",
+    ...(parent && change ? { parent: parent.number, step: change.step, tick: change.step, moves: true } : {}),
+    results: [parent ? told : { ...told, difference: null, same: false, words: "" }],
+    ...(lane ? { lanes: [lane] } : {}),
+  };
+}
