@@ -66,6 +66,10 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
     "12_clinic": {
         "6, 4 and 3 frames are real": lambda: Course("12_clinic").lesson.module("data/clinic.py").batch()[1].tolist() == [6, 4, 3],
     },
+    "13_measures": {
+        "A thousand words that the model has never seen": lambda: words_of("data/cmudict_test_words.tsv") == 1000,
+        "the 2,000 words in `known`": lambda: words_of("data/words.txt") == 2000,
+    },
 }  # fmt: skip
 
 
