@@ -63,8 +63,8 @@ _TEXTS = [
 @exercise(
     "The pairs that are joined",
     hints=[
-        "Begin with each word as a list of its letters. Count the pairs of neighbours: pairs[pair] += counts[word].",
-        "The best pair: min(pairs, key=lambda pair: (-pairs[pair], pair)). Join it in all words, then count again.",
+        "Begin with each word as a list of its letters. Count the pairs of neighbours in a Counter, each as often as its word is there.",
+        "The best pair is the least by a key of two parts: how often it is there, negated, and the pair itself. Join it, then count again.",
         "Join from left to right, in a new list; after a pair go on behind it. Stop where there is no pair left.",
     ],
     points=2,
@@ -284,9 +284,9 @@ def _drawn():
 @exercise(
     "The alignment with the fewest edits",
     hints=[
-        "cost[i][j] has the fewest edits between i labels of the output and j of the reference: cost[i][0] = i, cost[0][j] = j.",
-        "cost[i][j] is the least of cost[i-1][j-1] + (0 if the two are the same, else 1), cost[i-1][j] + 1 and cost[i][j-1] + 1.",
-        "Then go back from the last cell: a step that explains the cost gives (said, meant), (said, None) or (None, meant).",
+        "A table has the fewest edits between the first labels of the one and of the other. Its first row and column count up from 0.",
+        "A cell is the least of three: above and left, plus 1 if the labels differ; above, plus 1; to the left, plus 1.",
+        "Then go back from the last cell to the first: each step that explains the number gives a pair, with None for a gap.",
     ],
     points=2,
 )
@@ -353,7 +353,7 @@ _RATE_MISTAKES = [
 @exercise(
     "The error rate",
     hints=[
-        "The edits of one text: sum(said != meant for said, meant in align(output, reference)).",
+        "The edits of one text are the pairs of its alignment in which the two are not the same.",
         "Add them over all texts, and divide once, by the number of all labels of the references.",
     ],
 )
@@ -443,9 +443,9 @@ def _sentences():
 @exercise(
     "BLEU",
     hints=[
-        "The n-grams of a text: zip(*(text[i:] for i in range(n))). Count them with a Counter.",
-        "For each n, over all texts: (Counter of the output) & (Counter of its reference) has what matches.",
-        "exp of the mean of the four logs, times exp(min(0, 1 - references / outputs)). If nothing matches for an n, it is 0.",
+        "The n-grams of a text as tuples: slices of n words from each place. Count them with a Counter.",
+        "For each n, over all texts: two Counters joined by & have what matches, each as often as in the rarer one.",
+        "The geometric mean is exp of the mean of the logs; the penalty is exp of 1 - R / O, where that is below 0. Mind the log of 0.",
     ],
     points=2,
 )

@@ -35,6 +35,7 @@ _MOST_LINES = 20_000  # of a mutant, which may never end
 
 # By lesson and exercise: what was changed, and why that is right, too.
 OTHER_ORDER = "a product does not depend on the order of its factors"
+SUM = "a sum does not depend on the order"
 NO_AXES_LEFT = "the last axis of two"
 RIGHT: dict[str, dict[str, dict[str, str]]] = {
     "01_dims": {
@@ -210,6 +211,36 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
             "abs(score - model.score(labels)) < 1e-06 -> abs(score - model.score(labels)) <= 1e-06": "at the tolerance",
             "score - model.score(labels) -> model.score(labels) - score": "the absolute value follows",
             **dict.fromkeys(("4 -> 5", "6 -> 7"), "another size of the search"),
+        },
+    },
+    "13_measures": {
+        "learn_merges": {
+            "for _ in range(size): pairs = Counter() for word,  ... rts, best) for word, parts in pieces.items()} -> "
+            "for _ in list(range(size))[::-1]: pairs = Counter( ... rts, best) for word, parts in pieces.items()}": "the number of turns counts",
+            "for pair in zip(parts, parts[1:]): pairs[pair] += counts[word] -> for pair in list(zip(parts, parts[1:]))[::-1]: "
+            "pairs[pair] += counts[word]": SUM,
+            "for word, parts in pieces.items(): for pair in zip(parts, parts[1:]): pairs[pair] += counts[word] -> for word, parts in "
+            "list(pieces.items())[::-1]: for ... arts, parts[1:]): pairs[pair] += counts[word]": SUM,
+            "list(word) -> word": "a text is a sequence of letters",
+        },
+        "align": {
+            "(i, j) -> (j, i)": "both are asked for 0",
+            **dict.fromkeys(("0 -> -1 #2", "0 -> 1 #2", "max(i, j) if 0 in (i, j) else 0 -> max(i, j)"), "these cells are filled later"),
+            **dict.fromkeys(("1 -> 2", "1 -> 2 #2"), "a row or a column that nobody reads"),
+            "max(i, j) -> max(j, i)": "the larger of two",
+            "min(cost[i - 1][j - 1] + (said != meant), cost[i - 1][j] + 1, cost[i][j - 1] + 1) -> min(cost[i - 1][j] + 1, "
+            "cost[i - 1][j - 1] + (said != meant), cost[i][j - 1] + 1)": "the least of three",
+        },
+        "error_rate": {"zip(outputs, references) -> zip(references, outputs)": "an edit is one from both sides"},
+        "bleu": {
+            **dict.fromkeys(("(1, 2, 3, 4) -> (1, 2, 4, 3)", "(1, 2, 3, 4) -> (1, 3, 2, 4)", "(1, 2, 3, 4) -> (2, 1, 3, 4)"), OTHER_ORDER),
+            "for n in (1, 2, 3, 4): matched = total = 0 for out ... rn 0.0 logs.append(math.log(matched / total)) -> "
+            "for n in list((1, 2, 3, 4))[::-1]: matched = total ... rn 0.0 logs.append(math.log(matched / total))": OTHER_ORDER,
+            "for output, reference in zip(outputs, references): ...  (said & meant).total() total += said.total() -> for output, "
+            "reference in list(zip(outputs, referen ...  (said & meant).total() total += said.total() #3": SUM,
+            "min(0, 1 - wanted / long) -> min(1 - wanted / long, 0)": "the smaller of two",
+            "return 0.0 -> return False": "the same number",
+            "said & meant -> meant & said": "what both have",
         },
     },
 }  # fmt: skip
