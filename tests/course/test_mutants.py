@@ -216,7 +216,8 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
     "13_measures": {
         "learn_merges": {
             "for _ in range(size): pairs = Counter() for word,  ... rts, best) for word, parts in pieces.items()} -> "
-            "for _ in list(range(size))[::-1]: pairs = Counter( ... rts, best) for word, parts in pieces.items()}": "the number of turns counts",
+            "for _ in list(range(size))[::-1]: pairs = Counter( ... rts, best) "
+            "for word, parts in pieces.items()}": "the number of turns counts",
             "for pair in zip(parts, parts[1:]): pairs[pair] += counts[word] -> for pair in list(zip(parts, parts[1:]))[::-1]: "
             "pairs[pair] += counts[word]": SUM,
             "for word, parts in pieces.items(): for pair in zip(parts, parts[1:]): pairs[pair] += counts[word] -> for word, parts in "
