@@ -42,6 +42,10 @@ NUMBERS = {
 GRADIENTS = {law: (check, None) for law, check in GRADIENT_LAWS.items()}
 
 
+# One case after the other, so that what is made for a case is made once.
+of_each_case = pytest.mark.parametrize("name", CASES, scope="module")
+
+
 def check_all(laws, runs, subtests):
     for law, (check, is_for) in laws.items():
         with subtests.test(law):
@@ -51,7 +55,7 @@ def check_all(laws, runs, subtests):
                         check(run)
 
 
-@pytest.mark.parametrize("name", CASES)
+@of_each_case
 def test_values(name, subtests):
     """Order, padding, backends, marks, and a sequence alone."""
     case = CASES[name]
@@ -82,7 +86,7 @@ def as_float16(x, change):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", CASES)
+@of_each_case
 def test_numbers(name, subtests):
     """Gradients, and every dtype."""
     case = CASES[name]
@@ -96,7 +100,7 @@ def test_numbers(name, subtests):
         check_all(GRADIENTS, [Run(name, case, make) for make in worlds], subtests)
 
 
-@pytest.mark.parametrize("name", CASES)
+@of_each_case
 def test_again(name, subtests):
     """Both faces of a loop, and what is computed by plans that are there."""
     case = CASES[name]

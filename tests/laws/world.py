@@ -157,6 +157,7 @@ def worlds_for(case: Any) -> list[Any]:
     ]
 
 
+@functools.cache
 def seeds_for(case: Any) -> list[int]:
     """Seeds that have all choices of a case, the more useful first."""
     return covering({seed: choices_of(case, seed) for seed in range(_CANDIDATES)})
