@@ -1,9 +1,16 @@
-"""Linear recurrences in plain torch, one frame after the other, as their papers write them: to compare with."""
+"""Linear recurrences in plain torch, one frame after the other, as their papers write them: to compare with.
+
+`edit(state, t)` gives what the state behind step t is put to.
+"""
 
 import torch
 
 
-def delta_rule(q, k, v, alpha, beta, state=None):
+def unedited(state, t):
+    return state
+
+
+def delta_rule(q, k, v, alpha, beta, state=None, edit=unedited):
     """S_t = alpha S_{t-1} (1 - beta k k^T) + beta v k^T, read by q: Gated Delta Networks, equation (10).
 
     q, k are [time, head, key], v is [time, head, value], alpha [time, head] (or [time, head, key]) and beta [time, head].
@@ -17,15 +24,16 @@ def delta_rule(q, k, v, alpha, beta, state=None):
         state = (
             transition @ (alpha[t, ..., None] * state) + beta[t, :, None, None] * k[t, :, :, None] * v[t, :, None, :]
         )
+        state = edit(state, t)
         states.append(state)
         read.append((q[t, :, None] @ state)[:, 0])
     return torch.stack(read), torch.stack(states)
 
 
-def diagonal(decay, write, state=None):
+def diagonal(decay, write, state=None, edit=unedited):
     """S_t = decay_t S_{t-1} + write_t, entry by entry: the states [time, ...]."""
     states, last = [], torch.zeros_like(write[0] * decay[0]) if state is None else state
     for t in range(len(write)):
-        last = decay[t] * last + write[t]
+        last = edit(decay[t] * last + write[t], t)
         states.append(last)
     return torch.stack(states)

@@ -21,6 +21,8 @@ from rfnb.trace.probe import trace_context
 
 OF_ATTENTION = ("queries", "keys", "values", "weights", "heads")
 """What an attention makes: of queries and keys the weights, of weights and values what each head gives."""
+OF_STATES = ("matrix", "forget_gate", "write_gate")
+"""The parts of a linear recurrence of a model of torch: its state behind each step, and its gates."""
 OF_UNITS = re.compile(r"(input|forget|output|reset|update|transform|write)_gate(_\d+)?|cell_input")
 """The names of the gates that recurrent units of rfnb make in a step."""
 GATES = "gates"

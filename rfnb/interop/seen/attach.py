@@ -26,6 +26,7 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     hf_inputs,
     hf_outputs,
     hf_softmax,
+    matrix_states,
     recurrent,
     tokens,
     written_attention,

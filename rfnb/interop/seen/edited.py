@@ -30,7 +30,7 @@ from rfnb.interop.seen.readers import tell
 from rfnb.interop.seen.sides import around, heads_in, says_attention, weights_dims
 from rfnb.interop.seen.snapshot import attached, held
 from rfnb.search.labels import text_index
-from rfnb.trace.editing import OF_ATTENTION, ValueEdit, editing, edits_of
+from rfnb.trace.editing import OF_ATTENTION, OF_STATES, ValueEdit, editing, edits_of
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import held_back
 
@@ -69,6 +69,8 @@ def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict
         ):  # a run says it when it is over
             raise _not_made(call, edit)
     for edit in edits:
+        if edit.part in OF_STATES and edit.done > before[id(edit)]:
+            continue
         if edit.part not in (*OF_ATTENTION, "input"):
             result = _with_output(call, edit, result)
     return result

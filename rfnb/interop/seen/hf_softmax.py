@@ -16,6 +16,7 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_attention import is_twinless
 from rfnb.interop.seen.hf_cache import cached_dims, past_around, places_of
 from rfnb.interop.seen.hf_inputs import MODEL
+from rfnb.interop.seen.matrix_states import RAN
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.sides import heads_in, says_attention
 from rfnb.interop.seen.snapshot import version_of
@@ -138,7 +139,7 @@ def attention_around(call: Call) -> Call | None:
 def without(call: Call, result: Any) -> None:
     """Say of a model without attention that it has none, once."""
     key = f"no attention in {call.path}"
-    if call.outer is not None or not listening("attention") or key in call.names.said:
+    if call.outer is not None or not listening("attention") or key in call.names.said or call.seen.get(RAN):
         return
     call.names.said.add(key)
     if not any("attention" in type(module).__name__.lower() for module in call.module.modules()):

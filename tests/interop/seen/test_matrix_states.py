@@ -1,0 +1,202 @@
+"""Matrix states of models of transformers: against the recurrences of the papers, in plain torch, step by step.
+
+Each kernel of a model has a reference here, which is put in its place to say what an edited state makes of the rest of the run.
+"""
+
+import sys
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from plain_linear_recurrences import delta_rule, diagonal, unedited
+
+import rfnb as rf
+
+T = pytest.importorskip("transformers", minversion="5.20")
+_TINY = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2}
+_HYBRID = {**_TINY, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1}
+_SSD = {"mamba_n_heads": 4, "mamba_d_head": 8, "mamba_n_groups": 2, "mamba_d_state": 4, "mamba_chunk_size": 4}
+MODELS = {
+    "Qwen3Next": {
+        **_HYBRID, "head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+        "linear_value_head_dim": 6, "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16, "layer_types": ["linear_attention", "full_attention"],
+    },
+    "Mamba": {**_TINY, "state_size": 4},
+    "Mamba2": {**_TINY, "state_size": 8, "num_heads": 4, "head_dim": 8, "n_groups": 2, "chunk_size": 4},
+    "Jamba": {
+        **_HYBRID, "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "num_experts_per_tok": 1, "mamba_d_state": 4,
+        "mamba_dt_rank": 2, "use_mamba_kernels": False,
+    },
+    "FalconH1": {**_HYBRID, **_SSD, "head_dim": 8, "mamba_d_ssm": 32},
+    "Bamba": {**_HYBRID, **_SSD, "attn_layer_indices": [1]},
+    "RecurrentGemma": {
+        **_HYBRID, "num_hidden_layers": 3, "intermediate_size": 48, "lru_width": 16, "attention_window_size": 8, "head_dim": 8,
+        "block_types": ["recurrent", "recurrent", "attention"],
+    },
+}  # fmt: skip
+STEPS, EDITED = 11, 5
+IDS = torch.randint(1, 50, (2, STEPS), generator=torch.Generator().manual_seed(3))
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    torch.manual_seed(0)
+    made = getattr(T, f"{request.param}ForCausalLM")(
+        getattr(T, f"{request.param}Config")(**MODELS[request.param])
+    ).eval()
+    for parameter in made.parameters():
+        if parameter.ndim > 1:
+            parameter.data.normal_(0, 0.3)
+    return made
+
+
+# -- the kernels, by the papers; the states that they went through are put into `seen` -------------------------------------------------
+def _each(function, *arguments):
+    """A function of one sequence for all of a batch."""
+    made = [function(*(each if each is None else each[i] for each in arguments)) for i in range(len(arguments[0]))]
+    return [torch.stack(parts) for parts in zip(*made)]
+
+
+def gated_delta(seen, edit, query, key, value, g, beta, initial_state=None, **rest):
+    q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (query, key))
+    q, k = (x.repeat_interleave(value.shape[2] // x.shape[2], 2) for x in (q / q.shape[-1] ** 0.5, k))
+    run = lambda q, k, v, a, b, s: delta_rule(q, k, v, a, b, s, edit)  # noqa: E731
+    read, states = _each(run, q, k, value, g.exp(), beta, initial_state)
+    seen.append((states, read, value))
+    return read, states[:, -1]
+
+
+def selective_scan(seen, edit, hidden_states, dt, A, B, C, D=None, z=None, delta_bias=None, **rest):
+    d = F.softplus(dt + delta_bias[:, None] if delta_bias is not None and delta_bias.ndim == 1 else dt)
+    decay = torch.exp(d.mT[..., None] * A)
+    run = lambda decay, write: (diagonal(decay, write, None, lambda s, t: edit(s[..., None], t)[..., 0]),)  # noqa: E731
+    (states,) = _each(run, decay, (d * hidden_states).mT[..., None] * B.mT[:, :, None])
+    read = (states * C.mT[:, :, None]).sum(-1).mT
+    seen.append((states[..., None], read.mT[..., None], hidden_states.mT[..., None]))
+    read = read if D is None else read + D[:, None] * hidden_states
+    return (read if z is None else read * F.silu(z)), states[:, -1]
+
+
+def chunk_scan(
+    seen, edit, hidden_states, dt, A, B, C, chunk_size=0, D=None, dt_bias=None, initial_states=None, dt_limit=(0.0, 1e9), **rest
+):  # fmt: skip
+    d = F.softplus(dt + dt_bias).clamp(*dt_limit)
+    b, c = (x.repeat_interleave(hidden_states.shape[2] // x.shape[2], 2) for x in (B, C))
+    write = d[..., None, None] * b[..., None] * hidden_states[..., None, :]
+    run = lambda decay, write: (diagonal(decay, write, None, edit),)  # noqa: E731
+    (states,) = _each(run, torch.exp(d * A)[..., None, None].expand_as(write), write)
+    read = torch.einsum("bthnp,bthn->bthp", states, c)
+    seen.append((states, read, hidden_states))
+    return read + D[:, None] * hidden_states, states[:, -1].mT
+
+
+def rnn_scan(seen, edit, module, hidden_states, recurrent_gate, reset, recurrent_states, **rest):
+    run = lambda a, x: (diagonal(a, x, None, lambda s, t: edit(s[..., None, None], t)[..., 0, 0]),)  # noqa: E731
+    (states,) = _each(run, recurrent_gate * ~reset.bool(), hidden_states)
+    seen.append((states[..., None, None], states[..., None], hidden_states[..., None]))
+    return states.to(hidden_states.dtype), states[:, -1]
+
+
+REFERENCES = {
+    "torch_chunk_gated_delta_rule": gated_delta,
+    "mamba_selective_scan": selective_scan,
+    "mamba2_chunk_scan": chunk_scan,
+    "_rnn_scan": rnn_scan,
+}
+
+
+def by_the_papers(model, run, edit=unedited):
+    """What `run` gives where the kernels of a model are the references, and the states of each kernel's call."""
+    seen, patches = [], []
+    kinds = {type(module) for module in model.modules()}
+    for owner in [*kinds, *(sys.modules[name] for name in {kind.__module__ for kind in kinds})]:
+        for name, reference in REFERENCES.items():
+            if name in vars(owner):
+                bound = lambda *args, reference=reference, **given: reference(seen, edit, *args, **given)  # noqa: E731
+                patches.append(patch.object(owner, name, bound))
+    for each in patches:
+        each.start()
+    try:
+        with torch.no_grad():
+            return run(), seen
+    finally:
+        for each in patches:
+            each.stop()
+
+
+def recurrent_paths(trace):
+    return [path for path in trace.states if "norm" in trace.states[path]]
+
+
+def test_a_recording_changes_no_bit_and_has_the_states_of_the_papers(model):
+    with torch.no_grad():
+        plain = model(IDS).logits
+        with rf.record(model=model) as trace:
+            seen = model(IDS).logits
+    assert torch.equal(plain, seen)
+    expected, states = by_the_papers(model, lambda: model(IDS).logits)
+    torch.testing.assert_close(plain, expected, rtol=0, atol=2e-4)
+    paths = recurrent_paths(trace)
+    assert len(paths) == len(states) > 0
+    for path, (want, _, _) in zip(paths, states):
+        tracks = trace.states[path]
+        size = want.abs().max()
+        torch.testing.assert_close(tracks["matrix"].raw_tensor / size, want / size, rtol=0, atol=1e-4)
+        torch.testing.assert_close(tracks["norm"].raw_tensor, want.square().sum((-2, -1)).sqrt(), rtol=1e-3, atol=1e-4)
+        if "rank" in tracks:
+            squares = torch.linalg.svdvals(want).square()
+            rank = squares.sum(-1).square() / squares.square().sum(-1)
+            torch.testing.assert_close(tracks["rank"].raw_tensor, rank, rtol=1e-3, atol=1e-3)
+
+
+def test_a_state_edited_at_a_step_has_the_future_of_the_papers_and_is_gone_on_from(model):
+    """The first recurrent layer's state is halved behind one step; then a further token is read."""
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(IDS)
+    path = recurrent_paths(trace)[0]
+    calls = []
+
+    def halved(state, t):  # of the first kernel alone, which is the first to come to a step again
+        calls.append(t)
+        first = len(calls) <= STEPS * len(IDS)
+        return state * 0.5 if t == EDITED and first else state
+
+    expected, _ = by_the_papers(model, lambda: model(IDS).logits, halved)
+    with torch.no_grad(), rf.edit(model, {f"{path}.matrix[time={EDITED}]": lambda state: state * 0.5}):
+        got = model(IDS, use_cache=True)
+        cached = model(IDS)
+    plain = model(IDS).logits
+    assert (got.logits - plain)[:, EDITED:].abs().max() > 1e-3
+    assert torch.equal(got.logits[:, :EDITED], plain[:, :EDITED])
+    torch.testing.assert_close(got.logits, expected, rtol=0, atol=5e-4)
+    torch.testing.assert_close(cached.logits, expected, rtol=0, atol=5e-4)
+
+
+def test_generate_is_the_same_and_goes_on_from_an_edited_state(model):
+    generate = lambda **more: model.generate(IDS, max_new_tokens=4, do_sample=False, pad_token_id=0, **more)  # noqa: E731
+    scored = {"output_scores": True, "return_dict_in_generate": True}
+    plain = generate(**scored)
+    with rf.record(model=model) as trace:
+        seen = generate(**scored)
+    assert torch.equal(plain.sequences, seen.sequences)
+    path = next(path for path in recurrent_paths(trace) if not path.endswith(".prompt"))
+    assert trace.states[path]["norm"].raw_tensor.shape[0] == 4  # a step for each label
+    with rf.edit(model, {f"{path}.matrix[time=-1]": 0.0}):  # of the prompt, and behind each step
+        other = generate(**scored)
+    assert (plain.scores[0] - other.scores[0]).abs().max() > 1e-4
+    with rf.edit(model, {f"{path}.forget_gate": lambda gate: gate}):
+        same = generate(**scored)
+    torch.testing.assert_close(plain.scores[-1], same.scores[-1], rtol=0, atol=1e-4)
+
+
+def test_effective_attention_makes_what_is_read_of_the_values(model):
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(IDS)
+    _, seen = by_the_papers(model, lambda: model(IDS).logits)
+    for path, (_, read, value) in zip(recurrent_paths(trace), seen):
+        weights = trace.attention[f"{path}.effective"].raw_tensor
+        assert not weights.triu(1).any()
+        torch.testing.assert_close(torch.einsum("bhts,bshv->bthv", weights, value), read, rtol=0, atol=2e-4)
+    assert "linear recurrence" in rf.show(trace).text()
