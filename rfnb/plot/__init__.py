@@ -1,14 +1,13 @@
 """Views on axes of matplotlib, for figures that a script puts together.
 
     figure, axes = plt.subplots(1, 3, layout="constrained")
-    image = rf.plot.attention(weights, source=letters, target=phones, ax=axes[0])
-    figure.colorbar(image, ax=axes[0])
+    rf.plot.attention(weights, source=letters, target=phones, ax=axes[0])
     rf.plot.states(h, steps=letters, ax=axes[1])
     rf.plot.curves({"train": {"loss": train}, "valid": {"loss": valid}}, ax=axes[2])
 
-Attention and states are images with ticks, in units of rows and columns, and give the image (`image.axes` are the axes); curves are
-lines; beams, dims and distributions are drawings, in units of their own. The arguments are those of `rf.viz`. What draws is loaded by
-the first call, and pyplot only where no axes are given.
+Attention and states are images with ticks and a colour bar, in units of rows and columns, and give the image (`image.axes` are the axes);
+curves are lines; beams, dims and distributions are drawings, in units of their own. The arguments are those of `rf.viz`. What draws is
+loaded by the first call, and pyplot only where no axes are given.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ def attention(
     map: int | str | None = None,
     sequence: int | str | None = None,
     theme: str = "light",
+    colorbar: bool = True,
     **options: Any,
 ) -> Any:
     """The image of attention weights {target, source, ...} on axes.
@@ -37,17 +37,18 @@ def attention(
         map: Which map, by its number or label, where there are several (heads, layers).
         sequence: Which sequence, likewise.
         theme: "light" or "dark": the ramp of colours.
+        colorbar: Whether a scale stands at the right of the axes.
         **options: Those of `rf.viz.attention`: source, target, source_dim, dims, ...
 
     Returns:
-        The AxesImage, e.g. for `figure.colorbar`.
+        The AxesImage; without a colour bar of its own, for a `figure.colorbar` of several.
 
     Raises:
         ValueError: If there are several maps or sequences and none is chosen, or there is none of that name.
     """
     from rfnb.plot import images
 
-    return images.attention(weights, ax=ax, map=map, sequence=sequence, theme=theme, **options)
+    return images.attention(weights, ax=ax, map=map, sequence=sequence, theme=theme, colorbar=colorbar, **options)
 
 
 def states(
@@ -57,6 +58,7 @@ def states(
     track: int | str | None = None,
     sequence: int | str | None = None,
     theme: str = "light",
+    colorbar: bool = True,
     **options: Any,
 ) -> Any:
     """The image of a state over steps {step, unit, ...} on axes, units down and steps across.
@@ -67,17 +69,18 @@ def states(
         track: Which state, by its number or name, where there are several.
         sequence: Which sequence, likewise.
         theme: "light" or "dark": the ramp of colours.
+        colorbar: Whether a scale stands at the right of the axes.
         **options: Those of `rf.viz.states`: steps, lengths, step_dim, ...
 
     Returns:
-        The AxesImage, e.g. for `figure.colorbar`.
+        The AxesImage; without a colour bar of its own, for a `figure.colorbar` of several.
 
     Raises:
         ValueError: If there are several tracks or sequences and none is chosen, or there is none of that name.
     """
     from rfnb.plot import images
 
-    return images.states(tracks, ax=ax, track=track, sequence=sequence, theme=theme, **options)
+    return images.states(tracks, ax=ax, track=track, sequence=sequence, theme=theme, colorbar=colorbar, **options)
 
 
 def beams(history: Any = None, *, ax: Any = None, theme: str = "light", **options: Any) -> Any:

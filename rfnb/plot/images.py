@@ -19,7 +19,7 @@ from rfnb.viz.drawing.figure import MARKERS, color_map, draw_on, hatch
 from rfnb.viz.drawing.theme import Theme, on_cell
 from rfnb.viz.drawing.theme import theme as theme_of
 from rfnb.viz.kinds import drawing_of, maker_of, problem_of, spec_of
-from rfnb.viz.parts.matrix import farthest
+from rfnb.viz.parts.matrix import Scale, farthest, number
 from rfnb.viz.pool import largest_in
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.drawing import scale_of as states_scale
@@ -32,6 +32,7 @@ def attention(
     map: int | str | None,
     sequence: int | str | None,
     theme: str,
+    colorbar: bool,
     **options: Any,
 ) -> Any:
     """The image of attention weights: see `rfnb.plot.attention`."""
@@ -73,6 +74,8 @@ def attention(
     _ticks(ax, panel.seq["rows"][:row_len], rows, "y")
     ax.set_xlabel(labels.short(entry["col_dim"]["name"], 40), parse_math=False)
     ax.set_ylabel(labels.short(entry["row_dim"]["name"], 40), parse_math=False)
+    if colorbar:
+        _bar(image, scale)
     return image
 
 
@@ -83,6 +86,7 @@ def states(
     track: int | str | None,
     sequence: int | str | None,
     theme: str,
+    colorbar: bool,
     **options: Any,
 ) -> Any:
     """The image of a state: see `rfnb.plot.states`."""
@@ -113,7 +117,19 @@ def states(
     name = spec.head["step_dim"]["name"] if spec.head.get("step_dim") else "step"
     ax.set_xlabel(labels.short(name, 40), parse_math=False)
     ax.set_ylabel(labels.short(f"{entry['label']}: {entry['unit_dim']['name']}", 40), parse_math=False)
+    if colorbar:
+        _bar(image, scale)
     return image
+
+
+def _bar(image: Any, scale: Scale) -> None:
+    """A colour bar at the right of the axes, which keep their place."""
+    ax = image.axes
+    bar = ax.figure.colorbar(image, cax=ax.inset_axes((1.02, 0, 0.03, 1)))
+    ends = [scale.value(share) for share in (0, 0.5, 1)]
+    bar.set_ticks(ends, labels=[number(end) for end in ends], fontsize=7)
+    bar.ax.tick_params(length=2)
+    bar.outline.set_linewidth(0.5)
 
 
 def _fitting(values: np.ndarray, ax: Any, pool: Any) -> np.ndarray:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 
+_HYPHEN = re.compile(r"(?<![\w.)\]])-(?=[\d.∞])|(?<=\de)-(?=\d)")
 _ONE = 1e-6  # from 1, as far as sums of float32 are
 
 
@@ -26,6 +28,11 @@ def significant(value: float, digits: int) -> str:
         digits += 1
         text = f"{value:.{digits}g}"
     return text
+
+
+def minus(text: str) -> str:
+    """A sentence with numbers, with real minus signs: as pictures have them."""
+    return _HYPHEN.sub("−", text)
 
 
 def percent(part: float) -> str:

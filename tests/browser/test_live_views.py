@@ -62,10 +62,10 @@ def test_keyboard_and_pointer_read_what_was_computed(lab, growing):
     growing.locator("[role=application]").focus()
     lab.page.keyboard.press("ArrowLeft")
     expect(growing).to_have_attribute("data-cursor", "4,0")
-    expect(readout).to_contain_text("step 4, slot 0: 0 10 20 30 40. Score -4.100, token 40 -1.000.")
+    expect(readout).to_contain_text("step 4, slot 0: 0 10 20 30 40. Score −4.100, token 40 −1.000.")
     lab.page.keyboard.press("ArrowDown")
     expect(growing).to_have_attribute("data-cursor", "4,1")
-    expect(readout).to_contain_text("step 4, slot 1: 1 11 21 31 41. Score -4.200, token 41 -1.000.")
+    expect(readout).to_contain_text("step 4, slot 1: 1 11 21 31 41. Score −4.200, token 41 −1.000.")
     lab.page.keyboard.press("Escape")
 
     canvas = growing.locator("canvas")

@@ -17,9 +17,10 @@ from viz.odd_views import HOSTILE, all_kinds, search, weights
 from warm import warm
 
 import rfnb as rf
-from rfnb.viz.drawing.shapes import Cells
+from rfnb.viz.drawing.shapes import Cells, Text
 from rfnb.viz.kinds import KINDS, drawing_of
 from rfnb.viz.paper import SUFFIXES, for_paper
+from rfnb.viz.parts import matrix
 
 WORDS = ["the", "quick", "brown", "fox", "jumps"]
 
@@ -66,7 +67,22 @@ def test_a_picture_of_each_kind_has_the_width_that_was_asked_for():
         for width in (2.0, 3.3, 6.9):
             drawing, points = for_paper(spec, width)
             assert drawing.width * points / 72 == pytest.approx(width), spec.kind
-            assert 11 * points < 7 * 1.1 + 1e-6  # text is hardly larger than in others
+            assert 9 * points < 6 * 1.1 + 1e-6  # text is hardly larger than in others
+
+
+def test_type_on_paper_is_read_and_numbers_have_real_minus_signs():
+    """At the width of a column of a paper; 6 points are what a reader of paper reads."""
+    hyphen = re.compile(r"(?<![\w.)\]])-[.\d∞]")
+    every = [*all_kinds(WORDS[:3]), rf.viz.dims({"x": -weights(2, 3)}).spec, search(6, 4, WORDS)]
+    every.append(rf.viz.attention(weights(2, 3) - 0.5).spec)
+    assert hyphen.search("min -0.5") and not hyphen.search("w-2 a[1]-3 e-05")
+    for spec in every:
+        for width in (3.3, 6.9):
+            drawing, points = for_paper(spec, width)
+            texts = [shape for shape in drawing.shapes if isinstance(shape, Text)]
+            least = 5.9 if spec.kind in ("flow", "plan") else 6 - 1e-6  # a graph that is wider is made smaller
+            assert min((text.size for text in texts), default=11) * points >= least, (spec.kind, width)
+            assert [text.text for text in texts if hyphen.search(text.text)] == [], spec.kind
 
 
 def test_what_is_left_out_is_said_in_the_file(tmp_path):
@@ -120,6 +136,18 @@ def test_attention_on_axes_has_the_values_and_the_labels():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c", "d"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("source", "target")
     ax.figure.canvas.draw()
+
+
+def test_a_colour_bar_has_the_ends_and_the_middle_of_the_scale_and_can_be_left_out():
+    made = [
+        plot(values, ax=axes(), colorbar=colorbar)
+        for plot, values in ((rf.plot.attention, weights(4, 5)), (rf.plot.states, weights(4, 5) - 0.4))
+        for colorbar in (True, False)
+    ]
+    bars = [[tick.get_text() for child in image.axes.child_axes for tick in child.get_yticklabels()] for image in made]
+    low, high = (made[2].norm.vmin, made[2].norm.vmax)
+    assert bars[0] == ["0", "0.25", "1"] and low == -high and bars[2] == [matrix.number(low), "0", matrix.number(high)]
+    assert bars[2][0].startswith("−") and [bars[1], bars[3]] == [[], []]
 
 
 def test_padding_on_axes_is_hatched_and_without_colour():

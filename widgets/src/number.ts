@@ -53,4 +53,5 @@ export const rough = (value: number): string => short(Number.isFinite(value) ? s
 /** So many digits after the point. */
 export const fixed = (value: number, digits: number): string => minus(Number(value).toFixed(digits));
 
-const minus = (text: string): string => text.replace(/^-/, "−");
+/** A number as text, or a sentence with numbers, with real minus signs: as pictures have them. */
+export const minus = (text: string): string => text.replace(/(?<![\w.)\]])-(?=[\d.∞])|(?<=\de)-(?=\d)/g, "−");

@@ -434,15 +434,15 @@ describe("the cursor", () => {
     }));
     const long = grow({ steps });
     expect(sentence(long, start(long)!, " ")).toMatch(
-      /^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/,
+      /^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score −39\.000, token w39 −1\.000\. kept: rank 1 of 1, the best\.$/,
     );
   });
   it("is read out with text, score, log-probability of the token and verdict", () => {
     expect(sentence(tree, placeOf(tree, "1,1")!, " ")).toBe(
-      "step 1, slot 1: HH EH0. Score -1.200, token EH0 -1.100. kept: rank 2 of 3, 0.80 nats behind the best.",
+      "step 1, slot 1: HH EH0. Score −1.200, token EH0 −1.100. kept: rank 2 of 3, 0.80 nats behind the best.",
     );
     expect(sentence(tree, placeOf(tree, "1,cut0")!, " ")).toBe(
-      "step 1, cut candidate: HH OW1. Score -3.630, token OW1 -3.530. cut: rank 4, 0.83 nats behind the last survivor.",
+      "step 1, cut candidate: HH OW1. Score −3.630, token OW1 −3.530. cut: rank 4, 0.83 nats behind the last survivor.",
     );
   });
 });
@@ -482,7 +482,7 @@ describe("the view in the page", () => {
     expect(root.dataset["cursor"]).toBe("3,0");
     press("ArrowDown");
     expect(root.querySelector(".rfnb-beams-readout")!.textContent).toContain(
-      "step 3, slot 1: HH EH0 L OW1. Score -1.700",
+      "step 3, slot 1: HH EH0 L OW1. Score −1.700",
     );
     expect(root.querySelector(".rfnb-beams-verdict")!.textContent).toBe(
       "Step 3. Kept: rank 2 of 3, 1.00 nats behind the best.",
@@ -516,7 +516,7 @@ describe("the view in the page", () => {
     for (const key of ["ArrowLeft", "ArrowDown", "ArrowDown"]) press(key);
     expect(root.dataset["cursor"]).toBe("1,cut0");
     expect(root.querySelector(".rfnb-beams-readout")!.textContent).toBe(
-      "step 1, cut candidate: b. Score -1.800, token b -0.300 (log_prob -0.200, 0.5 × lm -0.100). " +
+      "step 1, cut candidate: b. Score −1.800, token b −0.300 (log_prob −0.200, 0.5 × lm −0.100). " +
         "blocked: forbidden, although 0.20 nats ahead of the last survivor.",
     );
     const rows = [...root.querySelectorAll(".rfnb-beams-parts tr")].map((row) =>

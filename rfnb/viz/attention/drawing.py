@@ -29,7 +29,7 @@ from rfnb.viz.drawing.shapes import Cells, Drawing, Rect, Text
 from rfnb.viz.drawing.theme import on_cell
 from rfnb.viz.parts.matrix import MatrixBox, Scale, number
 from rfnb.viz.pool import largest_in
-from rfnb.viz.rounding import share
+from rfnb.viz.rounding import minus, share
 
 _CELL, _TALL, _LEAST = 34.0, 560.0, 14.0  # largest cell, highest map, lowest row of a long map
 _MOST_SEQS, _LABELLED = 12, 6
@@ -163,7 +163,7 @@ def _numbers(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale) -> 
     shares = scale.shares(part)
     for row, col in np.argwhere(np.isfinite(part)):
         value = float(part[row, col])
-        text = share(value) if abs(value) < 9.995 else number(value)
+        text = minus(share(value)) if abs(value) < 9.995 else number(value)
         x, y = place.x + (col + 0.5) * place.pitch_x, place.y + (row + 0.5) * place.pitch_y
         if fonts.width(text, _NUMBER) <= place.pitch_x - 2:
             made.add(Text(x, y, text, _NUMBER, on_cell(scale.ramp, float(shares[row, col])), "middle"))

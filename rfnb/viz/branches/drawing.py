@@ -14,6 +14,7 @@ from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.group.spec import pictured
 from rfnb.viz.kinds import drawing_of, title_of
+from rfnb.viz.rounding import minus
 from rfnb.viz.spec import Spec
 from rfnb.viz.visible import line
 
@@ -34,7 +35,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     if pair is None:
         return made
     for said in pair.get("said") or []:
-        for text in _wrapped(line(str(said)), width):
+        for text in _wrapped(minus(line(str(said))), width):
             made.add(Text(0, made.height + 8, text))
             made.height += labels.LINE + 2
     made.height += 6
@@ -110,7 +111,7 @@ def rail(head: dict[str, Any], width: float) -> Drawing:
                 Rect(0, here - 8, 16, 16, "paper", "ink", 1.2, 3), Text(8, here, letter, 11, "ink", "middle", bold=True)
             )
         at, left = _LEFT + room + 14, width - _LEFT - room - 14
-        said = "; ".join(map(str, branch["outcome"] or branch["changes"]))
+        said = minus("; ".join(map(str, branch["outcome"] or branch["changes"])))
         made.add(Text(at, here - 6, labels.fitted(name, left, 11, bold=True), bold=is_chosen))
         made.add(labels.within(at, here + 7, said, left, 10, "muted"))
         words.append(f"{labels.short(name, 60)}: {line(str(branch.get('story', '')))}")
@@ -123,7 +124,7 @@ def _result(result: dict[str, Any], width: float) -> Drawing:
     """The labels of both below each other; what is not the same is framed, with the letter of its edit."""
     cells = result["columns"][:_MOST_CELLS]
     made = Drawing(width, 18, alt=f"{line(str(result['label']))}: {of_result(result)}.")
-    made.add(labels.within(0, 8, f"{result['label']}: {of_result(result)}", width, bold=True))
+    made.add(labels.within(0, 8, minus(f"{result['label']}: {of_result(result)}"), width, bold=True))
     at, top = _LEFT, 18.0
     for a, b, edit in cells:
         texts = [labels.short(text, _LONGEST) if edit != gap else "–" for text, gap in ((a, "i"), (b, "d"))]

@@ -11,6 +11,7 @@ from rfnb.viz.dims.table import folded
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Rect, Text
+from rfnb.viz.rounding import minus
 
 _ROW, _CHIP, _GAP = 22.0, 18.0, 14.0
 _MOST_ROWS, _MOST_DIMS, _MOST_BARS = 40, 16, 48
@@ -148,5 +149,5 @@ def _texts(row: dict[str, Any]) -> list[str]:
         row.get("dtype") or "",
         "" if device == "cpu" else device,
         table.bytes_text(row.get("bytes")),
-        table.stats_text(row.get("stats")),
+        minus(table.stats_text(row.get("stats"))),
     ]

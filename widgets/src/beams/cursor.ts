@@ -1,5 +1,6 @@
 // Walking a beam tree by keyboard: left to the parent, right to the continuation, up and down through the step, its cut candidates last.
 
+import { fixed } from "../number";
 import type { Cut, Node, Tree } from "./tree";
 import { line, visible } from "../visible";
 import { childrenOf, cutText, isWon, pathOf, prefix, untold } from "./tree";
@@ -98,9 +99,9 @@ export function sentence(tree: Tree, place: Place, join: string): string {
   const item = place.kind === "node" ? place.node : place.cut;
   const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
   const shown = text.length > LONGEST ? ending(text, join) : text.trim() || untold(item); // so that the verdict is in sight
-  const added = tree.parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
+  const added = tree.parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${fixed(item.parts[at], 3)}`] : []));
   const made = added.length ? ` (${added.join(", ")})` : "";
   const where =
     place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
-  return `${where}: ${shown}. Score ${item.score.toFixed(3)}, token ${visible(item.token)} ${item.gain.toFixed(3)}${made}. ${verdictOf(tree, place)}.`;
+  return `${where}: ${shown}. Score ${fixed(item.score, 3)}, token ${visible(item.token)} ${fixed(item.gain, 3)}${made}. ${verdictOf(tree, place)}.`;
 }

@@ -7,7 +7,7 @@ import type { AnyHead, Frame } from "../frame";
 import { pick } from "../group/render";
 import { shorten } from "../labels";
 import { showIn } from "../mount";
-import { fixed } from "../number";
+import { fixed, minus } from "../number";
 import { Shell } from "../shell";
 import { line } from "../visible";
 import type { Edit, Head, Pair, Result, Two } from "./check";
@@ -79,7 +79,7 @@ class BranchesView implements Rendered<Head> {
   private draw(): void {
     const { pair } = this;
     this.drawTree(pair?.of ?? (this.order as Two));
-    this.said.replaceChildren(...(pair ? pair.said : [this.missing()]).map((text) => h("p", line(text))));
+    this.said.replaceChildren(...(pair ? pair.said : [this.missing()]).map((text) => h("p", line(minus(text)))));
     this.results.replaceChildren(...(pair?.results ?? []).map(showResult));
     if (pair?.rest) this.results.append(h("p.rfnb-quiet", `and ${pair.rest} more sequences`));
     this.end();
@@ -123,7 +123,7 @@ class BranchesView implements Rendered<Head> {
         h("th", { scope: "row", style: `padding-inline-start: ${Math.min(branch.depth, 8) * 14}px` }, name),
         h("td.rfnb-branches-way", rail),
         h("td", ...lines([branch.story, ...branch.changes])),
-        h("td", ...lines(branch.outcome)),
+        h("td", ...lines(branch.outcome.map(minus))),
       );
     });
     const ticks = h("div.rfnb-branches-axis", { "aria-hidden": "true" });

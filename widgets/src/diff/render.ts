@@ -7,7 +7,7 @@ import { button, h, on, onResize, quiet, set, table as grid, twin } from "../dom
 import type { Frame } from "../frame";
 import { shorten } from "../labels";
 import { ramp } from "../legend";
-import { short } from "../number";
+import { minus, short } from "../number";
 import type { Box, Scene } from "../pane";
 import { PanedView } from "../paned";
 import { line, safe, visible } from "../visible";
@@ -70,7 +70,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     const { head } = this.frame,
       { said, headline, hints, limit, mark } = head;
     this.said.replaceChildren(
-      h("p", h("b", line(typeof headline === "string" && headline ? headline : said))),
+      h("p", h("b", line(minus(typeof headline === "string" && headline ? headline : said)))),
       ...(hints.length ? [h("ul", ...hints.map((hint) => h("li", line(hint))))] : []),
       quiet(limit),
     );

@@ -2,7 +2,7 @@
 
 import type { AnyHead, Frame } from "../frame";
 import { times } from "../list";
-import { exact, percent, significant } from "../number";
+import { exact, minus, percent, significant } from "../number";
 import { visible } from "../visible";
 
 export interface DimEntry {
@@ -110,7 +110,7 @@ export function layout(head: DimsHead): Layout {
       note: row.note ?? "",
       sparse: row.sparse == null ? null : chips.get(row.sparse)!,
       padding: paddingText(row.stats),
-      values: statsText(row.stats),
+      values: minus(statsText(row.stats)),
       alarm: alarmText(row.stats),
     };
   });
