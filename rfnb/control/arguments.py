@@ -6,11 +6,13 @@ import functools
 import inspect
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from numbers import Real
 from typing import Any
 
-from rfnb.core.errors import type_error, value_error
+from rfnb.core.errors import nearest, type_error, value_error
+from rfnb.trace.match import is_inside
 from rfnb.trace.record import record as recorded
 
 
@@ -69,3 +71,35 @@ def options_of(record: Any) -> bool | Mapping[str, Any]:
                 'rf.run(fn, record={"kinds": "beams"})',
             )
     return record
+
+
+def modules_of(modules: str | Sequence[str], record: Any) -> frozenset[str]:
+    """The paths of the modules whose calls a run waits before.
+
+    Raises:
+        ValueError: If it records no such modules.
+    """
+    wanted = [modules] if isinstance(modules, str) else list(modules)
+    model = record.get("model") if isinstance(record, Mapping) else None
+    models = model if isinstance(model, Mapping) else {} if model is None else {"": model}
+    paths = [
+        ".".join(filter(None, [prefix, path]))
+        for prefix, each in models.items()
+        if hasattr(each, "named_modules")
+        for path, _ in each.named_modules()
+    ]
+    ends = [".".join(path.split(".")[-count:]) for path in paths[1:] for count in (1, 2)]
+    found: set[str] = set()
+    for each in wanted:
+        means = [path for path in paths if fnmatchcase(path, each) or fnmatchcase(path, f"*.{each}")]
+        fit = [path for path in means if not any(path != other and is_inside(path, other) for other in means)]
+        if not fit:
+            raise value_error(
+                f'run: no module "{each}".',
+                [("model", ", ".join(type(each).__name__ for each in models.values()) or "none is recorded"),
+                 ("modules", ", ".join(paths[1:7]) + (", ..." if len(paths) > 7 else "") or "none")],
+                "What is held are modules of the model that the run records, by their paths, ends of these, or patterns:",
+                f'rf.run(fn, record={{"model": model}}, modules="{nearest(each, ends) if ends else each}", paused=True)',
+            )  # fmt: skip
+        found.update(fit)
+    return frozenset(found)

@@ -285,20 +285,16 @@ def _at_the_end(what: str) -> ValueError:
 
 
 class HeldState(HeldValues):
-    """A step of a function that carries one state, as `scan`."""
+    """A step of a function that carries one state, as `scan`; or a call of a module of another library, whose inputs are its states."""
 
-    def __init__(self, state: Any, holder: Holder, steps: object, is_first: bool, ends: Any = None):
-        super().__init__({"state": state}, holder, steps, is_first)
-        self.state, self._ends = state, ends
-
-    def states_now(self) -> Mapping[str, Any]:
-        """The only state."""
-        return {"state": self.state}
+    def __init__(self, values: Mapping[str, Any], holder: Holder, steps: object, is_first: bool, ends: Any = None):
+        super().__init__(values, holder, steps, is_first)
+        self._ends = ends
 
     def edit(self, name: str, value: Any) -> None:
         """Another state for the step, of the same structure, dims and dtypes."""
-        check_state("run", self.state, value)
-        self.state = value
+        check_state("run", self._values[name], value)
+        self._values = {**self._values, name: value}
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
         """End a sequence, or let it go on, if they end one by one."""

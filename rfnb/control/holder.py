@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,7 @@ class Holder(Hold):
         seen: Gives the paths of attention that is recorded.
         model: What the run records.
         trace: Gives what it has recorded so far.
+        modules: The paths of those whose calls are steps.
 
     Attributes:
         steps: (path, step) of each tick so far.
@@ -110,6 +112,7 @@ class Holder(Hold):
         seen: Callable[[], Iterable[str]] = tuple,
         model: Any = None,
         trace: Callable[[], Trace | None] = lambda: None,
+        modules: frozenset[str] = frozenset(),
     ):
         self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
         self.steps = StepLog()
@@ -131,6 +134,7 @@ class Holder(Hold):
         self._repeated: Change | None = None
         self.places = StepPlaces(self.steps)
         self.passed: dict[str, str] = {}
+        self._modules, self._calls = modules, Counter[str]()
 
     def around(self, loop: Loop, step: Step) -> Step:
         if self.holds_here():
@@ -154,9 +158,9 @@ class Holder(Hold):
         steps = self._functions[-1]
         if self.attention:
             self.attention.step_over(steps)
-        held = HeldState(state, self, steps, is_first=not index, ends=ends)
+        held = HeldState({"state": state}, self, steps, is_first=not index, ends=ends)
         self.before_step(function, function, index, held)
-        return held.state
+        return held.states_now()["state"]
 
     def over(self, function: str) -> None:
         if self.holds_here():
@@ -187,6 +191,17 @@ class Holder(Hold):
         self._own_loops.add(loop)
         held = HeldValues(values, self, self, is_first, decide)
         self.before_step(loop.split(".")[-1], loop, index, held, values, entry)
+
+    def before_call(
+        self, path: str, inputs: Callable[[], Mapping[str, Tensor]]
+    ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]] | None:
+        if path not in self._modules or not self.holds_here():
+            return None
+        given, number = inputs(), self._calls[path]
+        self._calls[path] += 1
+        held = HeldState(given, self, self, is_first=False)
+        self.before_step(path.rpartition(".")[2], path, number, held)
+        return given, held.states_now()
 
     def attend(self, edit: RowEdit, owner: object, steps: int | None, *, is_first: bool) -> str:
         """Other attention weights in the next steps of `owner`; see `AttentionEdits.add`."""

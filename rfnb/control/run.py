@@ -78,6 +78,7 @@ class Run(OfRun, NearNames):
         record: bool | Mapping[str, Any] = True,
         kept: StateHistory | None = None,
         turns: Turns | None = None,
+        modules: frozenset[str] = frozenset(),
     ):
         self.number = next(_numbers)
         self.name = name or f"run {self.number}"
@@ -87,7 +88,7 @@ class Run(OfRun, NearNames):
         self._names = {self.name}  # of the first run, those of all in its tree: each new one looks there
         self.then: tuple[Any, ...] = ()
         self.trace: Trace | None = None
-        self._record = record
+        self._record, self._modules = record, modules
         self._fn, self._args, self._kwargs = fn, args, dict(kwargs)
         self._turns = turns or Turns()
         self._turn = Turn(self._turns, lambda: self._gate.mode == "stopping")
@@ -97,7 +98,7 @@ class Run(OfRun, NearNames):
         seen = lambda: seen_paths(record, self.trace)  # noqa: E731
         model = record.get("model") if isinstance(record, Mapping) else None
         self._holder = Holder(
-            self._gate, self._breakpoints, self._changes, trunk, kept, seen, model, lambda: self.trace
+            self._gate, self._breakpoints, self._changes, trunk, kept, seen, model, lambda: self.trace, modules
         )
         self.told = 0
         self.counted = Counted(self._holder.steps)
@@ -261,7 +262,7 @@ class Run(OfRun, NearNames):
         if self._is_to_hold and self.state == "done" and not self.steps:
             self._is_to_hold = False
             loops = tuple(self._holder.passed.values())
-            warn_user(nothing_held(self.name, self._fn, self._result, loops))
+            warn_user(nothing_held(self.name, self._fn, self._result, loops, self._holder.model_edits.has_model))
 
     @property
     def speed(self) -> float:

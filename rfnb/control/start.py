@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextvars
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from rfnb.backends import registry
-from rfnb.control.arguments import no_call, options_of, runs_later
+from rfnb.control.arguments import modules_of, no_call, options_of, runs_later
 from rfnb.control.run import Run
 from rfnb.core.errors import runtime_error, type_error
 from rfnb.ops.amp import get_amp_policy, set_amp_policy, set_amp_policy_ctx
@@ -24,6 +24,7 @@ def run(
     name: str | None = None,
     record: bool | Mapping[str, Any] = True,
     break_when: Any = None,
+    modules: str | Sequence[str] = (),
     **kwargs: Any,
 ) -> Run:
     """Run a function in a thread of its own, and give a handle that holds its loops.
@@ -37,6 +38,9 @@ def run(
         name: In messages and in the tree of branches.
         record: Whether it is recorded, as `run.trace`; a dict has the options of `rf.record`, as `{"kinds": "beams"}`.
         break_when: A condition as of `Run.break_when`, or a list of them. They hear too what is made before the first step.
+        modules: Paths of modules of the torch model that it records, or ends of paths, or patterns ("h.*", of which the outermost
+            count), one or several: it waits before each of their calls too, with what they get as states. In `generate` these are steps
+            inside of a token.
 
     Raises:
         TypeError, ValueError: If fn cannot be called, or what to record or a condition cannot be understood.
@@ -64,7 +68,7 @@ def run(
             "fn(...)",
         )
     _check_keywords(fn, kwargs)
-    made = Run(fn, args, kwargs, name, record=options_of(record))
+    made = Run(fn, args, kwargs, name, record=options_of(record), modules=modules_of(modules, record))
     for condition in (
         break_when if isinstance(break_when, (list, tuple)) else [] if break_when is None else [break_when]
     ):
@@ -84,7 +88,7 @@ def _check_keywords(fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
     if any(each.kind is each.VAR_KEYWORD for each in takes.values()):
         return
     for keyword in kwargs:
-        near = difflib.get_close_matches(keyword, ("paused", "name", "record", "break_when"), n=1)
+        near = difflib.get_close_matches(keyword, ("paused", "name", "record", "break_when", "modules"), n=1)
         if keyword not in takes and near:
             raise type_error(
                 f'run: there is no argument "{keyword}".',

@@ -11,13 +11,14 @@ from rfnb.core.errors import message
 _RULE = "A run waits before steps: of a Loop, scan, while_loop or beam_search of rf, and where rf.gate says that one begins."
 
 
-def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence[str]) -> str:
+def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence[str], has_model: bool) -> str:
     """The sentences for a run that was to be held, and has run through.
 
     Args:
         fn: What has run.
         result: What it gave.
         loops: In words, those that began and have made no step that is held.
+        has_model: Whether it records a model.
     """
     called = getattr(fn, "__name__", type(fn).__name__)
     rule, line = _RULE, "for step, batch in enumerate(batches): rf.gate(step)"
@@ -29,6 +30,9 @@ def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence
     elif called == "generate":
         rule = "The steps of generate are held of a model that the run records."
         line = 'rf.run(model.generate, ids, record={"model": model}, paused=True)'
+    elif has_model and not loops:
+        rule = "A pass of the model that it records has no steps of a loop. It is held before calls of modules, by their paths:"
+        line = 'rf.run(fn, record={"model": model}, modules=["layers.0", "layers.1"], paused=True)'
     return message(
         f"{name}: it was to be held, and has run through without a step that is.",
         [("ran", called), ("loops", ", ".join(loops) or "none")],

@@ -9,7 +9,7 @@ Nobody has: a loop then looks at a context variable once, and a `scan` and whoev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -67,6 +67,16 @@ class Hold(ABC):
         Args:
             seen: bool, where a query may look besides the padding of `axis`; None: everywhere.
         """
+
+    def before_call(
+        self, path: str, inputs: Callable[[], Mapping[str, Tensor]]
+    ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]] | None:
+        """A call of a module of another library comes; gives its inputs, and what they are to be; None: nobody holds these.
+
+        Args:
+            inputs: By name of the argument.
+        """
+        return None
 
 
 class ValuesBeside(Protocol):

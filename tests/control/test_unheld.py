@@ -325,3 +325,10 @@ def test_what_cannot_be_is_refused_or_said_in_every_program(name, place):
         assert any(said_of in reason for reason in reasons), (ask, reasons)
         if said_of != "force":  # the labels that there are were forced
             assert_bit_equal(result, expected)
+
+
+def test_a_pass_of_a_model_is_told_to_be_held_at_its_modules():
+    model = torch.nn.Linear(2, 3)
+    run = rf.run(lambda: model(torch.ones(2)), record={"model": model}, paused=True, name="it")
+    with pytest.warns(UserWarning, match=r'modules=\["layers.0", "layers.1"\], paused=True'):
+        run.wait()

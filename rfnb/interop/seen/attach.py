@@ -34,7 +34,7 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
 from rfnb.interop.seen import found_attention as found
 from rfnb.interop.seen.calls import Call, _current
 from rfnb.interop.seen.distributions import output_modules
-from rfnb.interop.seen.edited import edited_call, refuse_checkpoint, refuse_transformed
+from rfnb.interop.seen.edited import edited_call, held_call, refuse_checkpoint, refuse_transformed
 from rfnb.interop.seen.function_calls import _in_model, as_before, functions_seen, others_seen, pause, resume
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
@@ -46,6 +46,7 @@ from rfnb.interop.seen.snapshot import attached, refuse_without_graph
 from rfnb.interop.seen.token_labels import Labels, own_tokenizer
 from rfnb.interop.seen.user_axis_names import UserAxisNames
 from rfnb.interop.seen.why import Why
+from rfnb.rec.hold import holding
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.editing import editing, edits_of
 from rfnb.trace.probe import listening, trace_context
@@ -133,6 +134,9 @@ class _Seeing(InPlace):
         try:
             _current.set(call)
             _quietly(_before, call)
+            if (hold := holding()) is not None:
+                args, kwargs = held_call(hold, call, args, kwargs)
+                edits = editing.get()
             try:
                 if not edits:
                     result = found.forward_of(call, forward, args, kwargs)

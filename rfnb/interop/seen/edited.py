@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence
 from rfnb.core.block import block
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, runtime_error, shape_error, value_error
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.edit_tensors import Patched, another_shape
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
@@ -29,6 +29,7 @@ from rfnb.interop.seen.modules import leave
 from rfnb.interop.seen.readers import tell
 from rfnb.interop.seen.sides import around, heads_in, says_attention, weights_dims
 from rfnb.interop.seen.snapshot import attached, held
+from rfnb.rec.hold import Hold
 from rfnb.search.labels import text_index
 from rfnb.trace.editing import OF_ATTENTION, OF_STATES, ValueEdit, editing, edits_of
 from rfnb.trace.long_attention import is_large
@@ -86,10 +87,30 @@ def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) 
         )
     _, raw = call.tensors()[0]
     dims = call.names.of(raw) or call.names.dims(raw, [None] * raw.ndim, call, guessed=True)
-    new = applied(edit, raw, dims)
+    return _given(call, args, kwargs, raw, applied(edit, raw, dims), dims)
+
+
+def _given(
+    call: Call, args: Any, kwargs: dict[str, Any], raw: torch.Tensor, new: torch.Tensor, dims: Sequence[Dim]
+) -> tuple[Any, dict[str, Any]]:
+    """The arguments of a call with another tensor in the place of one."""
     call.names.give(new, dims)
     call._args, call._kwargs = args, kwargs = swapped(args, raw, new), swapped(kwargs, raw, new)
     call._inputs = call._tensors = None
+    return args, kwargs
+
+
+def held_call(hold: Hold, call: Call, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The arguments of a call that a run may wait before, with what was changed there."""
+    names, given = call.names, dict(call.tensors())
+    dims_of = lambda raw: names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)  # noqa: E731
+    # Copies: a model may change what a module gets in place, and a branch compares what it was.
+    inputs = lambda: {name: new_tensor(raw.detach().clone(), dims_of(raw)) for name, raw in given.items()}  # noqa: E731
+    with looking():
+        held = hold.before_call(call.path, inputs)
+    for name, new in held[1].items() if held is not None else ():
+        if held is not None and new is not held[0][name]:
+            args, kwargs = _given(call, args, kwargs, given[name], new.raw_tensor, new.dims)
     return args, kwargs
 
 

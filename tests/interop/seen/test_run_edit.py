@@ -208,3 +208,53 @@ def test_an_encoder_that_is_called_again_in_each_step_is_shown_as_in_the_last_on
     )
     cross = [each.raw_tensor[0, 0, -1].numpy() for each in run.trace.attention.steps("decoder.layers.0.multihead_attn")]
     np.testing.assert_allclose(np.asarray(shown["Attention: decoder.layers.0.multihead_attn"][0])[0], cross, atol=2e-3)
+
+
+def test_a_run_waits_inside_of_a_token_before_the_calls_of_modules_and_changes_what_they_get():
+    model = made("GPT2")
+    plain = model.generate(IDS, **OPTIONS)
+    begin = lambda: model.generate(IDS, **OPTIONS)  # noqa: E731
+    run = rf.run(begin, record={"model": model}, modules=["h.*", "lm_head"], paused=True, name="run")
+    run.step(2)
+    assert [*run.steps] == [("generate", 0), ("transformer.h.0", 0), ("transformer.h.1", 0)]
+    run.step(4)
+    assert (run.at.path, run.at.step) == ("transformer.h.1", 1)
+    hidden = run.at.states["hidden_states"]
+    assert [dim.name for dim in hidden.dims] == ["batch", "time", "feature"] and hidden.dims[1].extent == 1
+    hidden.scale(-2.0, {"batch": 1})
+    run.resume()
+    got = run.result
+
+    calls = []
+
+    def hook(module, args):
+        calls.append(args[0])
+        if len(calls) == 2:
+            return (args[0] * torch.tensor([1.0, -2.0])[:, None, None], *args[1:])
+
+    handle = model.transformer.h[1].register_forward_pre_hook(hook)
+    wanted = begin()
+    handle.remove()
+    assert torch.equal(got, wanted) and not torch.equal(wanted, plain)
+    assert [change.words for change in run.changes] == ["state hidden_states (batch 1) times -2"]
+
+    back = run.from_step(1, lambda at: at.edit({"h.1.attn": 0}), path="h.1", name="back")  # of this call alone
+    got = back.result
+    calls.clear()
+    handle = model.transformer.h[1].attn.register_forward_hook(
+        lambda module, args, output: (output[0] * (len(calls) != 1), calls.append(args), *output[1:])[::2]
+    )
+    wanted = begin()
+    handle.remove()
+    assert torch.equal(got, wanted) and back.drifted is None
+    assert torch.equal(run.from_step(0, paused=False, path="generate").result, plain)
+
+
+def test_modules_that_a_run_does_not_record_cannot_be_held():
+    model = made("GPT2")
+    with pytest.raises(ValueError) as error:
+        rf.run(lambda: model(IDS), record={"model": model}, modules="h.7", paused=True)
+    assert str(error.value).splitlines()[0] == 'run: no module "h.7".'
+    assert str(error.value).splitlines()[-1].strip() == (
+        'rf.run(fn, record={"model": model}, modules="h.1", paused=True)'
+    )
