@@ -176,6 +176,13 @@ def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
             "Its entries are codes. ValueEdit the model before it is quantised:",
             f'with rf.edit(model, {{"{edit.text}": ...}}): model(x)',
         )
+    if hasattr(raw, "placements"):
+        raise value_error(
+            f'edit: "{edit.text}" is sharded.',
+            [("value", f"{tuple(raw.shape)}, {raw.placements}")],
+            "Its entries are on several devices, and what comes next wants them so. Edit what is whole again: the module around it.",
+            f'with rf.edit(model, {{"{edit.path.rpartition(".")[0]}": ...}}): model(x)',
+        )
     chosen = _Entries(edit, raw.shape, axes)
     edit.done += 1
     there = chosen.of(raw)

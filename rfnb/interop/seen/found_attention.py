@@ -51,7 +51,10 @@ def is_looked_into(module: nn.Module) -> bool:
 
 @functools.cache
 def _is_of_others(kind: type) -> bool:
-    return not kind.__module__.startswith(("torch.", "transformers")) and not hasattr(kind, "bridged")
+    # What shards a module makes a class of torch around its class, whose forward it keeps.
+    homes = kind.__module__, getattr(getattr(kind, "forward", None), "__module__", None) or kind.__module__
+    is_of_others = not all([home.startswith(("torch.", "transformers")) for home in homes])
+    return is_of_others and not hasattr(kind, "bridged")
 
 
 def prepare(names: Any, modules: Sequence[nn.Module]) -> None:
@@ -94,9 +97,11 @@ def nodes_of(call: Call, result: Any) -> list[AxisNode]:
 
 
 def are_scores(call: Call, made: Sequence[AxisNode]) -> bool:
-    """Whether attention that was found in an outermost call is made of one of these."""
+    """Whether attention that was found in an outermost call is made of one of these, or log probabilities are."""
     search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
-    found = [] if search is None else [each.scores for each in search.candidates if each.reason is None]
+    found = (
+        [] if search is None else [*search.scored, *(each.scores for each in search.candidates if each.reason is None)]
+    )
     return any([reaches(scores, node) for scores in found for node in made])
 
 

@@ -21,6 +21,7 @@ from rfnb.interop.seen.found_attention import are_scores, nodes_of
 from rfnb.interop.seen.hf_softmax import ODD
 from rfnb.interop.seen.readers import say_unseen
 from rfnb.interop.seen.sides import around, says_attention
+from rfnb.interop.seen.written_loops import HAS_STATES
 from rfnb.trace.probe import listening, offers_here
 
 _RUN, _SILENT = "attention that runs", "silent attentions"
@@ -68,7 +69,9 @@ def _end(call: Call, run: _Run, result: Any) -> None:
     silent, kind = run.silent, type(call.module).__name__
     if offered > run.inside:  # by itself: what it has called is a part of that
         silent = []
-    elif not offered:
+    elif not offered and not call.seen.get(
+        HAS_STATES
+    ):  # a linear attention that makes one step after the other has these
         silent = [(each, (*kinds, kind)) for each, kinds in silent] or [(call, (kind,))]
     outer = next((each.seen[_RUN] for each in around(call.outer) if _RUN in each.seen), None)
     if outer is not None:

@@ -135,6 +135,7 @@ class SoftmaxSearch(Looks):
 
     Attributes:
         candidates: The softmaxes.
+        scored: What logarithms of a softmax were made of.
         change: Gives what stands in for the result of a softmax; None: nothing is edited.
         loops: Looks for recurrences.
         error: What has gone wrong last in looking.
@@ -154,6 +155,7 @@ class SoftmaxSearch(Looks):
         self._judge, self._accept, self._buffers = judge, accept, buffers
         self._nodes: dict[int, AxisNode] = {}
         self.candidates: list[WrittenSoftmax] = []
+        self.scored: list[AxisNode] = []
         self.change: Callable[[WrittenSoftmax, torch.Tensor], torch.Tensor] | None = None
         self._begun: tuple[WrittenSoftmax, AxisNode] | None = None
         self.error: Exception | None = None
@@ -205,6 +207,7 @@ class SoftmaxSearch(Looks):
             each.home.seen.pop("softmaxes", None)
             del each.home, each.scores, each.used
         self.candidates.clear()
+        self.scored.clear()
 
     # -- the graph -------------------------------------------------------------------------------------------------------------
     def node(self, raw: torch.Tensor) -> AxisNode:
@@ -252,6 +255,8 @@ class SoftmaxSearch(Looks):
         for each in inputs:
             if each.weights is not None:
                 return self._follow(node, each, raw)
+        if op == "log_softmax" and inputs:
+            self.scored.append(inputs[0])
         begins = _SOFTMAX.get(op)
         scores = begins(node) if begins is not None and inputs and raw.ndim else None
         if scores is not None and raw.shape == scores[0].shape:

@@ -29,6 +29,8 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.snapshot import copied, version_of
 from rfnb.trace.probe import probe, trace_context
 
+HAS_STATES = "states of a loop in its code"
+"""In `Call.seen`: whether some were offered."""
 _ADDING = {
     "add", "sub", "cat", "stack", "maximum", "minimum", "max", "min", "amax", "amin", "where", "setitem", "index_put", "index_copy",
     "to", "float", "contiguous", "clone", "detach", "view", "reshape", "unsqueeze", "squeeze", "logical_or", "logical_and",
@@ -217,6 +219,7 @@ class LoopSearch:
         if "loops" not in call.seen:
             return
         found = [states for run in call.seen.pop("loops", ()) if (states := run.states())]
+        call.seen[HAS_STATES] = bool(found)
         for place, states in enumerate(found):
             with trace_context.scope(f"loop{place}" if len(found) > 1 else ""):
                 _offer(call, states)

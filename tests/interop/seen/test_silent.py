@@ -114,3 +114,44 @@ def test_scores_that_become_attention_elsewhere_are_not_named_and_others_are():
     assert not said and list(trace.attention) == [""]
     trace, (sentence,) = recorded(Scored(read=False))
     assert "scores, a ScoringAttention" in sentence and not trace.attention
+
+
+class PointerScoresAttention(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.query, self.key, self.score = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 1)
+
+    def forward(self, state, memory):
+        return self.score(torch.tanh(self.key(memory) + self.query(state)[:, None]))[..., 0]
+
+
+class Pointer(nn.Module):
+    """Points at a position: its scores become log probabilities, and no values are summed."""
+
+    def __init__(self):
+        super().__init__()
+        self.pointer = PointerScoresAttention()
+
+    def forward(self, memory):
+        return torch.log_softmax(self.pointer(memory[:, 0], memory), -1)
+
+
+class SteppedLinearAttention(LinearAttention):
+    """The same one position after the other: what it sums up is a state."""
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).relu().chunk(3, -1)
+        memory, out = torch.zeros(len(x), self.width, self.width), []
+        for t in range(x.shape[1]):
+            memory = memory * 0.9 + k[:, t, :, None] * v[:, t, None]
+            out.append((q[:, t, None] @ memory)[:, 0])
+        return torch.stack(out, 1)
+
+
+@pytest.mark.parametrize("model", [Pointer(), SteppedLinearAttention()], ids=["pointer", "steps"])
+def test_scores_of_outputs_and_an_attention_that_is_a_recurrence_are_not_silent(model):
+    with warnings.catch_warnings(), rf.record(model=model) as trace:
+        warnings.simplefilter("error")
+        model(torch.randn(2, 5, 8))
+    assert not trace.select(kind="unseen")
+    assert len(trace.select(kind="states")) == 5 * isinstance(model, SteppedLinearAttention)
