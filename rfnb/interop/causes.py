@@ -79,8 +79,8 @@ def _in_module(call: TapeCall) -> tuple[str, str, int]:
 def tries(found: Parting) -> Iterator[Try]:
     """All of them, the most telling first."""
     for make in (
-        _dropout, _transposed, _norm_epsilon, _norm_offset, _activation, _scale, _bias, _rotary_base, _soft_cap, _mask,
-        _gate_order, _grouped_heads, _rotary_pairing, _heads_reshaped, _positions,
+        _dropout, _transposed, _norm_epsilon, _norm_offset, _activation, _scale, _bias, _rotary_base, _grouped_heads,
+        _soft_cap, _mask, _gate_order, _rotary_pairing, _heads_reshaped, _positions,
     ):  # fmt: skip
         yield from make(found)
 
@@ -153,20 +153,36 @@ def _norm_offset(found: Parting) -> Iterator[Try]:
                     if each.rpartition(".")[2] == local and kind_of(found.model, each.rpartition(".")[0]) == kind
                 }
                 yield Try("norm offset", said, values=every)
+                in_layers = {each: item for each, item in every.items() if re.search(r"\d", each)}
+                if re.search(r"\d", name) and len(in_layers) < len(every):
+                    yield Try("norm offset", said, values=in_layers)  # the last norm is written otherwise
+
+
+def _pieces(found: Parting) -> Iterator[list[TapeCall]]:
+    """Calls that cut a result into equal parts: those of a module together, which are one in each step of a loop, then those of other
+    modules of its class, of which theirs may have one result for several; then each of the first three alone.
+    """
+    here = {kind_of(found.model, call.path) for call in found.here}
+    by_path: dict[tuple[str, int], list[TapeCall]] = {}
+    for call in found.mine.tape.calls:
+        if call.name in ("chunk", "split", "unbind", "tensor_split") and kind_of(found.model, call.path) in here:
+            if 1 < len(call.made) < 5 and len({each.shape for each in call.made}) == 1:
+                by_path.setdefault((call.path, len(call.made)), []).append(call)
+    near = {call.path for call in found.here}
+    groups = sorted(by_path.items(), key=lambda each: each[0][0] not in near)
+    yield from (calls for _, calls in groups[:4])
+    for (path, _), calls in groups[:1]:
+        if path in near and len(calls) > 1:
+            yield from ([call] for call in calls[:3])
 
 
 def _gate_order(found: Parting) -> Iterator[Try]:
-    pieces = [call for call in found.here if call.name in ("chunk", "split", "unbind", "tensor_split")]
-    for call in pieces:
-        count = len(call.made)
-        if 1 < count < 5:
-            for order in list(itertools.permutations(range(count)))[1:]:
-                said = f"the parts of a {call.name} are in the order {list(order)} in theirs"
-                yield from found.everywhere(
-                    "gate order",
-                    said,
-                    [(call, _after(lambda made, order=order: type(made)(made[each] for each in order)))],
-                )
+    for calls in _pieces(found):
+        call = calls[0]
+        for order in list(itertools.permutations(range(len(call.made))))[1:]:
+            said = f"the parts of a {call.name} are in the order {list(order)} in theirs"
+            edit = _after(lambda made, order=order: type(made)(made[each] for each in order))
+            yield from found.everywhere("gate order", said, [(each, edit) for each in calls])
     params = _parameters_here(found)
     for count in (4, 3, 2):
         fit = [
@@ -260,6 +276,12 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+_OTHER_ACTIVATIONS = (
+    "leaky_relu", "elu", "celu", "prelu", "rrelu", "softplus", "hardswish", "hardtanh", "relu6", "selu", "threshold", "gelu", "logsigmoid",
+)  # fmt: skip
+"""With numbers of their own, or that nobody ports to."""
+
+
 def _activation(found: Parting) -> Iterator[Try]:
     operand = found.mine.operand(found.own)
     if operand is None:
@@ -276,7 +298,7 @@ def _activation(found: Parting) -> Iterator[Try]:
                     for name, other in made.items()
                     if other.shape == value.shape and torch.allclose(other, value, 1e-9, 1e-9)
                 ),
-                None,
+                call.name if call is found.own and call.name in _OTHER_ACTIVATIONS else None,
             )
             if used is None:
                 continue

@@ -80,6 +80,11 @@ class CodeDiff(NearNames):
         """The cause, if one was found."""
         return self.causes[0] if self.causes else None
 
+    @property
+    def text(self) -> str:
+        """All of it in words, as `print` of it."""
+        return repr(self)
+
     def _lines(self) -> list[str]:
         mine, theirs = self.names
         if self.same:
@@ -207,7 +212,13 @@ class _Codes:
             own = tape.calls[-1] if other is None else self._before(side, other_side, other) or tape.calls[-1]
         place = place_of(side, own, other_side, other)
         found = Parting(side, self.mine, own, other_side, self.theirs, other, place)
-        causes = self._causes(found, expected, output)
+        worked = self._worked(found, expected)
+        causes = [Cause(name, each.said, len(worked) == 1) for name, each in worked.items()]
+        changed = {path for each in worked.values() for path, *_ in each.calls}
+        if len(worked) == len(changed) == 1 and (elsewhere := changed.pop()).split(".")[: len(place.split("."))] != (
+            place.split(".")
+        ):  # theirs has one result for several modules of mine, and it is another one of these
+            place = elsewhere if place else place
         if causes and causes[0].name == "dropout":  # what it draws differs from what theirs has in the first place
             drop = next((call for call in tape.calls if "dropout" in call.name), own)
             place = drop.path
@@ -232,7 +243,8 @@ class _Codes:
             output = called(model, inputs)
         return tape, output
 
-    def _causes(self, found: Parting, expected: Any, output: Any) -> list[Cause]:
+    def _worked(self, found: Parting, expected: Any) -> dict[str, Try]:
+        """By cause, the change that makes both equal."""
         worked: dict[str, Try] = {}
         for each in tries(found):
             if self.passes >= _MOST:
@@ -243,7 +255,7 @@ class _Codes:
             made = self._with(each)
             if made is not None and equal(made, expected, self.tolerance):
                 worked[each.cause] = each
-        return [Cause(name, each.said, len(worked) == 1) for name, each in worked.items()]
+        return worked
 
     def _with(self, each: Try) -> Any:
         """The output of mine with a change; None where it cannot be made."""

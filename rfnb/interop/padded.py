@@ -66,9 +66,17 @@ class Padded:
             times = [
                 (axis, self.streams[size]) for axis, size in enumerate(axes) if axis != batch and size in self.streams
             ]
+            if len(times) > 1 and value.is_floating_point() and value.unique().numel() > 2:  # no mask: as many features
+                times = [next((each for each in times if self._ends(value, batch, *each)), times[0])]
             return change(value, batch, times)
 
         return map_nested(leaf, self.inputs)
+
+    def _ends(self, value: torch.Tensor, batch: int, axis: int, stream: PaddedAxis) -> bool:
+        """Whether all cells that are padding along an axis hold one number."""
+        if batch < 0 or not bool((~stream.real).any()):
+            return False
+        return value.movedim((batch, axis), (0, 1))[~stream.real.to(value.device)].unique().numel() == 1
 
     def alone(self, row: int) -> Any:
         """One sequence without padding, as a batch of one."""

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from interop import batch_families as families
+from interop import batch_third_set as third
 
 import rfnb as rf
 from rfnb.core.tree import map_nested
@@ -37,6 +38,15 @@ def test_so_is_one_in_models_of_other_styles(name):
     check = rf.check_batch(families.made(make), inputs())
     assert (check.verdict, check.first.path) == ("leak", path)
     assert check.first.source.padding
+
+
+@pytest.mark.parametrize("name", third.CASES)
+def test_the_same_model_leaks_with_a_fault_and_not_without(name):
+    model, inputs, path = third.case(name, fault=True)
+    check = rf.check_batch(model, inputs)
+    assert (check.verdict, check.first.path) == ("leak", path)
+    sound, inputs, _ = third.case(name, fault=False)
+    assert rf.check_batch(sound, inputs).ok
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from interop import port_families as families
+from interop import port_third_set as third
 
 import rfnb as rf
 
@@ -54,9 +55,33 @@ def test_ports_of_other_code_part_where_they_do_and_no_wrong_cause_is_sure(name)
     assert [each.name for each in diff.causes if each.sure] == ([] if cause is None else [cause])
 
 
+SEEN_LATE = ("offset", "groups", "gates", "activation")  # those of which the first run said nothing, or another place
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(each, marks=() if each[1] in SEEN_LATE and each[0] is not third.neo else pytest.mark.slow)
+        for each in third.CASES
+    ],
+    ids=lambda each: f"{each[0].__name__}-{each[1]}",
+)
+def test_so_do_ports_by_somebody_else(case):
+    make, fault, place, cause = case
+    mine, theirs, inputs = third.case(make, fault)
+    diff = rf.diff(mine, theirs, inputs=inputs)
+    assert (diff.place, [(each.name, each.sure) for each in diff.causes]) == (place, [(cause, True)])
+
+
+@pytest.mark.parametrize("make", [third.neo, third.gem, third.awd, third.patches, third.luong])
+def test_their_sound_ports_are_the_same(make):
+    mine, theirs, inputs = third.case(make, None)
+    assert rf.diff(mine, theirs, inputs=inputs).same
+
+
 def test_it_is_told_in_words_page_and_numbers():
     diff = found("plain", "transposed weight")
-    text = repr(diff)
+    text = diff.text
     assert text.startswith('mine and theirs part in "layers.0.attn.wo" (Linear), in linear; the results are')
     assert "Transposed weight (with that changed both give the same): layers.0.attn.wo.weight is transposed." in text
     assert 'In theirs that is linear in "blocks.0.attention.proj".' in text

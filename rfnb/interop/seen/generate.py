@@ -100,8 +100,11 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
     @functools.wraps(original)
     def seen(*args: Any, **kwargs: Any) -> Any:
         path = trace_context.module_name(module) if listening() else None
-        if path is None or _session.get() is not None:
+        around = _session.get()
+        if path is None or around is not None and (around.step is not None or around.is_aside):
             return original(*args, **kwargs)
+        if around is not None:  # one that calls the `generate` of a module of its own
+            around.is_outer = True
         config = GenerateConfig(module, args, kwargs)
         if config.cannot:
             _warn(path, config.cannot)
@@ -113,8 +116,8 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
                 return original(*args, **kwargs)
         finally:
             _session.reset(token)
-            if session.fault:
-                _warn(path, session.fault)
+            if session.fault or session.step is None and not session.is_outer:
+                _warn(path, session.fault or f"{type(module).__name__}.generate searches in its own way")
 
     return seen
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from rfnb.control.held_step import nothing_chooses
 from rfnb.control.holder import Holder
 from rfnb.core.block import block
 from rfnb.core.dim import Dim
@@ -17,6 +18,7 @@ from rfnb.interop.seen.generate_search import BeamSearch, Continuations, RowSear
 from rfnb.interop.seen.generate_steps import GenerateSteps, apart
 from rfnb.interop.seen.names import Names
 from rfnb.rec.hold import holding
+from rfnb.rec.selections import Decided
 from rfnb.trace.probe import heard_as, probe, trace_context
 
 
@@ -27,6 +29,10 @@ class _Of(NamedTuple):
     path: str = ""
 
 
+def _no_labels(decided: Sequence[Decided]) -> str:
+    raise nothing_chooses(decided[0], "the model, whose head is not known")
+
+
 class Session:
     """One running call of `generate`.
 
@@ -34,12 +40,13 @@ class Session:
         model: Whose it is.
         fault: Why it is not followed any more, in words; "" while it is.
         step: The step that runs, from 0; None before the first.
+        is_outer: Whether it is another module in it whose `generate` makes the steps.
         is_aside: Whether processors or criteria run: a search or a call of the model in these is not this search.
     """
 
     def __init__(self, model: Any, path: str, config: GenerateConfig, names: Names):
         self.model, self.path, self.config, self.names = model, path, config, names
-        self.fault, self.is_aside = "", False
+        self.fault, self.is_outer, self.is_aside = "", False, False
         self.step: int | None = None
         self._ids: torch.Tensor | None = None  # what the hypotheses of this step are so far
         self._expected: torch.Tensor | None = None  # of the next step
@@ -94,10 +101,12 @@ class Session:
     def wait(self) -> None:
         """A run that is held waits before the step."""
         hold = holding()
-        if not self.fault and self.step is not None and self._decisions is not None and isinstance(hold, Holder):
+        if not self.fault and self.step is not None and isinstance(hold, Holder):
             loop, entry = trace_context.place.path, trace_context.place.entry
-            self._decisions.begin(self._ids)
-            hold.step_of_own(self.step, {}, loop=loop, entry=entry, decide=self._decisions.decide)
+            if self._decisions is not None:
+                self._decisions.begin(self._ids)
+            decide = _no_labels if self._decisions is None else self._decisions.decide
+            hold.step_of_own(self.step, {}, loop=loop, entry=entry, decide=decide)
 
     def prepared(self, inputs: Any) -> None:
         """The inputs of the model in this step: their axes get names."""
@@ -156,7 +165,8 @@ class Session:
             self._search = RowSearch(rows // each, each, device)
         self._steps.start(rows // each, each)
         head = self.model.get_output_embeddings()
-        if head is not None:
+        head = getattr(self.model, "lm_head", None) if head is None else head
+        if hasattr(head, "weight"):
             self._vocab = self._vocab_of(head)
             self._decisions = Decisions(self._vocab, rows // each, each, input_ids.shape[1], is_beam=config.beams > 1)
 
@@ -164,7 +174,8 @@ class Session:
         """The labels that are written: those of the head, else of the embedding of the decoder, if they are as many."""
         size = len(head.weight)
         decoder = self.model.get_decoder() if self.model.config.is_encoder_decoder else self.model
-        for module in (head, decoder.get_input_embeddings()):
+        embedding = getattr(decoder, "get_input_embeddings", lambda: None)  # FSMT's has none
+        for module in (head, embedding()):
             if module is not None and len(module.weight) == size and self.names.vocab_of(_Of(module), size) is not None:
                 return self.names.vocab_dim(_Of(module), size)
         return self.names.vocab_dim(_Of(head), size)
