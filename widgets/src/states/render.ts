@@ -311,7 +311,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
   protected layout(width: number): Layout {
     const { scene, zoom, tall, measure, folded, pins } = this;
     this.strips = null;
-    return layout(scene, { width, zoom, tall, measure, folded, pins: pins.length });
+    const share = this.el.closest(".rfnb-on-stage") ? 0.5 : 1; // in large type, where nothing scrolls: a strip and its line
+    return layout(scene, { width, zoom, tall: tall * share, measure, folded, pins: pins.length });
   }
 
   protected paint(g: CanvasRenderingContext2D, sight: Sight): void {
