@@ -53,17 +53,34 @@ def moves(model, word, draw):
     return {name: np.mean([next(moved) for _ in each], 0) for name, each in orders.items()}
 
 
-def table(model, words):
-    """{ranking: mean over words, for each of LETTERS}, and of how many words."""
+def each_of(model, words):
+    """{ranking: by how much the margin moves, {word, count of LETTERS}}."""
     draw = np.random.default_rng(0)
     found = [made for made in (moves(model, word, draw) for word in words) if made is not None]
-    return {name: np.mean([each[name] for each in found], 0) for name in found[0]}, len(found)
+    return {name: np.array([each[name] for each in found]) for name in found[0]}
 
 
-if __name__ == "__main__":  # with PYTHONPATH=tests: python tests/deletion.py 50
+def table(model, words):
+    """{ranking: mean over words, for each of LETTERS}, and of how many words."""
+    each = each_of(model, words)
+    return {name: moved.mean(0) for name, moved in each.items()}, len(each["chance"])
+
+
+def interval(moved):
+    """Half of the 95 % interval of the mean over words, {word, ...}."""
+    return 1.96 * moved.std(0, ddof=1) / np.sqrt(len(moved))
+
+
+if __name__ == "__main__":  # with PYTHONPATH=tests: python tests/deletion.py 300
     count = int(sys.argv[1])
     lines = Path("notebooks/data/cmudict_test_words.tsv").read_text().splitlines()
-    means, used = table(load_g2p(), [line.split("\t")[0] for line in lines[:: len(lines) // count]])
-    print(used, "words")
-    for name, mean in means.items():
-        print(f"{name:28}", *(f"{each:5.2f}" for each in mean))
+    each = each_of(load_g2p(), [line.split("\t")[0] for line in lines[:: max(len(lines) // count, 1)]])
+    print(len(each["chance"]), "words; mean, half of its 95 % interval, and of its difference to chance")
+    for name, moved in each.items():
+        beats = moved - each["chance"]
+        rows = zip(moved.mean(0), interval(moved), beats.mean(0), interval(beats))
+        print(
+            f"{name:28}",
+            *(f"{mean:5.2f} ±{half:.2f} ({more:+.2f} ±{wide:.2f})" for mean, half, more, wide in rows),
+            flush=True,
+        )

@@ -245,7 +245,10 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
     else:
         made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
         cut = [item.tokens for item in history.nbest(seq) if not item.ended]
-        if tuple(tokens[:-1]) in cut and (made is None or made[0].tokens != tuple(tokens)):  # by the limit of steps
+        at_limit = len(tokens) > history.num_steps and history.blank is None
+        if (at_limit or tuple(tokens[:-1]) in cut) and (
+            made is None or made[0].tokens != tuple(tokens)
+        ):  # by the limit of steps
             tokens = tokens[:-1]
             made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
         whole, scored = made if made is not None and made[0].tokens == tuple(tokens) else (None, history)

@@ -2,7 +2,8 @@
 
     with BatchedCalls() as calls:                      # notes each call of a function of torch
         out = f(x)
-    calls.again(x, [out], many)                  # f of each row of {n, ...}: one call for all, through which gradients flow
+    again = CallsAgain(calls.made, x, [out])           # what leads from x to out, each call once
+    again(many)                                        # f of each row of {n, ...}: one call for all, through which gradients flow
 
 What was decided is not decided again: whole numbers, masks, and which are the largest stay as they were.
 """
@@ -10,11 +11,14 @@ What was decided is not decided again: whole numbers, masks, and which are the l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
+
+Call = tuple[Callable[..., Any], Any, Any, Any]
+_SMALL = 4096  # values of a tensor that is compared by them, to find calls that are the same
 
 
 class BatchedCalls(TorchFunctionMode):
@@ -26,7 +30,7 @@ class BatchedCalls(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: list[tuple[Callable[..., Any], Any, Any, Any]] = []
+        self.made: list[Call] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.note(func, args, kwargs or {}, func(*args, **(kwargs or {})))
@@ -37,36 +41,138 @@ class BatchedCalls(TorchFunctionMode):
             self.made.append((func, args, kwargs, out))
         return out
 
-    def again(self, given: torch.Tensor, results: Sequence[torch.Tensor], many: torch.Tensor) -> list[torch.Tensor]:
-        """The results for each row of `many` in the place of `given`, {n, ...} each.
+
+class _Step(NamedTuple):
+    """One call that is made again.
+
+    Attributes:
+        inputs, names: Arguments and then keywords, and the names of these.
+        direct, nested: Places in `inputs` of what is another value: with its number, and of lists that have one in them.
+        swapped: Of the tensors in these lists the number, by id.
+        outs: Of the tensors in its result the number, None where it stays as it was.
+        chosen: What else a choice of the largest gave, along which axis.
+    """
+
+    call: Callable[..., Any]
+    inputs: list[Any]
+    names: tuple[str, ...]
+    direct: list[tuple[int, int]]
+    nested: list[int]
+    swapped: dict[int, int]
+    outs: list[int | None]
+    chosen: tuple[int, torch.Tensor] | None
+
+    def needs(self) -> set[int]:
+        """The numbers of what it reads."""
+        return {number for _, number in self.direct} | {*self.swapped.values()}
+
+    def __call__(self, values: list[Any]) -> None:
+        """Compute it, of values by their numbers."""
+        inputs = self.inputs.copy()
+        for at, number in self.direct:
+            inputs[at] = values[number]
+        for at in self.nested:
+            inputs[at] = tree_map(
+                lambda leaf: values[self.swapped[id(leaf)]] if id(leaf) in self.swapped else leaf, inputs[at]
+            )
+        count = len(inputs) - len(self.names)
+        new = self.call(*inputs[:count], **dict(zip(self.names, inputs[count:])))
+        if self.chosen is not None:
+            axis, index = self.chosen
+            new = new[0].gather(axis, index), index
+        for number, leaf in zip(self.outs, [new] if isinstance(new, torch.Tensor) else tree_leaves(new)):
+            if number is not None:
+                values[number] = leaf
+
+
+class CallsAgain:
+    """Noted calls that lead from an input to results, each once, however often it was made of the same.
+
+    Args:
+        calls: Of one block or several with the same input, one after the other.
+        given: The input.
+        results: What is computed.
+
+    Raises:
+        ValueError: If no result depends on the input.
+    """
+
+    def __init__(self, calls: Sequence[Call], given: torch.Tensor, results: Sequence[torch.Tensor]):
+        known, same, steps = {id(given): 0}, dict[Any, list[int | None]](), list[_Step]()
+
+        self._results, self._count = list(results), 1
+        for func, args, kwargs, out in calls:
+            name = getattr(func, "__name__", "")
+            if name.endswith("_") and not name.endswith("__"):  # in place: its result is its argument
+                func = getattr(torch.Tensor, name[:-1])
+            inputs = [*args, *kwargs.values()]
+            direct = [(at, known[id(leaf)]) for at, leaf in enumerate(inputs) if id(leaf) in known]
+            within = {at: tree_leaves(each) for at, each in enumerate(inputs) if isinstance(each, (list, tuple, dict))}
+            swapped = {id(leaf): known[id(leaf)] for each in within.values() for leaf in each if id(leaf) in known}
+            if not direct and not swapped:
+                continue
+            nested = [at for at, each in within.items() if any(id(leaf) in known for leaf in each)]
+            chosen = (_axis(func, args, kwargs), out[1]) if func in _CHOOSES else None
+            key = (
+                func, tuple(kwargs), None if chosen is None else _same(chosen[1]),
+                *((number,) if number is not None else _same(each)
+                  for each in inputs for leaf in [each] for number in [known.get(id(leaf))]),
+                *(swapped.get(id(leaf)) or _same(leaf) for each in within.values() for leaf in each),
+            )  # fmt: skip
+            tensors, outs = [out] if isinstance(out, torch.Tensor) else tree_leaves(out), same.get(key)
+            if outs is None:
+                outs = same[key] = [self._number() if _moves(leaf) else None for leaf in tensors]
+                steps.append(
+                    _Step(_OTHERS.get(func, func), inputs, tuple(kwargs), direct, nested, swapped, outs, chosen)
+                )
+            known.update((id(leaf), number) for leaf, number in zip(tensors, outs) if number is not None)
+        self._numbers = [known.get(id(result)) for result in results]
+        needed = {number for number in self._numbers if number is not None}
+        if not needed:
+            raise ValueError("nothing depends on it")
+        self._steps = list[_Step]()
+        for step in reversed(steps):
+            if not needed.isdisjoint(number for number in step.outs if number is not None):
+                needed |= step.needs()
+                self._steps.insert(0, step)
+
+    def _number(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def __call__(self, many: torch.Tensor) -> list[torch.Tensor]:
+        """The results for each row of `many` in the place of what was given, {n, ...} each.
 
         Raises:
             RuntimeError, NotImplementedError, TypeError, ValueError: If one of the functions cannot be called for several inputs at once.
         """
 
         def one(value: torch.Tensor) -> list[torch.Tensor]:
-            known = {id(given): value}
-            swap = lambda leaf: known.get(id(leaf), leaf)  # noqa: E731
-            for func, args, kwargs, out in self.made:
-                inputs = tree_leaves((args, kwargs))
-                if not any(id(leaf) in known for leaf in inputs if isinstance(leaf, torch.Tensor)):
-                    continue
-                name = getattr(func, "__name__", "")
-                if name.endswith("_") and not name.endswith("__"):  # in place: its result is its argument
-                    func = getattr(torch.Tensor, name[:-1])
-                call = _OTHERS.get(func, func)
-                new = call(*tree_map(swap, args), **tree_map(swap, kwargs))
-                if func in _CHOOSES:
-                    new = (new[0].gather(_axis(func, args, kwargs), out[1]), out[1])
-                for old, leaf in zip(tree_leaves(out), tree_leaves(new)):
-                    if isinstance(old, torch.Tensor) and old.is_floating_point():
-                        known[id(old)] = leaf
-            if not any(id(result) in known for result in results):
-                raise ValueError("nothing depends on it")
-            return [known[id(result)] if id(result) in known else result + 0 * value.sum() for result in results]
+            values: list[Any] = [value, *[None] * (self._count - 1)]
+            for step in self._steps:
+                step(values)
+            own = zip(self._numbers, self._results)
+            return [result + 0 * value.sum() if number is None else values[number] for number, result in own]
 
         made: list[torch.Tensor] = torch.func.vmap(one)(many)
         return made
+
+
+def _moves(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+
+
+def _same(leaf: Any) -> Any:
+    """What is equal for two arguments that are."""
+    if isinstance(leaf, torch.Tensor):
+        if leaf.numel() > _SMALL or isinstance(leaf, torch.nn.Parameter):
+            return id(leaf)
+        return (
+            leaf.dtype,
+            tuple(leaf.shape),
+            leaf.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes(),
+        )
+    return (len(leaf), type(leaf)) if isinstance(leaf, (list, tuple, dict)) else (type(leaf), repr(leaf))
 
 
 def _axis(func: Any, args: Any, kwargs: Any) -> int:

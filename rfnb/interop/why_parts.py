@@ -22,8 +22,10 @@ from rfnb.control.why_not import Tries
 from rfnb.core.errors import value_error
 from rfnb.core.vocabulary import labels_by_index
 from rfnb.interop.attribution import integrated
-from rfnb.interop.batched_calls import BatchedCalls
+from rfnb.interop.batched_calls import BatchedCalls, CallsAgain
 from rfnb.interop.measured import Measured
+from rfnb.interop.seen.generate import generating
+from rfnb.interop.why_generated import GeneratedScores
 from rfnb.trace.event import Event
 
 _TOLERANCE, _CLEAR, _LITTLE = (
@@ -130,21 +132,26 @@ class Both:
         same = [a == b for a, b in zip(*ways)]
         self.parted = same.index(False) if False in same else len(same)
         first = self._forced(ways[0], None)
-        first.scores()
+        ran = first.scores()
         self._source, self._vocab = first.source, first.vocab
+        self._again: Callable[[torch.Tensor], list[torch.Tensor]] | None = None
+        if first.generated is not None:
+            generated = self._again = GeneratedScores(first.generated, ways, tries.seq)
+            generated.check([ran, self._forced(ways[1], None).scores()])
+            self._source = generated.source
+            return
         ends = self.on_way([1.0, 0.0])
-        self._tapes: list[_Forced] | None = [self._forced(tokens, ends[0]) for tokens in ways]
-        ran = self._of([tape.scores()[None] for tape in self._tapes])
-        for tape in self._tapes:
-            tape.keeps = False
+        given = ends[0]
+        tapes = [self._forced(tokens, given) for tokens in ways]
+        ran = self._of([tape.scores()[None] for tape in tapes])
+        ran = torch.cat([ran, self.margins(ends[1:])])
         try:  # what cannot be computed again so, or comes to something else, is run again each time
+            self._again = _scores_again(tapes)
             again = self.margins(ends)
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
             again = torch.full_like(ran, torch.nan)
-        self._tapes, tapes = None, self._tapes
-        ran = torch.cat([ran, self.margins(ends[1:])])
-        if bool(((again - ran).abs() <= _SAME * (1 + ran.abs().max())).all()):
-            self._tapes = tapes
+        if not bool(((again - ran).abs() <= _SAME * (1 + ran.abs().max())).all()):
+            self._again = None
 
     def on_way(self, places: Sequence[float] | np.ndarray) -> torch.Tensor:
         """{place, column}: all columns so far on their way."""
@@ -161,8 +168,8 @@ class Both:
         return one - other
 
     def _made(self, scaled: torch.Tensor, gradients: bool) -> torch.Tensor:
-        if self._tapes is not None:
-            return self._of([tape.scores_again(scaled) for tape in self._tapes])
+        if self._again is not None:
+            return self._of(self._again(scaled))
         ran = [[self._forced(tokens, each, gradients).scores() for each in scaled.unbind()] for tokens in self.ways]
         return self._of([torch.stack(each) for each in ran])
 
@@ -185,11 +192,9 @@ class Both:
                 "MarginParts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
                 "rf.atlas(run)    # hides one after the other",
             )
-        each = [
-            torch.autograd.grad(own.sum(), scaled, retain_graph=True, materialize_grads=True)[0]
-            for own in sums.unbind(1)
-        ]
-        return torch.stack(each, 1)
+        each = torch.eye(len(rows), dtype=sums.dtype, device="cpu")[:, None].expand(-1, len(sums), -1)
+        (made,) = torch.autograd.grad(sums, scaled, each, is_grads_batched=True, materialize_grads=True)
+        return made.transpose(0, 1)
 
     def parts(self) -> MarginParts:
         """The margin taken apart.
@@ -230,7 +235,7 @@ class Both:
         size = parts.shape[1] - (self._length - 1)
         places = np.arange(size)
         seqs = self.tries.history.num_seqs
-        if self._source is not None and seqs > 1:
+        if self._source is not None and self._source.ndim > 1 and seqs > 1:
             shape = tuple(self._source.shape)
             mass, grid = abs(parts[:, :size]).sum(0).reshape(shape), places.reshape(shape)
             axes = [axis for axis in range(len(shape)) if shape[axis] == seqs]
@@ -246,6 +251,8 @@ class Both:
             return []
         ids = self._source.reshape(-1).tolist()
         texts = None if self._vocab is None else labels_by_index(self._vocab, max(ids) + 1)
+        if texts is None and isinstance(self._again, GeneratedScores) and self._again.is_prompt:
+            texts = self.tries.history.labels
         own = [ids[at] for at in columns if at < len(ids)]
         return [str(at) if texts is None else str(texts[at]) for at in own]
 
@@ -263,10 +270,11 @@ class _Forced(BatchedCalls):
     ):
         super().__init__()
         self._tries, self._tokens, self._gradients = tries, tuple(tokens), gradients
-        self._given, self._num_labels = scaled, num_labels
-        self.keeps = not gradients and scaled is not None
+        self.given, self._num_labels = scaled, num_labels
+        self._keeps = not gradients and scaled is not None
         self.source: torch.Tensor | None = None
         self.vocab: Any = None
+        self.generated: Any = None  # the call of `generate` that was searched in
         self._begun = False
         self._table: int | None = None
         self._heard: list[torch.Tensor] = []
@@ -290,21 +298,23 @@ class _Forced(BatchedCalls):
                 [("labels", " ".join(tries.history.texts(self._tokens))), ("run", again.state)],
                 "A margin is taken apart between two outputs that the search can give.",
             ) from again.error
-        return torch.stack([self._of_seq(raw[None])[0] for raw in self._heard[: len(self._tokens)]])
+        return self.of_results([raw[None] for raw in self.results])[0]
 
-    def scores_again(self, scaled: torch.Tensor) -> torch.Tensor:
-        """The same for some places of the way at once, {place, label}, without a run."""
-        assert self._given is not None
-        made = self.again(self._given, self._heard[: len(self._tokens)], scaled)
-        return torch.stack([self._of_seq(raw) for raw in made], 1)
+    @property
+    def results(self) -> list[torch.Tensor]:
+        """What the search has told, after each label."""
+        return self._heard[: len(self._tokens)]
 
-    def _of_seq(self, raw: torch.Tensor) -> torch.Tensor:
-        return raw.reshape(len(raw), self._tries.history.num_seqs, -1)[:, self._tries.seq].amax(-1).double()
+    def of_results(self, each: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The scores of the sequence, {place, label}, of these results {place, ...}."""
+        count = self._tries.history.num_seqs
+        return torch.stack([raw.reshape(len(raw), count, -1)[:, self._tries.seq].amax(-1).double() for raw in each], 1)
 
     def _around(self, made: Run, call: Any) -> Any:
         assert made.trace is not None
         self._again = made
         made.trace.subscribe(self._hear)
+        made._holder.is_narrow = True
         with torch.set_grad_enabled(self._gradients), self:
             return call()
 
@@ -312,6 +322,7 @@ class _Forced(BatchedCalls):
         place, wanted = None if self._again is None else self._again.place_of(event.entry), self._tries.place
         if event.kind == "beams" and place is not None and place[:2] == wanted[:2]:
             self._heard.append(event.values["scores"].raw_tensor)
+            self.generated = self.generated or generating()
         elif event.kind == "tokens" and self.vocab is None and not self._begun:
             dim = event.values["ids"].sparse_dim
             self.vocab = None if dim is None else dim.vocab
@@ -332,30 +343,31 @@ class _Forced(BatchedCalls):
                 found = self._looked_up(weight, ids, out)
                 if found is not None:
                     return found
-        return self.note(func, args, kwargs, out) if self.keeps else out
+        return self.note(func, args, kwargs, out) if self._keeps else out
 
     def _looked_up(self, weight: torch.Tensor, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor | None:
-        pick, given = self._pick(ids, weight), self._given
-        if pick is None or given is None:
+        pick, given = self._pick(ids, weight), self.given
+        if pick is None or given is None:  # None: nobody asks how far
             return None
-        mean = weight.detach().mean(0)
+        args = given, pick, out, weight.detach().mean(0)
+        found = _moved(*args)
+        return self.note(_moved, args, {}, found) if self._keeps else found
 
-        def moved(scaled: torch.Tensor) -> torch.Tensor:
-            return mean + pick(scaled).to(out.device, out.dtype)[..., None] * (out - mean)
-
-        found = moved(given)
-        return self.note(moved, (given,), {}, found) if self.keeps else found
-
-    def _pick(self, ids: torch.Tensor, weight: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor] | None:
-        """A function that takes how far each of these has come out of all; None: they are none of the source, and no labels."""
-        size = 0 if self._given is None else len(self._given) - self._num_labels
+    def _pick(self, ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
+        """The column that says how far each of these has come, -1: all the way; None: they are none of the source, and no labels."""
+        size = 0 if self.given is None else len(self.given) - self._num_labels
         if not self._begun:
             if self.source is not None:  # what is looked up later, as positions are
                 return None
             self.source = ids
-            return lambda scaled: scaled[:size].reshape(ids.shape)
+            return torch.arange(size, device="cpu").reshape(ids.shape) if size else None
         row = len(self._heard)
-        if not row or row in self._read or (self._table is not None and self._table != weight.data_ptr()):
+        if (
+            self.given is None
+            or not row
+            or row in self._read
+            or (self._table is not None and self._table != weight.data_ptr())
+        ):
             return None
         num_rows = self._heard[-1].numel()
         labels = self._tokens[:row]
@@ -365,6 +377,26 @@ class _Forced(BatchedCalls):
             return None
         self._read.add(row)
         self._table = weight.data_ptr()
-        before = torch.ones(flat.shape[1] - count, dtype=torch.float64, device="cpu")
-        first = size + row - count
-        return lambda scaled: torch.cat([before, scaled[first : first + count]]).expand(flat.shape).reshape(ids.shape)
+        pick = torch.full((flat.shape[1],), -1, device="cpu")
+        pick[-count:] = torch.arange(size + row - count, size + row, device="cpu")
+        return pick.expand(flat.shape).reshape(ids.shape)
+
+
+def _moved(scaled: torch.Tensor, pick: torch.Tensor, own: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+    """Embeddings between the mean one and their own, as far as the columns that `pick` says; -1: their own."""
+    share = torch.cat([scaled, scaled.new_ones(1)])[pick]
+    return mean + share.to(own.device, own.dtype)[..., None] * (own - mean)
+
+
+def _scores_again(tapes: Sequence[_Forced]) -> Callable[[torch.Tensor], list[torch.Tensor]]:
+    """A function of {place, column} that computes the scores of several, {place, label} each, without a run."""
+    calls, results = [call for tape in tapes for call in tape.made], [each for tape in tapes for each in tape.results]
+    given = tapes[0].given
+    assert given is not None
+    again = CallsAgain(calls, given, results)
+
+    def scores(scaled: torch.Tensor) -> list[torch.Tensor]:
+        made = iter(again(scaled))
+        return [tape.of_results([next(made) for _ in tape.results]) for tape in tapes]
+
+    return scores

@@ -28,9 +28,11 @@ class Hold(ABC):
 
     Attributes:
         attended_calls: How often it was asked about attention weights.
+        is_narrow: Whether the beam of a search has one hypothesis, as where all its labels are forced.
     """
 
     attended_calls = 0
+    is_narrow = False
 
     @abstractmethod
     def around(self, loop: Loop, step: Step) -> Step:

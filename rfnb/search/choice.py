@@ -22,6 +22,7 @@ from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
+from rfnb.rec.hold import holding
 from rfnb.rec.loop import Loop
 from rfnb.search.choose import choose
 from rfnb.search.choose_plain import choose_plain
@@ -154,6 +155,9 @@ def choice(
             "A choice is made in every step of a search.",
             "for _ in loop:\n    label = rf.choice(...)",
         )
+    hold = holding()
+    if hold is not None and hold.is_narrow and beam_size is not None:
+        beam_size = 1
     options = ChoiceOptions(
         beam_size, name, target, prefix, banned, fusion, allowed, input_type, search, add_to_beam_scores, scheduled_sampling, prob_scale,
         base_beam_score_scale, random_sample_scale, length_normalization, length_normalization_exponent, keep_beams, cheating,

@@ -105,9 +105,10 @@ def diagnose(
 
 
 def result_of(history: BeamHistory, seq: int, length_exponent: float | None = None) -> Hypothesis | None:
-    """The result of the search: where complete hypotheses leave the beam the best of them."""
+    """The result of the search: where complete hypotheses leave the beam the best of them. One that ranks by length in the end, as
+    `generate` of transformers, has in its last step what the limit has cut, which is a result, too."""
     found = history.nbest(seq, length_exponent=length_exponent)
-    if any(history.left(seq, step) for step in range(history.num_steps)):
+    if not history.rank_exponent and any(history.left(seq, step) for step in range(history.num_steps)):
         found = [item for item in found if item.ended]
     return found[0] if found else None
 

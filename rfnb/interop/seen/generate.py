@@ -30,6 +30,11 @@ _session: ContextVar[Session | None] = ContextVar("rfnb_generate", default=None)
 _replaced = Replaced()
 
 
+def generating() -> Session | None:
+    """The call of `generate` that runs here and is seen."""
+    return _session.get()
+
+
 def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Undone:
     """See the steps of `generate` of these modules in a with-block.
 

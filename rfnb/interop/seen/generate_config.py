@@ -40,9 +40,11 @@ class GenerateConfig:
         beams, samples: num_beams; num_return_sequences, where it samples.
         cannot: Why it is not followed, in words; "" if it is.
         said: What was given, as plain data.
+        given: The arguments by name.
     """
 
     def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.given = {**({"inputs": args[0]} if args else {}), **kwargs}
         given = kwargs.get("generation_config", args[1] if len(args) > 1 else None)
         self._places = (kwargs, *(vars(one) for one in (given, model.generation_config) if one is not None))
         other = next((words for name, words in _OTHER.items() if self.of(name)), None)

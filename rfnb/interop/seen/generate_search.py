@@ -224,8 +224,9 @@ class RowSearch:
         self.ended = torch.zeros(batch, rows, dtype=torch.bool, device=device)
 
     def step(
-        self, scores: torch.Tensor, tokens: torch.Tensor, hits: torch.Tensor, log_probs: torch.Tensor | None = None
-    ) -> dict[str, np.ndarray]:
+        self, scores: torch.Tensor, tokens: torch.Tensor, hits: torch.Tensor, log_probs: torch.Tensor | None = None,
+        free: torch.Tensor | None = None,
+    ) -> dict[str, np.ndarray]:  # fmt: skip
         """The fields of the next step.
 
         Args:
@@ -233,16 +234,18 @@ class RowSearch:
             tokens: (batch * rows,): what was chosen.
             hits: Likewise: which rows are complete with it.
             log_probs: (batch * rows, labels): those of the model itself.
+            free: (batch * rows, labels): the scores without what was decided from outside: a label that is forced is not certain by that.
         """
         labels = scores.shape[-1]
-        each = scores.float().log_softmax(-1).view(self.batch, self.rows, labels)
+        each = (scores if free is None else free).float().log_softmax(-1).view(self.batch, self.rows, labels)
+        possible = (scores > -torch.inf).view(each.shape)
         tokens, hits = tokens.view(self.batch, self.rows), hits.view(self.batch, self.rows)
         base, before = self.running, self.ended
         add = each.gather(2, tokens[:, :, None])[:, :, 0]
         self.running = torch.where(before, base, base + add)
         self.ended = before | hits
         count = min(NUM_NEXT + 1, labels)
-        best, index = each.topk(count)
+        best, index = each.masked_fill(~possible, -torch.inf).topk(count)
         own = None if log_probs is None else log_probs.float().view(each.shape)
         more, following = (each if own is None else own).topk(min(NUM_NEXT, labels))
         parents = torch.arange(self.rows, device=tokens.device).expand(self.batch, -1)

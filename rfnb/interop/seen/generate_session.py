@@ -48,10 +48,12 @@ class Session:
         self.model, self.path, self.config, self.names = model, path, config, names
         self.fault, self.is_outer, self.is_aside = "", False, False
         self.step: int | None = None
+        self._prompt: torch.Tensor | None = None
         self._ids: torch.Tensor | None = None  # what the hypotheses of this step are so far
         self._expected: torch.Tensor | None = None  # of the next step
         self._own: torch.Tensor | None = None
         self._scores: torch.Tensor | None = None
+        self._free: torch.Tensor | None = None  # the same before anybody has decided
         self._search: BeamSearch | RowSearch | None = None
         self._steps = GenerateSteps()
         self._decisions: Decisions | None = None
@@ -119,6 +121,7 @@ class Session:
 
     def changed(self, scores: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         """The scores of the next labels as somebody who holds the run has decided."""
+        self._free = result.detach()
         if self._decisions is None or self.step is None:
             return result
         made = self._decisions.applied(scores, result)
@@ -145,14 +148,28 @@ class Session:
         else:
             if bool(hits.all()):  # it may be cut by its length
                 hits = torch.isin(input_ids[:, -1], torch.tensor(sorted(self.config.ends), device=hits.device))
-            fields = self._search.step(scores, input_ids[:, -1], hits, own.float().log_softmax(-1))
+            free = scores if self._free is None or self._free.shape != scores.shape else self._free
+            fields = self._search.step(scores, input_ids[:, -1], hits, own.float().log_softmax(-1), free)
             self._expected = input_ids
         self._offer(with_blocked(fields, own.float().log_softmax(-1), self._blocked.by), scores.shape[-1])
 
     # -- what it makes of it -----------------------------------------------------------------------------------------------
 
+    def prompt_of(self, seq: int) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The labels that the hypotheses of a prompt begin with, and the tensors that the call was given, of this prompt alone."""
+        assert self._prompt is not None and self._search is not None
+        batch, given = self._search.batch, dict(self.config.given)
+        if given.pop("inputs", None) is not None:
+            given[self.model.main_input_name] = self.config.given["inputs"]
+        own = {
+            name: each[seq : seq + 1]
+            for name, each in given.items()
+            if isinstance(each, torch.Tensor) and len(each) == batch
+        }
+        return self._prompt.view(batch, -1, self._prompt.shape[-1])[seq, 0], own
+
     def _first(self, input_ids: torch.Tensor) -> None:
-        config, rows = self.config, len(input_ids)
+        config, rows, self._prompt = self.config, len(input_ids), input_ids
         each = config.beams if config.beams > 1 else config.samples
         if rows % each:
             raise ValueError(f"{rows} rows for {each} hypotheses of each prompt")
