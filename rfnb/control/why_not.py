@@ -94,6 +94,8 @@ class WhyNot:
         repairs: What gives what was expected, the smallest change first.
     """
 
+    take_apart: Callable[[], Any] | None = None  # where nothing is run again for it
+
     def __init__(
         self,
         tries: Tries | None,
@@ -148,6 +150,8 @@ class WhyNot:
         Raises:
             ValueError: If there is no margin (it was said, is not allowed or impossible), nothing to run again, or no gradients.
         """
+        if self.take_apart is not None and self.kind != "found":
+            return self.take_apart()
         if self._tries is None or self.expected_score is None or self.kind == "found":
             raise value_error(
                 "why_not: there is no margin to be taken apart.",
@@ -203,7 +207,9 @@ class WhyNot:
         return "\n".join([self.text, *(lines if self.steps else []), *found])
 
 
-def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Sequence[Any], *, seq: int = 0) -> WhyNot:
+def why_not(
+    source: Run | Trace | BeamHistory | SearchResult | Any, expected: str | Sequence[Any], *, seq: int = 0
+) -> WhyNot:
     """The reason why a search did not say what was expected, label by label, and what would give it, found by trying.
 
     The function of a run runs again in the background, some twenty times for a word, and leaves no branch. What is tried: the fewest labels
@@ -212,7 +218,7 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
 
     Args:
         source: A run of a function with a search, from `rf.run`; one that is held is looked at as it would end. Or a recording with one
-            search, its history, or the result of `rf.beam_search`.
+            search, its history, or the result of `rf.beam_search`; or `rf.ctc_output`, `rf.transducer_output`, which are searched.
         expected: Labels: a text with spaces between, or a list of texts and indices. The label that ends them may be left out.
         seq: Index in the batch.
 
@@ -232,6 +238,10 @@ def why_not(source: Run | Trace | BeamHistory | SearchResult, expected: str | Se
 
 def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable[[Tries], None]) -> WhyNot:
     """The same; `begun` is called with what is to be tried, which can be stopped."""
+    own = getattr(source, "__rfnb_why_not__", None)
+    if own is not None:
+        made: WhyNot = own(expected, seq)
+        return made
     run = source if isinstance(source, Run) else None
     history, place = searched(run, "why_not") if run is not None else (_history_of(source), None)
     found = found_in(history, seq, "why_not")

@@ -163,7 +163,7 @@ def _moves(leaf: Any) -> bool:
 
 
 def _same(leaf: Any) -> Any:
-    """What is equal for two arguments that are."""
+    """A value that is equal for two arguments that are equal."""
     if isinstance(leaf, torch.Tensor):
         if leaf.numel() > _SMALL or isinstance(leaf, torch.nn.Parameter):
             return id(leaf)

@@ -104,7 +104,8 @@ def _either(texts: Sequence[Sequence[str]], at: int) -> str:
     return "|".join(dict.fromkeys(labels[at] for labels in texts if at < len(labels)))
 
 
-def _disagreements(found: MarginParts) -> dict[int, str]:
+def disagreements(found: MarginParts) -> dict[int, str]:
+    """By row in words, where the largest cause by gradients is none that occlusion finds."""
     out, names = dict[int, str](), found.columns[1]
     most = max(abs(found.values[:, :-1]).max(initial=0.0), abs(found.occluded).max(initial=0.0))
     for row, where in enumerate(found.rows[1]):
@@ -226,7 +227,7 @@ class Both:
         hidden = self.on_way(np.ones(len(columns)))
         hidden[np.arange(len(columns)), columns] = 0.0
         found.occluded = (whole[:, None] - rows @ self.margins(hidden).T).numpy()
-        found.disagreements = _disagreements(found)
+        found.disagreements = disagreements(found)
         found.remark = ". ".join(filter(None, [remark, *found.disagreements.values()]))
         return found
 
@@ -302,7 +303,7 @@ class _Forced(BatchedCalls):
 
     @property
     def results(self) -> list[torch.Tensor]:
-        """What the search has told, after each label."""
+        """The scores that the search has told, after each label."""
         return self._heard[: len(self._tokens)]
 
     def of_results(self, each: Sequence[torch.Tensor]) -> torch.Tensor:

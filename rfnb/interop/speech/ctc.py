@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from rfnb.control.why_not import WhyNot
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.speech.encoder_output import FrameBatch, check_scores, references_of
+from rfnb.interop.speech.encoder_output import FrameBatch, check_scores, references_for, references_of
 from rfnb.interop.speech.label_texts import LabelSet, sampling_rate_of
 from rfnb.interop.speech.sound import Sound, frame_lengths
+from rfnb.interop.speech.why_aligned import why_not
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.ctc import ctc_best_path, ctc_loss
 from rfnb.ops.gradient import stop_gradient
@@ -123,6 +125,23 @@ class CtcOutput:
             targets_spatial_dim=time,
             blank_index=self.blank,
         )
+
+    def __rfnb_why_not__(self, expected: Any, seq: int) -> WhyNot:
+        """The answer of `rf.why_not`."""
+        rows = references_for("why_not", expected, seq, self._labels, len(self._frames.lengths))
+        self._check_possible("why_not", rows)
+
+        def score(values: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
+            log_probs = values.double().log_softmax(-1).transpose(0, 1)
+            count, frames = len(values), torch.full((len(values),), values.shape[1], device=values.device)
+            targets = torch.tensor([[*tokens]] * count, dtype=torch.int64, device=values.device).reshape(
+                count, len(tokens)
+            )
+            sizes = torch.full((count,), len(tokens), device=values.device)
+            return -torch.nn.functional.ctc_loss(log_probs, targets, frames, sizes, self.blank, reduction="none")
+
+        own = self.logits.raw_tensor[seq, : int(self._frames.lengths[seq])].detach()
+        return why_not(self, rows, seq, own, score)
 
     def _log_probs(self) -> list[np.ndarray]:
         """float64 (frames, classes) of each sequence."""

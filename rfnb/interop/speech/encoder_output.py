@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rfnb.core.dim import Dim, ragged_dim
-from rfnb.core.errors import shape_error, type_error, value_error
+from rfnb.core.errors import index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.speech.label_texts import LabelSet
 from rfnb.ops.const import convert_to_tensor
@@ -207,6 +207,23 @@ def check_scores(what: str, frames: FrameBatch) -> None:
             "Logits are any numbers, or log probabilities; of probabilities take the logarithm:",
             f"rf.{what}(probs.log(), ...)",
         )
+
+
+def references_for(what: str, given: Any, seq: int, labels: LabelSet, count: int) -> list[np.ndarray]:
+    """The same for a batch of which only one sequence has a reference: the others are empty.
+
+    Raises:
+        IndexError: If there is no such sequence.
+    """
+    if not 0 <= seq < count:
+        raise index_error(
+            f"{what}: no sequence {seq}.",
+            [("sequences", count)],
+            "They are counted from 0.",
+            f"rf.{what}(ctc, expected, seq=0)",
+        )
+    (own,) = references_of(what, [given], None, labels, 1)
+    return [own if at == seq else own[:0] for at in range(count)]
 
 
 def references_of(what: str, given: Any, lengths: Any, labels: LabelSet, count: int) -> list[np.ndarray]:

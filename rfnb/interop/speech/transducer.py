@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from rfnb.control.why_not import WhyNot
 from rfnb.core.dim import Dim
 from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.speech.encoder_output import FrameBatch, check_finite, references_of
+from rfnb.interop.speech.encoder_output import FrameBatch, check_finite, references_for, references_of
 from rfnb.interop.speech.label_texts import LabelSet, sampling_rate_of
 from rfnb.interop.speech.sound import Sound
+from rfnb.interop.speech.why_aligned import transducer_sum, why_not
 from rfnb.ops.const import convert_to_tensor
 from rfnb.search.decide import Found, NBest
 from rfnb.search.label_alignment import Alignments, LabelAlignment, Span, words_of
@@ -95,6 +97,23 @@ class TransducerOutput:
                 )
                 made.append(alignment(seq, row, blank, label, self._labels, self._sound))
         return Alignments(made)
+
+    def __rfnb_why_not__(self, expected: Any, seq: int) -> WhyNot:
+        """The answer of `rf.why_not`."""
+        rows = references_for("why_not", expected, seq, self._labels, len(self._frames.lengths))
+
+        def score(values: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
+            with torch.no_grad():
+                outs = self._predicted([np.asarray(tokens, np.int64)])[0]
+            count, frames, places = len(values), values.shape[1], len(outs)
+            left = values.to(self.encoder.raw_tensor.dtype).reshape(-1, values.shape[-1]).repeat_interleave(places, 0)
+            joined = self._parts.join(left, outs.repeat(count * frames, *[1] * (outs.ndim - 1)))
+            log_probs = joined.double().log_softmax(-1).reshape(count, frames, places, -1)
+            each = torch.tensor([*tokens], dtype=torch.int64, device=values.device).expand(count, frames, -1)[..., None]
+            return transducer_sum(log_probs[..., self.blank], log_probs[:, :, : len(tokens)].gather(3, each)[..., 0])
+
+        own = self.encoder.raw_tensor[seq, : int(self._frames.lengths[seq])].detach()
+        return why_not(self, rows, seq, own, score)
 
     def _predicted(self, rows: Sequence[np.ndarray]) -> torch.Tensor:
         """(batch, labels + 1, ...): the predictor's output after each label."""

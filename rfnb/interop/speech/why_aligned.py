@@ -1,0 +1,169 @@
+"""why_aligned: why a search over alignments, of a CTC model or a transducer, did not say what was expected.
+
+    why = rf.why_not(rf.ctc_output(logits, vocab=processor), "AB CD")
+    print(why)                        # labels by their best alignment, and what would give it
+    print(why.parts)                  # which frames the margin is due to
+
+Scores are sums over all alignments. A label has what its frames add along the best one; the last row is all else: blanks, and the other
+alignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.control.why_not import Repair, WhyNot, WhyNotStep
+from rfnb.interop.attribution import integrated
+from rfnb.interop.why_parts import MarginParts, disagreements
+from rfnb.trace.beam_diagnosis import result_of
+from rfnb.trace.record import record
+
+_BEAM, _WIDER, _BONUSES = 8, (16, 32, 64, 128), np.arange(0.5, 5.01, 0.5)
+_TOLERANCE, _PIECES, _MOST = 0.005, 8, 2048
+Score = Callable[[torch.Tensor, Sequence[int]], torch.Tensor]
+
+
+def why_not(output: Any, rows: Sequence[np.ndarray], seq: int, frames: torch.Tensor, score: Score) -> WhyNot:
+    """The answer for one sequence.
+
+    Args:
+        output: With `beam_search` and `align`.
+        rows: What is expected of each sequence, as indices: that of the others does not matter.
+        frames: Of the sequence, (frames, feature).
+        score: The natural-log probability of labels in frames (n, frames, feature), summed over all alignments: (n,).
+    """
+    with record("beams") as trace:
+        output.beam_search(_BEAM)
+    (name,) = trace.beams
+    history, wanted = trace.beams[name], tuple(map(int, rows[seq]))
+    found = result_of(history, seq)
+    assert found is not None
+    each = [[*found.tokens] if at == seq else [] for at in range(len(rows))]
+    own, other = (
+        output.align([own.tolist() if at == seq else [] for at, own in enumerate(rows)])[seq],
+        output.align(each)[seq],
+    )
+    with torch.no_grad():
+        scores = [float(score(frames[None], tokens)[0]) for tokens in (wanted, found.tokens)]
+    diagnosis = history.diagnose(seq, wanted, score=scores[0])
+    kind = "found" if wanted == found.tokens else "search error" if scores[0] > scores[1] else "model error"
+    repairs = [] if kind == "found" else [*_repairs(output, seq, wanted, found.tokens, history.texts(wanted))]
+    texts = history.texts(wanted), history.texts(found.tokens)
+    made = WhyNot(
+        None, kind, wanted, texts, (scores[0], scores[1]), (diagnosis.step, diagnosis.margin, None),
+        _steps((own, other), scores), repairs,
+    )  # fmt: skip
+    made.take_apart = lambda: _parts(frames, (wanted, found.tokens), texts, score)
+    return made
+
+
+def _steps(aligned: Sequence[Any], scores: Sequence[float]) -> Iterator[WhyNotStep]:
+    behind, spans = 0.0, [each.labels for each in aligned]
+    for at in range(max(map(len, spans))):
+        one, other = (each[at] if at < len(each) else None for each in spans)
+        own, its = (None if each is None else float(each.log_prob) for each in (one, other))
+        behind += (own or 0.0) - (its or 0.0)
+        yield WhyNotStep(one and one.text, other and other.text, own, its, behind)
+    own, its = (score - sum(span.log_prob for span in each) for score, each in zip(scores, spans))
+    yield WhyNotStep("(all else)", "(all else)", own, its, scores[0] - scores[1])
+
+
+def _repairs(
+    output: Any, seq: int, wanted: tuple[int, ...], found: tuple[int, ...], texts: Sequence[str]
+) -> Iterator[Repair]:
+    """What gives it, found by trying: the fewest labels forced, a wider beam, a bonus for each label."""
+
+    def gives(**options: Any) -> bool:
+        try:
+            best = output.beam_search(**{"beam_size": _BEAM, **options})[seq][0]
+        except ValueError:  # nothing that is allowed has come to its end
+            return False
+        return tuple(map(int, best.tokens)) == wanted
+
+    same = [a == b for a, b in zip(wanted, found)]
+    first = same.index(False) if False in same else min(len(wanted), len(found))
+    for last in range(first + 1, len(wanted)):
+        start = wanted[:last]
+        if gives(allowed=lambda labels, start=start: [start[len(labels)]] if len(labels) < len(start) else None):
+            words = f"{' '.join(texts[first:last])} after {' '.join(texts[:first]) or 'the begin'}"
+            yield Repair("label", words, None, True)
+            break
+    wider = next((size for size in _WIDER if gives(beam_size=size)), None)
+    if wider is not None:
+        yield Repair("beam", f"beam_size={wider}", None, True)
+    sign = 1 if len(wanted) > len(found) else -1
+    bonus = next((sign * each for each in _BONUSES if gives(label_bonus=sign * float(each))), None)
+    if len(wanted) != len(found) and bonus is not None:
+        yield Repair("length", f"label_bonus={bonus:g}", None, True)
+
+
+def _parts(
+    frames: torch.Tensor, ways: Sequence[Sequence[int]], texts: Sequence[Sequence[str]], score: Score
+) -> MarginParts:
+    """The margin, of all frames on their way from the mean one; and with one alone that is the mean one."""
+    own = frames.detach().double()
+    start = own.mean(0, keepdim=True).expand_as(own)
+    way = own - start
+
+    def margin(values: torch.Tensor) -> torch.Tensor:
+        return score(values, ways[0]) - score(values, ways[1])
+
+    def number(places: Sequence[float]) -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [*margin(torch.stack([start + at * way for at in places]))[:, None].cpu()]
+
+    def gradient(places: Sequence[float]) -> list[torch.Tensor]:
+        with torch.enable_grad():
+            values = torch.stack([start + at * way for at in places]).requires_grad_()
+            (made,) = torch.autograd.grad(margin(values).sum(), values)
+        return [*(made * way).sum(-1)[:, None].cpu()]
+
+    ends = number(np.linspace(0, 1, _PIECES + 1).tolist())
+    scale = ends[-1].abs().clamp(min=1e-6)
+    made, remark = integrated(number, gradient, ends, _TOLERANCE, scale, _MOST, _PIECES)
+    values = np.concatenate([made.numpy(), ends[0].numpy()[:, None]], 1)
+    beside = {"margin": float(ends[-1]), "baseline": float(ends[0]), "sum": float(values.sum())}
+    names = [*(str(frame) for frame in range(len(own))), "baseline"]
+    found = MarginParts(
+        f"margin of {' '.join(texts[0])}",
+        values,
+        ("step", ["all frames"]),
+        ("cause", names),
+        beside=beside,
+        remark=remark,
+    )
+    hidden = own[None].repeat(len(own), 1, 1)
+    hidden[range(len(own)), range(len(own))] = start
+    with torch.no_grad():
+        found.occluded = (ends[-1] - margin(hidden).cpu()).numpy()[None]
+    found.steps = [None]
+    found.disagreements = disagreements(found)
+    found.remark = ". ".join(filter(None, [remark, *found.disagreements.values()]))
+    return found
+
+
+def transducer_sum(blank: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """The natural-log probability of labels, summed over all alignments, with its gradient: (n,).
+
+    Args:
+        blank: (n, frames, labels + 1): of the blank after so many labels.
+        label: (n, frames, labels): of the next label.
+
+    Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4.
+    """
+    total: list[torch.Tensor] = []
+    for frame in range(blank.shape[1]):
+        row: list[torch.Tensor] = []
+        for count in range(blank.shape[2]):
+            of_label = row[-1] + label[:, frame, count - 1] if count else None
+            if not frame:
+                row.append(torch.zeros_like(blank[:, 0, 0]) if of_label is None else of_label)
+                continue
+            of_blank = total[count] + blank[:, frame - 1, count]
+            row.append(of_blank if of_label is None else torch.logaddexp(of_blank, of_label))
+        total = row
+    return total[-1] + blank[:, -1, -1]

@@ -1,0 +1,110 @@
+"""rf.why_not of CTC and transducers: scores are sums over all alignments, parts sum to the margin, repairs give what was expected."""
+
+import pytest
+import torch
+from asserting import raises_message
+from interop.speech import brute_force
+
+import rfnb as rf
+
+LABELS = ["-", "|", "A", "B", "C"]
+
+
+def ctc_of(seed=3, lengths=(5, 4)):
+    raw = 2 * torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(seed))
+    return raw, rf.ctc_output(raw, lengths, vocab=LABELS)
+
+
+def total(raw, tokens):
+    return brute_force.ctc(raw.double().log_softmax(-1).numpy(), tokens, 0)[1]
+
+
+@pytest.mark.parametrize("seq", [0, 1])
+def test_ctc_is_taken_apart_into_frames(seq):
+    raw, ctc = ctc_of()
+    found, expected = (list(ctc.beam_search()[seq][rank].tokens) for rank in (0, 1))
+    why, own = rf.why_not(ctc, expected, seq=seq), raw[seq, : (5, 4)[seq]]
+    assert why.kind == "model error"
+    assert (why.expected_score, why.found_score) == pytest.approx((total(own, expected), total(own, found)), abs=1e-5)
+    assert why.steps[-1].behind == pytest.approx(why.expected_score - why.found_score)
+    parts = why.parts
+    assert parts.sum() == pytest.approx(why.expected_score - why.found_score, rel=0.01)
+    for frame in range(len(own)):
+        hidden = own.clone()
+        hidden[frame] = own.double().mean(0)
+        fallen = parts.beside["margin"] - (total(hidden, expected) - total(hidden, found))
+        assert parts.occluded[0, frame] == pytest.approx(fallen, abs=1e-5)
+
+
+def test_a_planted_frame_is_due_and_what_is_forced_gives_it():
+    """Frames are alike but for one, which says A or B."""
+    raw = torch.zeros(1, 5, 5)
+    raw[:, :, 0] = 4.0
+    raw[0, 2] = torch.tensor([0.0, 0.0, 5.0, 4.0, 0.0])
+    why = rf.why_not(rf.ctc_output(raw, vocab=LABELS), "B")
+    assert why.found == ("A",) and why.kind == "model error"
+    assert abs(why.parts.values[0, :-1]).argmax() == 2 and why.parts.causes(1)[0][0] == "2"
+
+
+def test_what_is_said_to_give_it_gives_it():
+    told = set()
+    for seed in range(40):
+        _, ctc = ctc_of(seed)
+        for expected in ("AB", "B", "CAB"):
+            why = rf.why_not(ctc, expected)
+            told.add(why.kind)
+            for each in why.repairs:
+                assert each.tried
+                if each.kind == "length":
+                    bonus = float(each.words.split("=")[1])
+                    best = ctc.beam_search(8, label_bonus=bonus)[0][0]
+                    assert [LABELS[token] for token in best.tokens] == list(why.expected)
+                    told.add("length")
+    assert {"model error", "length"} <= told
+
+
+def test_a_transducer_is_taken_apart_into_frames():
+    draw = torch.Generator().manual_seed(2)
+    weight, table = torch.randn(4, 5, generator=draw), torch.randn(5, 5, generator=draw)
+    frames = torch.randn(1, 4, 4, generator=draw)
+    output = rf.transducer_output(
+        frames, [4], predictor=lambda labels, state: (table[labels], state), joiner=lambda f, out: 2 * torch.tanh(f @ weight + out),
+        vocab=LABELS,
+    )  # fmt: skip
+    expected = [*output.beam_search(max_labels=4)[0][1].tokens]
+
+    def plain(x, tokens):
+        read = torch.tensor([0, *tokens])
+        lattice = (2 * torch.tanh((x @ weight)[:, None] + table[read])).double().log_softmax(-1).numpy()
+        return brute_force.transducer(lattice, tokens, 0)[1]
+
+    why = rf.why_not(output, expected)
+    margin = plain(frames[0], expected) - plain(frames[0], _tokens(why.found))
+    assert why.expected_score - why.found_score == pytest.approx(margin, abs=1e-4)
+    parts = why.parts
+    assert parts.sum() == pytest.approx(margin, rel=0.01)
+    for frame in range(4):
+        hidden = frames[0].clone()
+        hidden[frame] = hidden.mean(0)
+        fallen = margin - (plain(hidden, expected) - plain(hidden, _tokens(why.found)))
+        assert parts.occluded[0, frame] == pytest.approx(fallen, abs=1e-4)
+
+
+def _tokens(texts):
+    return [LABELS.index(text) for text in texts]
+
+
+def test_what_cannot_be_asked_is_a_sentence():
+    _, ctc = ctc_of()
+    with raises_message(
+        IndexError,
+        "why_not: no sequence 4.\n  sequences  2\nThey are counted from 0.\n    rf.why_not(ctc, expected, seq=0)",
+    ):
+        rf.why_not(ctc, "A", seq=4)
+    with pytest.raises(ValueError, match="not in the vocabulary"):
+        rf.why_not(ctc, "AX")
+    with pytest.raises(ValueError, match="why_not: reference 0 has no alignment to its frames"):
+        rf.why_not(ctc, "ABCABC")
+    with pytest.raises(ValueError, match="no margin"):
+        best = ctc.beam_search()[0][0].tokens
+        rf.why_not(ctc, list(best)).parts
