@@ -238,10 +238,10 @@ def why_not(
 
 def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable[[Tries], None]) -> WhyNot:
     """The same; `begun` is called with what is to be tried, which can be stopped."""
-    own = getattr(source, "__rfnb_why_not__", None)
-    if own is not None:
-        made: WhyNot = own(expected, seq)
-        return made
+    asked = getattr(source, "__rfnb_why_not__", None)
+    if asked is not None:
+        answered: WhyNot = asked(expected, seq)
+        return answered
     run = source if isinstance(source, Run) else None
     history, place = searched(run, "why_not") if run is not None else (_history_of(source), None)
     found = found_in(history, seq, "why_not")

@@ -42,7 +42,7 @@ class BatchedCalls(TorchFunctionMode):
         return out
 
 
-class _Step(NamedTuple):
+class _CallAgain(NamedTuple):
     """One call that is made again.
 
     Attributes:
@@ -80,9 +80,9 @@ class _Step(NamedTuple):
         if self.chosen is not None:
             axis, index = self.chosen
             new = new[0].gather(axis, index), index
-        for number, leaf in zip(self.outs, [new] if isinstance(new, torch.Tensor) else tree_leaves(new)):
-            if number is not None:
-                values[number] = leaf
+        for own, leaf in zip(self.outs, [new] if isinstance(new, torch.Tensor) else tree_leaves(new)):
+            if own is not None:
+                values[own] = leaf
 
 
 class CallsAgain:
@@ -98,7 +98,7 @@ class CallsAgain:
     """
 
     def __init__(self, calls: Sequence[Call], given: torch.Tensor, results: Sequence[torch.Tensor]):
-        known, same, steps = {id(given): 0}, dict[Any, list[int | None]](), list[_Step]()
+        known, same, steps = {id(given): 0}, dict[Any, list[int | None]](), list[_CallAgain]()
 
         self._results, self._count = list(results), 1
         for func, args, kwargs, out in calls:
@@ -123,14 +123,14 @@ class CallsAgain:
             if outs is None:
                 outs = same[key] = [self._number() if _moves(leaf) else None for leaf in tensors]
                 steps.append(
-                    _Step(_OTHERS.get(func, func), inputs, tuple(kwargs), direct, nested, swapped, outs, chosen)
+                    _CallAgain(_OTHERS.get(func, func), inputs, tuple(kwargs), direct, nested, swapped, outs, chosen)
                 )
             known.update((id(leaf), number) for leaf, number in zip(tensors, outs) if number is not None)
         self._numbers = [known.get(id(result)) for result in results]
         needed = {number for number in self._numbers if number is not None}
         if not needed:
             raise ValueError("nothing depends on it")
-        self._steps = list[_Step]()
+        self._steps = list[_CallAgain]()
         for step in reversed(steps):
             if not needed.isdisjoint(number for number in step.outs if number is not None):
                 needed |= step.needs()
