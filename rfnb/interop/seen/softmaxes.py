@@ -252,15 +252,16 @@ class SoftmaxSearch(Looks):
 
     def _made(self, op: str, args: Any, kwargs: Any, inputs: tuple[AxisNode, ...], raw: torch.Tensor) -> None:
         node = self._nodes[id(raw)] = AxisNode(op, args, kwargs, inputs, raw.shape, weakref.ref(raw))
-        for each in inputs:
-            if each.weights is not None:
-                return self._follow(node, each, raw)
         if op == "log_softmax" and inputs:
             self.scored.append(inputs[0])
         begins = _SOFTMAX.get(op)
         scores = begins(node) if begins is not None and inputs and raw.ndim else None
-        if scores is not None and raw.shape == scores[0].shape:
+        if scores is not None and raw.shape == scores[0].shape:  # also of scores that earlier weights are part of
             self._begin(node, raw, *scores, drawn=op == "gumbel_softmax")
+            return
+        for each in inputs:
+            if each.weights is not None:
+                return self._follow(node, each, raw)
 
     # -- softmaxes -------------------------------------------------------------------------------------------------------------
     def _begin(self, node: AxisNode, raw: torch.Tensor, scores: AxisNode, axis: int, *, drawn: bool) -> None:
@@ -383,9 +384,25 @@ def _of_quotient(node: AxisNode) -> tuple[AxisNode, int] | None:
         return None
     top, norm = node.inputs[0], _norm(node.inputs[1], "sum")
     scores = _exponent(top)
-    if norm is None or scores is None or norm.inputs[0] is not top or len(reduced(norm)) != 1:
+    if norm is None or scores is None or not _alike(norm.inputs[0], top) or len(reduced(norm)) != 1:
         return None
     return scores, next(iter(reduced(norm)))
+
+
+def _alike(one: AxisNode, other: AxisNode, depth: int = 6) -> bool:
+    """Whether two nodes are one, or the same calls of the same."""
+    if one is other:
+        return True
+    if (
+        not depth
+        or not one.inputs
+        or (one.op, one.shape, one.kwargs) != (other.op, other.shape, other.kwargs)
+        or one.op == "dropout"
+    ):
+        return False
+    plain, theirs = ([each for each in node.args if not isinstance(each, AxisNode)] for node in (one, other))
+    same = plain == theirs and len(one.inputs) == len(other.inputs)
+    return same and all([_alike(*pair, depth - 1) for pair in zip(one.inputs, other.inputs)])
 
 
 def _of_normalize(node: AxisNode) -> tuple[AxisNode, int] | None:

@@ -249,3 +249,36 @@ def test_an_error_while_looking_is_said_and_the_run_goes_on(monkeypatch):
     assert torch.equal(out, x.softmax(-1) @ x)
     (event,) = trace.select(kind="unseen")
     assert "while looking" in event.values["reason"]
+
+
+class LocationSensitive(nn.Module):
+    """Scores of each step are made of the weights of the step before (Chorowski et al. 2015), and of an exp that is written twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.query, self.score = nn.GRUCell(8, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+        self.location, self.maps = nn.Conv1d(1, 8, 3, padding=1), []
+
+    def forward(self, memory):
+        h, context = memory[:, 0] * 0, memory[:, 0]
+        weights = memory[..., 0] * 0
+        for _ in range(3):
+            h = self.cell(context, h)
+            scores = self.score(
+                torch.tanh(self.query(h)[:, None] + memory + self.location(weights[:, None]).transpose(1, 2))
+            )
+            scores = scores.squeeze(-1)
+            weights = torch.exp(scores) / torch.exp(scores).sum(-1, keepdim=True)
+            self.maps.append(weights.detach())
+            context = torch.bmm(weights[:, None], memory)[:, 0]
+        return context
+
+
+def test_weights_that_the_next_scores_are_made_of_are_maps_of_all_steps():
+    model = LocationSensitive()
+    with rf.record(model=model) as trace:
+        model(torch.randn(2, 5, 8))
+    events = trace.select("attention")
+    assert [event.step for event in events] == [0, 1, 2] and not trace.left_out
+    for event, wanted in zip(events, model.maps):
+        assert torch.equal(event.values["weights"].raw_tensor, wanted)
