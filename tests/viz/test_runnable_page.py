@@ -88,6 +88,7 @@ EY = {"do": "force", "label": 13, "hypothesis": 0, "seq": 0, "only": True}
 OF_LETTERS = {"path": "decoder.att", "entries": {"batch": 0, "beam": 0}}
 CHANGES = {
     "a label alone": (1, [EY]),
+    "a label alone, less likely than an end that was cut for it": (1, [{**EY, "label": "AH"}]),
     "a label in the beam": (1, [{**EY, "only": False}]),
     "a label that stays": (4, [{"do": "force", "label": "CH", "hypothesis": 0, "seq": 0, "only": False}]),
     "a label banned": (4, [{"do": "ban", "label": 30, "hypothesis": 0, "seq": 0}]),

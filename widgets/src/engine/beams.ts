@@ -18,7 +18,7 @@ export const rounded = (value: number, digits = 5): number => {
 export function seqOf(looped: Looped, name: (label: number) => string, exponent: number, join: string): SeqSpec {
   const { steps } = looped,
     cut = steps.map((decided) => cutsOf(decided, name)),
-    states = statesOf(steps, cut),
+    states = statesOf(steps),
     told: StepSpec[] = [];
   steps.forEach((decided, at) => {
     const before = told[at - 1],
@@ -42,12 +42,8 @@ export function seqOf(looped: Looped, name: (label: number) => string, exponent:
   return { steps: told, best: path.map(({ step, slot }) => [step, slot]), result: prefix(path, join) };
 }
 
-/** What became of each hypothesis: `_states` of tree.py. */
-function statesOf(steps: readonly Decided[], cuts: CutSpec[][]): (State | null)[][] {
-  // Whether what is complete keeps its place in the beam, which a short search may not show.
-  const carries = steps.some(({ parents }, step) =>
-    [...parents, ...cuts[step]!.map(({ parent }) => parent)].some((slot) => steps[step - 1]?.ended[slot]),
-  );
+/** What became of each hypothesis: `_states` of tree.py, where what is complete keeps its place as long as it is among the best. */
+function statesOf(steps: readonly Decided[]): (State | null)[][] {
   const end = steps.length - 1,
     there = steps.map(({ scores }) => Array.from(scores, Number.isFinite)),
     states: (State | null)[][] = steps.map(({ scores }) => Array.from(scores, () => null)),
@@ -60,7 +56,7 @@ function statesOf(steps: readonly Decided[], cuts: CutSpec[][]): (State | null)[
         state = (states[step]![slot] = before?.ended[parent]
           ? "carried"
           : steps[step]!.ended[slot]
-            ? !carries || lasts[step]![slot] === end
+            ? lasts[step]![slot] === end
               ? "ended"
               : "dropped"
             : step === end || goesOn[step]![slot]

@@ -1,0 +1,130 @@
+"""A page that runs its model, from a file, without network: words are typed, changes are made by keys, and numbers are those of Python."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+from waiting import LONG
+
+from rfnb.models import load_g2p, pronounce
+from rfnb.models.g2p_search import search
+from rfnb.viz.runnable.page import save_page
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    model = load_g2p()
+    return save_page(
+        tmp_path_factory.mktemp("page") / "page.html",
+        lambda word, beam_size: search(model, [word], beam_size=beam_size),
+        ("word", "parachute"),
+        {"beam_size": (5, (1, 12, 1))},
+        {},
+        title="<img src=x onerror=alert(1)>",
+        card="<script>alert(1)</script>",
+    )
+
+
+@pytest.fixture
+def opened(browser, path, tmp_path):
+    """Opens the page as it is, or changed."""
+    contexts = []
+
+    def opened(change=lambda text: text, **options):
+        made = tmp_path / "page.html"
+        made.write_text(change(path.read_text()))
+        contexts.append(browser.new_context(offline=True, **options))
+        page = contexts[-1].new_page()
+        page.on("dialog", lambda dialog: pytest.fail(f"the page has run what is data: {dialog.message}"))
+        page.goto(made.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def shows(page, word):
+    expect(page.locator("main")).to_have_attribute("data-shown", word, timeout=1000 * LONG)
+
+
+def best(page):
+    """The n-best list as the page shows it."""
+    rows = page.locator('[data-kind="beams"] tr').all_inner_texts()
+    return [row.replace("−", "-").split("\t") for row in rows if row[:1].isdigit()]
+
+
+WITHOUT = {"all": [], "wasm": [" 'wasm-unsafe-eval'"], "wasm and worker": [" 'wasm-unsafe-eval'", " worker-src blob:;"]}
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+def test_a_word_is_typed_and_the_numbers_are_those_of_python(opened, without):
+    def change(text):
+        for rule in WITHOUT[without]:
+            assert rule in text
+            text = text.replace(rule, "")
+        return text
+
+    page = opened(change, viewport={"width": 1000, "height": 900})
+    shows(page, "parachute")
+    field = page.locator("input[name=word]")
+    field.focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("onomatopoeia")
+    shows(page, "onomatopoeia")
+    wanted = [(f"{each.score:.3f}", str(each)) for each in pronounce(load_g2p(), "onomatopoeia", beam_size=5)]
+    assert [(row[1].strip(), row[2].strip()) for row in best(page)] == wanted
+    assert field.evaluate("(el) => el === document.activeElement")
+
+
+def test_by_keys_alone_a_candidate_is_kept_as_a_branch_on_a_narrow_dark_page(opened):
+    page = opened(viewport={"width": 400, "height": 800}, color_scheme="dark")
+    shows(page, "parachute")
+    tree, pane = page.locator('[data-kind="beams"]'), page.locator('[data-kind="beams"] .rfnb-pane').first
+    pane.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    for _ in range(40):
+        if tree.get_attribute("data-cursor") == "1,cut0":
+            break
+        page.keyboard.press("ArrowDown")
+    expect(tree).to_contain_text("With AH at 1: P AH R AE CH UW T, −7.46, 5.69 nats worse.", timeout=1000 * LONG)
+    page.keyboard.press("Enter")
+    expect(page.locator(".rfnb-rail")).to_contain_text("AH at 1", timeout=1000 * LONG)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.screenshot(path="test-shots/running_page_narrow.png", full_page=True)
+
+
+def test_what_cannot_be_read_is_a_sentence_and_the_rest_stays(opened):
+    page = opened(viewport={"width": 1000, "height": 900})
+    shows(page, "parachute")
+    for text, words in (
+        ("mü", "“ü” is none of the letters"),
+        ("", "There is nothing to read"),
+        ("a" * 600, "600 letters"),
+    ):
+        page.locator("input[name=word]").fill(text)
+        expect(page.locator(".rfnb-page-failed")).to_contain_text(words)
+        assert len(best(page)) == 5
+    page.locator("input[name=word]").fill("a")
+    shows(page, "a")
+    expect(page.locator(".rfnb-page-failed")).to_be_hidden()
+
+
+def test_a_link_opens_a_word_and_a_damaged_page_is_a_sentence(opened, path):
+    page = opened()
+    page.goto(page.url + "#word=queue&beam_size=1")
+    page.reload()
+    shows(page, "queue")
+    assert [row[2].strip() for row in best(page)] == [str(pronounce(load_g2p(), "queue", beam_size=1)[0])]
+    at = path.read_text().index('data-bytes="') + 5000
+    for change in (
+        lambda text: text[:at] + "AAAAAAAA" * 20 + text[at + 160 :],
+        lambda text: text[:at] + text[at + 4000 :],
+        lambda text: text.replace('data-bytes="', 'data-bytes="%%%', 1),
+        lambda text: text.replace("data-about=", "data-other=", 1),
+    ):
+        page = opened(change)
+        expect(page.locator(".rfnb-page-failed")).not_to_be_empty(timeout=1000 * LONG)
+        assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)>"
+        assert page.locator(".rfnb-picture img").count() > 0  # the picture of before stays
