@@ -4,7 +4,7 @@
 
 A slide begins at a heading of a notebook, or where `slideshow` metadata says so, and at each cell that draws: a picture has a slide to
 itself, with its code folded below. What a lesson says of answers (checks, hints, solutions) is left out; what a prediction should have
-been waits behind a button.
+been waits behind a button. Of a page of theory (`docs/theory/05_attention.md`) the slides are those of `board`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from rfnb.site.board import board
 from rfnb.site.executed import FOR_A_PAGE, executed
 from rfnb.site.source_tree import without_kernel
 
@@ -54,7 +55,7 @@ def slides(
     """The slides of a notebook as one page.
 
     Args:
-        notebook: Its path.
+        notebook: Its path, or that of a page of theory in Markdown.
         output: The file to write.
         env: Variables of the kernel. Default: predictions are revealed, each behind a button.
         cache: Where runs are kept. Default: the cache folder of the user.
@@ -83,7 +84,8 @@ def slides(
         raise FileExistsError(
             f"slides: the slides would replace the notebook {path}.\nTake another name:\n    rfnb slides {path} -o slides.html"
         )
-    output.write_text(page(without_kernel(run(path, env=env, cache=cache)), path), encoding="utf-8")
+    made = board(path.read_text("utf-8")) if path.suffix == ".md" else without_kernel(run(path, env=env, cache=cache))
+    output.write_text(page(made, path), encoding="utf-8")
     return output
 
 
@@ -218,9 +220,10 @@ def _section(slide: Slide, number: int, count: int, render: Callable[[Any], tupl
             body = code + result
         shown += f'<div class="cell{" waits" if waits else ""}">{body}</div>'
     notes = "".join(render(cell)[1] for cell in slide.notes)
+    spoken = " spoken" if notes else ""
     aside = f'<aside class="notes" aria-label="Notes">{notes}</aside>' if notes else ""
     return (
-        f'<section class="slide" id="{number}" aria-roledescription="slide" aria-label="{number} of {count}">'
+        f'<section class="slide{spoken}" id="{number}" aria-roledescription="slide" aria-label="{number} of {count}">'
         f'<div class="inside">{shown}</div>{aside}</section>'
     )
 

@@ -389,6 +389,195 @@ def needs_frames(labels: list[int]) -> int:
     return next(frames for frames in itertools.count(1) if by_paths(np.full((frames, 3), 1 / 3), labels) > 0)
 
 
+Lattice = tuple[np.ndarray, np.ndarray]
+
+
+def lattice(frames: int, labels: int) -> Lattice:
+    """Probabilities of the blank (frames, labels + 1) and of the next label (frames, labels), at each place."""
+    blank = np.random.default_rng(1).uniform(0.2, 0.8, size=(frames, labels + 1))
+    return blank, 0.7 * (1 - blank[:, :labels])
+
+
+def by_walks(blank: np.ndarray, label: np.ndarray) -> float:
+    """The sum over all walks, one after the other."""
+    frames, labels = label.shape
+    total = 0.0
+    for moves in set(itertools.permutations("b" * (frames - 1) + "l" * labels)):
+        t, u, one = 0, 0, 1.0
+        for move in moves:
+            one *= blank[t, u] if move == "b" else label[t, u]
+            t, u = (t + 1, u) if move == "b" else (t, u + 1)
+        total += one * blank[-1, -1]
+    return total
+
+
+def both_ways(blank: np.ndarray, label: np.ndarray) -> Lattice:
+    """Alpha and beta by the recursions of the page."""
+    alpha, beta = np.zeros(blank.shape), np.zeros(blank.shape)
+    places = list(itertools.product(range(blank.shape[0]), range(blank.shape[1])))
+    alpha[0, 0], beta[-1, -1] = 1, blank[-1, -1]
+    for t, u in places[1:]:
+        left = alpha[t - 1, u] * blank[t - 1, u] if t else 0
+        alpha[t, u] = left + (alpha[t, u - 1] * label[t, u - 1] if u else 0)
+    for t, u in places[-2::-1]:
+        right = blank[t, u] * beta[t + 1, u] if t + 1 < len(blank) else 0
+        beta[t, u] = right + (label[t, u] * beta[t, u + 1] if u < label.shape[1] else 0)
+    return alpha, beta
+
+
+def transducer_sums() -> bool:
+    """Both recursions, every anti-diagonal, and all walks."""
+    blank, label = lattice(4, 3)
+    alpha, beta = both_ways(blank, label)
+    total, product = by_walks(blank, label), np.fliplr(alpha * beta)
+    diagonals = [np.trace(product, offset) for offset in range(-3, 4)]
+    return same(alpha[-1, -1] * blank[-1, -1], total) and same(beta[0, 0], total) and same(diagonals, total)
+
+
+def transducer_of_rfnb() -> bool:
+    """What a lattice of rfnb gives for all walks is the log of the recursion."""
+    logits = torch.randn(1, 4, 3, 3, generator=torch.Generator().manual_seed(1))
+    found = rf.transducer_lattice(logits, [["a", "b"]], vocab=["-", "a", "b"], blank="-")[0]
+    probs = logits[0].softmax(-1).numpy()
+    alpha, _ = both_ways(probs[..., 0], np.stack([probs[:, 0, 1], probs[:, 1, 2]], 1))
+    return same(float(found.log_prob_of_all), math.log(alpha[-1, -1] * probs[-1, -1, 0]), 1e-4)
+
+
+def emission_posterior() -> bool:
+    """It is the derivative by the logarithm of a label's probability, and sums to 1 over the frames of each label."""
+    blank, label = lattice(3, 2)
+    alpha, beta = both_ways(blank, label)
+    posterior = alpha[:, :-1] * label * beta[:, 1:] / beta[0, 0]
+    for place in itertools.product(range(3), range(2)):
+        more = label.copy()
+        more[place] *= math.exp(1e-6)
+        if not same((math.log(by_walks(blank, more)) - math.log(beta[0, 0])) / 1e-6, posterior[place]):
+            return False
+    return same(posterior.sum(0), 1)
+
+
+def one_label() -> tuple[float, float]:
+    """Of the check by hand: the probabilities of A and of nothing."""
+    alpha, _ = both_ways(np.array([[0.8, 1.0]] * 2), np.array([[0.2]] * 2))
+    return float(alpha[-1, -1]), 0.8**2
+
+
+def multi_head() -> bool:
+    """One layer of torch by the formula: heads with a scale of their own, a causal mask, a sum of what they write."""
+    torch.manual_seed(1)
+    layer, x = torch.nn.MultiheadAttention(6, 3, bias=False, batch_first=True).double(), torch.randn(5, 6).double()
+    mask = torch.triu(torch.full((5, 5), -math.inf, dtype=torch.float64), 1)
+    w_q, w_k, w_v = (part.T.detach() for part in layer.in_proj_weight.chunk(3))
+    total = torch.zeros(5, 6, dtype=torch.float64)
+    for head in range(3):
+        own = slice(2 * head, 2 * head + 2)
+        weights = ((x @ w_q[:, own]) @ (x @ w_k[:, own]).T / 2**0.5 + mask).softmax(-1)
+        total += weights @ (x @ w_v[:, own]) @ layer.out_proj.weight.T[own].detach()
+    with torch.no_grad():
+        return same(layer(x, x, x, attn_mask=mask)[0], total, 1e-12)
+
+
+def pre_norm_block() -> bool:
+    """The three lines of the definition against `torch.nn.TransformerDecoderLayer`."""
+    torch.manual_seed(1)
+    layer = torch.nn.TransformerDecoderLayer(8, 2, 32, dropout=0.0, norm_first=True, batch_first=True).eval().double()
+    start, encoded = torch.randn(1, 5, 8).double(), torch.randn(1, 3, 8).double()
+    with torch.no_grad():
+        normed = layer.norm1(start)
+        x = start + layer.self_attn(normed, normed, normed)[0]
+        x = x + layer.multihead_attn(layer.norm2(x), encoded, encoded)[0]
+        x = x + layer.linear2(layer.linear1(layer.norm3(x)).clamp(min=0))
+        return same(layer(start, encoded), x, 1e-12)
+
+
+def layer_norm() -> bool:
+    dim = rf.Dim(5, name="dim")
+    x, norm = random(dim), rf.LayerNorm(dim)
+    return same(array(norm(x)), (array(x) - array(x).mean()) / np.sqrt(array(x).var() + norm.eps))
+
+
+def sines(position: float, size: int) -> np.ndarray:
+    rates = 10000 ** (-2 * np.arange(size // 2) / size)
+    return np.stack([np.sin(rates * position), np.cos(rates * position)], 1)
+
+
+def a_shift_is_a_rotation() -> bool:
+    rates = 10000 ** (-2 * np.arange(4) / 8)
+    turn = np.array([[np.cos(3 * rates), np.sin(3 * rates)], [-np.sin(3 * rates), np.cos(3 * rates)]])
+    products = [(sines(t, 8) * sines(t - 3, 8)).sum() for t in (3, 9, 40)]
+    return same(np.einsum("abi,ib->ia", turn, sines(7, 8)), sines(10, 8)) and same(products, np.cos(3 * rates).sum())
+
+
+def sines_of_rfnb() -> bool:
+    feature, place = rf.Dim(6, name="feature"), rf.Dim(4, name="place")
+    made = rf.sinusoidal_encoding(rf.range_over_dim(place), feat_dim=feature)
+    angles = np.arange(4)[:, None] * 10000 ** (-np.arange(3) / (6 / 2 - 1))
+    return same(array(made, place, feature), np.concatenate([np.sin(angles), np.cos(angles)], 1))
+
+
+def cached_steps() -> bool:
+    """Steps of a causal layer of rfnb, with their cache, give the rows of the whole."""
+    time, model = rf.Dim(5, name="time"), rf.Dim(6, name="model")
+    rf.set_random_seed(1)
+    sizes = {"key_dim_total": model, "value_dim_total": model, "num_heads": 2, "att_dropout": 0.0}
+    layer, x, rows = rf.CausalSelfAttention(model, model, **sizes), random(time, model), []
+    state = layer.default_initial_state(batch_dims=[])
+    for step in range(5):
+        place = rf.constant(step, dims=[], dtype="int32")
+        made, state = layer(rf.gather(x, indices=place, axis=time), axis=rf.single_step_dim, state=state)
+        rows.append(array(made, model))
+    return same(rows, array(layer(x, axis=time)[0], time, model))
+
+
+def block_size() -> tuple[int, int]:
+    """The weights in matrices of an encoder block with d = 32, and all parameters."""
+    block = torch.nn.TransformerEncoderLayer(32, 2, 4 * 32)
+    return sum(one.numel() for one in block.parameters() if one.ndim == 2), parameters(block)
+
+
+def learning_rate(step: int, size: int = 512, warm: int = 4000) -> float:
+    return size**-0.5 * min(step**-0.5, step * warm**-1.5)
+
+
+def trials(shows: float, miss: float) -> int:
+    return next(n for n in itertools.count(1) if (1 - shows) ** n <= miss)
+
+
+def halvings(modules: int) -> int:
+    """The most comparisons that halving needs, over all places of the first difference."""
+
+    def needed(first: int) -> int:
+        low, high, count = 0, modules - 1, 0
+        while low < high:
+            middle, count = (low + high) // 2, count + 1
+            low, high = (low, middle) if first <= middle else (middle + 1, high)
+        return count
+
+    return max(needed(first) for first in range(modules))
+
+
+def central_difference() -> bool:
+    """Its error is a sixth of h² times the third derivative."""
+    h, x = 1e-3, 0.7
+    found = (math.sin(x + h) - math.sin(x - h)) / (2 * h)
+    return same((found - math.cos(x)) / (h**2 / 6), -math.cos(x), 1e-4)
+
+
+UNIT = 2.0**-24  # roundoff of float32
+
+
+def sum_bound() -> bool:
+    """No order of a sum in float32 is further from it than the bound, and they are not all the same."""
+    x = np.random.default_rng(1).normal(size=512).astype("float32")
+    exact, bound, found = math.fsum(x.tolist()), 511 * UNIT * float(np.abs(x).sum()), set()
+    for seed in range(5):
+        total = np.float32(0)
+        for one in np.random.default_rng(seed).permutation(x):
+            total += one
+        found.add(float(total))
+    return len(found) > 1 and max(abs(total - exact) for total in found) <= bound
+
+
 # By page: what it says, and whether it is so. A formula stands there as a piece of its TeX.
 TRUE: dict[str, dict[str, Callable[[], bool]]] = {
     "01_dims": {
@@ -508,7 +697,110 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
             and rounds(math.log(4), "1.39") and rounds(math.log(2), "0.69")
         ),
     },
+    "10_transducers": {
+        r"p(y\mid x)=\sum_{t+u=c}\alpha(t,u)\,\beta(t,u)": transducer_sums,
+        r"\alpha(1,0)=1,\qquad p(y\mid x)=\alpha(T,U)\,b_{T,U}": transducer_of_rfnb,
+        r"Before A: blank 0.8, A 0.2. After A only blanks. Then $\alpha(1,1)=0.2$, $\alpha(2,0)=0.8$ and "
+        r"$\alpha(2,1)=0.2+0.8\cdot0.2=0.36$, so A has 0.36. Writing nothing has $0.8^2=0.64$": lambda: (
+            same(one_label(), (0.36, 0.64))
+        ),
+        r"\gamma_{t,u}=\frac{\alpha(t,u)\,\ell_{t,u}\,\beta(t,u+1)}{p(y\mid x)}": emission_posterior,
+        "Two halves of 0.25 lose against 0.3; together they win with 0.5": lambda: 0.25 < 0.3 < 0.25 + 0.25,
+        "With 12 layers, 2 frames each and 10 ms per frame this is 240 ms": lambda: 12 * 2 * 10 == 240,
+        "with 1000 classes in float32 that is 1.6 GB": lambda: rounds(16 * 500 * 51 * 1000 * 4 / 1e9, "1.6"),
+    },
+    "11_transformer": {
+        r"X &\leftarrow X+\operatorname{CrossAttention}(\operatorname{Norm}(X),\,E)\\": pre_norm_block,
+        r"\operatorname{softmax}\left(\frac{(XW^Q_i)(XW^K_i)^\top}{\sqrt{d/h}}+M\right)XW^V_i": multi_head,
+        r"\operatorname{Norm}(x)=\gamma\odot\frac{x-\mu}{\sqrt{\sigma^2+\epsilon}}+\beta": layer_norm,
+        r"\operatorname{PE}(t)\cdot\operatorname{PE}(s)=\sum_i\cos\omega_i(t-s)": a_shift_is_a_rotation,
+        r"For $d=4$, $\operatorname{PE}(1)$ is 0.841, 0.540, 0.010, 1.000": lambda: (
+            [f"{one:.3f}" for one in sines(1, 4).flatten()] == ["0.841", "0.540", "0.010", "1.000"]
+        ),
+        r"with $\omega_m=10000^{-m/(d/2-1)}$: `rf.sinusoidal_encoding`": sines_of_rfnb,
+        "nothing computed for earlier positions changes, and keys and values can be kept": cached_steps,
+        "with 32 layers, $d=4096$ and 2 bytes, 0.5 MB per token, or 2.1 GB for 4096 tokens": lambda: (
+            rounds(2 * 32 * 4096 * 2 / 1e6, "0.5") and rounds(2 * 32 * 4096 * 2 * 4096 / 1e9, "2.1")
+        ),
+        "one encoder block has 12,288 weights in matrices, and 12,704 with biases and norms": lambda: (
+            block_size() == (12_288, 12_704) and 12 * 32**2 == 12_288
+        ),
+        "For $d=512$ and $w=4000$ it is 0.0007": lambda: (
+            rounds(learning_rate(4000), "0.0007") and same(learning_rate(4000), 1 / math.sqrt(512 * 4000), 1e-12)
+        ),
+    },
+    "12_clinic": {
+        r"\left|\hat s-s\right|\ \le\ (n-1)\,u\sum_i|x_i|+O(u^2)": sum_bound,
+        r"For float32 $u=2^{-24}=5.96\cdot10^{-8}$": lambda: rounds(UNIT * 1e8, "5.96") and np.finfo("float32").eps == 2 * UNIT,
+        "with 512 numbers of size 1 by 0.031 at the very worst": lambda: rounds(2 * 511 * UNIT * 512, "0.031"),
+        "(10⁸ + 1) − 10⁸ is 0 in float32": lambda: (np.float32(1e8) + np.float32(1)) - np.float32(1e8) == 0,
+        r"For $p=0.1$ and $\delta=0.01$ these are 44": lambda: trials(0.1, 0.01) == 44,
+        r"$\lceil\log_2 n\rceil$ comparisons: 7 for 100 modules": lambda: halvings(100) == 7,
+        r"\frac{f(x+h)-f(x-h)}{2h}=f'(x)+\frac{h^2}{6}f'''(x)": central_difference,
+        r"$h\approx u^{1/3}$: 0.004 in float32 and 0.000005 in float64": lambda: (
+            rounds(UNIT ** (1 / 3), "0.004") and rounds((2.0**-53) ** (1 / 3), "0.000005")
+        ),
+        r"| loss of the untrained model | $\ln V$ for $V$ labels: 3.37 for 29 |": lambda: rounds(math.log(29), "3.37"),
+    },
 }  # fmt: skip
+
+
+def beam_of_two() -> list[tuple[str, float]]:
+    """Of the exam: the two hypotheses after the second step."""
+    first = {"A": 0.5, "B": 0.4, ".": 0.1}
+    after = {"A": {"A": 0.3, "B": 0.3, ".": 0.4}, "B": {"A": 0.05, "B": 0.05, ".": 0.9}}
+    kept = sorted(first, key=first.__getitem__, reverse=True)[:2]
+    found = {one + label: first[one] * p for one in kept for label, p in after[one].items()}
+    return [(name, round(p, 9)) for name, p in sorted(found.items(), key=lambda pair: -pair[1])][:3]
+
+
+def exam_attention() -> bool:
+    powers, values = np.array([4, 2, 2, 1]), np.array([1, 3, 5, 100])
+    real, spoiled = powers[:3] / 8, powers[:3] / 9
+    context = real @ values[:3]
+    return (
+        same(real, [1 / 2, 1 / 4, 1 / 4]) and same(context, 2.5) and same(spoiled.sum(), 8 / 9)
+        and rounds(float(spoiled @ values[:3]), "2.22") and same(real[2] * (values[2] - context), 0.625)
+    )  # fmt: skip
+
+
+def exam_ctc() -> bool:
+    probs = np.array([[0.5, 0.3, 0.2]] * 2)
+    every = {labels: by_paths(probs, list(labels)) for labels in [(), (1,), (2,), (1, 2), (2, 1), (1, 1)]}
+    best = max(every, key=every.__getitem__)
+    return same([every[1,], every[1, 1], every[()]], [0.39, 0, 0.25]) and best == (1,) and same(sum(every.values()), 1)
+
+
+EXAM: dict[str, Callable[[], bool]] = {
+    "$1-12/21=3/7$, or 42.9 %": lambda: same(waste([2, 3, 7]), 3 / 7) and rounds(300 / 7, "42.9"),
+    "At most $0.8^{20}=0.0115$": lambda: rounds(0.8**20, "0.0115"),
+    "$f=2^{-1/20}=0.966$": lambda: rounds(2 ** (-1 / 20), "0.966") and rounds(half_life(2 ** (-1 / 20)), "20.0"),
+    "1 + 2 + 1 + 0 = 4 bits; the perplexity is $2^{4/4}=2$": lambda: -math.log2(1 / 2 * 1 / 4 * 1 / 2 * 1) == 4,
+    "$p-1=-0.75$": lambda: 1 / 4 - 1 == -0.75,
+    "Weights ½, ¼, ¼ and 0; the context is 2.5": exam_attention,
+    "these sum to 8/9, and the context is too small (2.22)": exam_attention,
+    r"$\alpha_3(v_3-c)=\frac14(5-2.5)=0.625$": exam_attention,
+    "A, then the end: 0.5 · 0.4 = 0.20": lambda: same(0.5 * 0.4, 0.20),
+    "A (0.5) and B (0.4), both of the beginning; the end with 0.1 is cut. Second step: `B .` 0.36 with parent B, and `A .` 0.20 with "
+    "parent A; the next ones have 0.15": lambda: beam_of_two() == [("B.", 0.36), ("A.", 0.2), ("AA", 0.15)],
+    "Paths *aa*, *a*–, –*a*: 0.09 + 0.15 + 0.15 = 0.39": exam_ctc,
+    "which has 0.25. The most probable labels are *a* with 0.39": exam_ctc,
+    r"$4\cdot12\cdot64^2=196{,}608$": lambda: 4 * 12 * 64**2 == 196_608,
+}
+
+
+def test_the_solutions_of_the_exam_are_right_and_its_points_are_its_minutes():
+    text = (NOTEBOOKS.parent / "docs/teaching/exam.md").read_text("utf-8")
+    questions, _, solutions = text.partition("\n## Solutions")
+    said = plain(solutions)
+    for sentence, is_true in EXAM.items():
+        assert sentence in said and is_true(), sentence
+        said = said.replace(sentence, "")
+    assert NUMBER.findall(said) == []
+    points = [int(one) for one in re.findall(r"^\*\*\d+\. .+\((\d+) points\)", questions, re.MULTILINE)]
+    assert sum(points) == 90 and len(points) == len(re.findall(r"^\*\*\d+\.\*\*", solutions, re.MULTILINE))
+    parts = [sum(map(int, re.findall(r"^[a-d]\) \((\d+)\)", one, re.MULTILINE))) for one in questions.split("\n**")[1:]]
+    assert parts == points
 
 
 def test_every_lesson_has_its_page_and_every_page_is_in_the_index():

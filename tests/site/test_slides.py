@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import nbformat
 import pytest
 
+from rfnb.site.board import board
 from rfnb.site.executed import SiteError
 from rfnb.site.slides import cut, slides
 
@@ -97,3 +101,52 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_notebook_is_run(tmp
             slides(path, output, cache=tmp_path / "cache")
         assert str(error.value) == f"{words}\n    rfnb slides {path} -o slides.html"
     assert path.read_bytes() == before
+
+
+THEORY = sorted((Path(__file__).parents[2] / "docs/theory").glob("[0-9]*.md"))
+
+
+def board_of(text: str) -> list[tuple[str, str]]:
+    """What is shown and what is said, slide by slide."""
+    return [
+        ("\n\n".join(cell.source for cell, _ in slide.cells), "\n\n".join(cell.source for cell in slide.notes))
+        for slide in cut(board(text))
+    ]
+
+
+def test_a_page_of_theory_has_one_formula_on_a_slide_and_its_prose_in_the_notes():
+    text = "# T\n\nIntro.\n\n## A\n\nFirst.\n\n$$\nx\n$$\n\nThen.\n\n$$\ny\n$$\n\nLast."
+    text += "\n\n## B\n\n- **One.** Why.\n- **Two.** Why, too.\n\n## Sources\n\n- S."
+    assert board_of(text) == [
+        ("# T", "Intro."),
+        ("## A\n\n$$\nx\n$$", "First."),
+        ("## A\n\n$$\ny\n$$", "Then.\n\nLast."),
+        ("## B\n\n- **One.**\n- **Two.**", "- **One.** Why.\n- **Two.** Why, too.\n\n**Sources**\n\n- S."),
+    ]
+
+
+@pytest.mark.parametrize("path", THEORY, ids=lambda path: path.stem)
+def test_nothing_of_a_page_of_theory_is_lost_and_no_slide_is_full(path):
+    text = path.read_text("utf-8")
+    found = board_of(text)
+    assert len(found) >= 8
+    everything = "\n\n".join("\n\n".join(slide) for slide in found)
+    blocks = [block.removeprefix("## ") for block in re.split(r"\n{2,}", text.strip())]
+    assert [block for block in blocks if block not in everything] == []
+    of_words = [
+        re.sub(r"^\|.*$", "", re.sub(r"\$\$.+?\$\$", "", shown, flags=re.DOTALL), flags=re.MULTILINE)
+        for shown, _ in found
+    ]
+    words = [shown.split() for shown in of_words]
+    assert max(map(len, words)) < 110
+    assert all(shown.count("$$") <= 2 for shown, _ in found)
+
+
+def test_the_slides_of_a_page_of_theory_have_its_formulas_and_run_nothing(tmp_path):
+    def run(*_arguments, **_options):
+        raise AssertionError("a page of theory is not run")
+
+    page = slides(THEORY[0], tmp_path / "board.html", run=run).read_text("utf-8")
+    blocks = THEORY[0].read_text("utf-8").count("$$") // 2
+    assert page.count('<math display="block"') == blocks > 3
+    assert 'class="slide spoken"' in page and "$$" not in page
