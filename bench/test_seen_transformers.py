@@ -44,6 +44,38 @@ def test_a_forward_pass_of_twelve_layers(implementation):
     found.check()
 
 
+_SIZES = {"vocab_size": 500, "hidden_size": 512, "num_hidden_layers": 4}
+_RECURRENT = {
+    "Qwen3Next": {
+        **_SIZES, "intermediate_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+        "linear_num_key_heads": 4, "linear_num_value_heads": 8, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
+        "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512,
+    },
+    "Mamba2": {**_SIZES, "state_size": 64, "num_heads": 16, "head_dim": 64, "n_groups": 1, "chunk_size": 64},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", _RECURRENT)
+def test_a_forward_pass_with_matrix_states(family):
+    """Four layers over 512 positions; the states not looked at."""
+    torch.manual_seed(1)
+    config = getattr(transformers, f"{family}Config")(**_RECURRENT[family])
+    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    ids = torch.randint(0, 500, (1, 512))
+
+    def plain():
+        with torch.no_grad():
+            return model(ids).logits
+
+    def recorded():
+        with rf.record(model=model), torch.no_grad():
+            return model(ids).logits
+
+    found = measure(f"recorded forward pass, {family}", recorded, plain, limit=LIMIT, turns=11, warmup=2)
+    print(f"\n{found}")
+    found.check()
+
+
 def test_a_view_of_more_maps_than_stay():
     """24 layers of 4 heads at 2048 tokens, against the pass that writes out their weights: made once, measured, pooled and given back."""
     torch.manual_seed(1)
