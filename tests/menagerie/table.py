@@ -1,0 +1,106 @@
+"""What was found of all classes, as a file for the test and as a page of the documentation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+FOUND, PAGE = HERE / "found.json", HERE.parents[1] / "docs" / "menagerie.md"
+COLUMNS = ("bits", "attention", "states", "beams", "held", "edited", "diff")
+_HEAD = """# Menagerie
+
+What rfnb sees of the classes of `transformers` {version}: each made tiny from its configuration, with random weights, run on a CPU. Made by
+
+```bash
+PYTHONPATH=tests python -m menagerie --cache FILE
+```
+
+which goes on where it was stopped. Classes without `generate` that are not below have not been run yet.
+
+| figure | |
+|---|---|
+{figures}
+
+| column | says |
+|---|---|
+| bits | outputs are the same to the last bit while it is recorded |
+| attention | how many maps were recorded. Each is within 1e-5 of one that the model makes with `attn_implementation="eager"`, and each that it returns with `output_attentions=True` is among them. "named": it is told which modules are not seen |
+| states | places with states |
+| beams | greedy search and a beam of 2 are recorded, with the same results; "greedy": it has no beam search |
+| held | labels that a held `generate` has waited for, with the same results |
+| edited | a head (else a state) is taken away: it is away in the recording, results are others, and as before afterwards |
+| diff | two equal runs are the same, and an edited one parts where it was edited |
+
+An empty cell: there is none.
+
+{tables}
+"""  # noqa: E501
+
+
+def is_right(row: dict[str, Any]) -> bool:
+    """Whether all that there is of a class is seen as it is."""
+    return row["built"] and "no" not in row.values() and (not row["generates"] or "beams" in row)
+
+
+def figures(rows: dict[str, dict[str, Any]], generating: set[str]) -> dict[str, int]:
+    own = [rows[name] for name in rows if name in generating]
+    others = [rows[name] for name in rows if name not in generating]
+    return {
+        "classes with `generate`": len(own),
+        "of these built": sum(row["built"] for row in own),
+        "of these right in all columns": sum(map(is_right, own)),
+        "other classes that were run": len(others),
+        "of these built ": sum(row["built"] for row in others),
+        "of these right in all columns ": sum(map(is_right, others)),
+    }
+
+
+def write(rows: dict[str, dict[str, Any]]) -> None:
+    import transformers
+
+    generating = {name for name in rows if getattr(transformers, name).can_generate()}
+    found = {
+        "transformers": transformers.__version__,
+        "generating": sorted(generating),
+        "rows": dict(sorted(rows.items())),
+    }
+    FOUND.write_text(json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+    PAGE.write_text(page(found))
+
+
+def page(found: dict[str, Any]) -> str:
+    rows, generating = found["rows"], set(found["generating"])
+    said = "\n".join(f"| {name.strip()} | {number} |" for name, number in figures(rows, generating).items())
+    parts = [
+        ("With `generate`", [each for each in rows if each in generating]),
+        ("Others", [each for each in rows if each not in generating]),
+    ]
+    tables = []
+    for title, names in parts:
+        built = [name for name in names if rows[name]["built"]]
+        lines = [
+            f"## {title}",
+            "",
+            f"| class | {' | '.join(COLUMNS)} | seconds | where not |",
+            "|---" * (len(COLUMNS) + 3) + "|",
+        ]
+        lines += [_line(name, rows[name]) for name in built]
+        not_built = [f"| {name} | {_plain(rows[name]['why']['built'])} |" for name in names if not rows[name]["built"]]
+        if not_built:
+            lines += ["", "Not built:", "", "| class | why |", "|---|---|", *not_built]
+        tables.append("\n".join(lines))
+    return _HEAD.format(version=found["transformers"], figures=said, tables="\n\n".join(tables))
+
+
+def _line(name: str, row: dict[str, Any]) -> str:
+    cells = [str(row.get(column, "")) for column in COLUMNS]
+    return f"| {name} | {' | '.join(cells)} | {row['seconds']:g} | {' '.join(map(_plain, row['why'].values()))} |"
+
+
+def _plain(text: str) -> str:
+    """Text that stays in a cell of a table."""
+    return (
+        text.replace("|", "/").replace("<", "(").replace(">", ")").replace("`", "").replace("*", "").replace("http", "")
+    )
