@@ -81,7 +81,7 @@ def test_keyboard_and_pointer_read_what_was_computed(lab, growing):
     for cursor, text in hovered.items():
         step, slot = map(int, cursor.split(","))
         path = " ".join(str(10 * s + slot) for s in range(step + 1))
-        assert f"step {step}, slot {slot}: {path}. Score {-step - (slot + 1) / 10:.3f}," in text
+        assert f"step {step}, slot {slot}: {path}. Score −{step + (slot + 1) / 10:.3f}," in text
     assert lab.errors == []
 
 
