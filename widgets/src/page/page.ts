@@ -58,7 +58,7 @@ function hosted(code: string, heard: (message: Message) => void): (message: Mess
   return (message) => (send ? send(message) : void first.push(message));
 }
 
-class Page {
+export class Page {
   private readonly fields = new Map<string, HTMLInputElement>();
   private readonly said = h("p.rfnb-page-said", { role: "status", "aria-live": "polite" });
   private readonly failed = h("p.rfnb-page-failed", { role: "alert", hidden: "" });
