@@ -244,7 +244,7 @@ class _Codes:
         return tape, output
 
     def _worked(self, found: Parting, expected: Any) -> dict[str, Try]:
-        """By cause, the change that makes both equal."""
+        """The change that makes both equal, by cause."""
         worked: dict[str, Try] = {}
         for each in tries(found):
             if self.passes >= _MOST:

@@ -105,7 +105,7 @@ def _either(texts: Sequence[Sequence[str]], at: int) -> str:
 
 
 def disagreements(found: MarginParts) -> dict[int, str]:
-    """By row in words, where the largest cause by gradients is none that occlusion finds."""
+    """Sentences by row, where the largest cause by gradients is none that occlusion finds."""
     out, names = dict[int, str](), found.columns[1]
     most = max(abs(found.values[:, :-1]).max(initial=0.0), abs(found.occluded).max(initial=0.0))
     for row, where in enumerate(found.rows[1]):

@@ -62,7 +62,7 @@ def test_search_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
 
 def test_why_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     _, shown = run("why.md", capsys)
-    assert shown == 10
+    assert shown == 11
 
 
 def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):

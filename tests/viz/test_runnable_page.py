@@ -16,7 +16,7 @@ from rfnb.viz import of_trace
 from rfnb.viz.control.live import hands_of, in_order
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.runnable.page import page_of
-from rfnb.viz.runnable.weights import Weights
+from rfnb.viz.runnable.weights import CodedWeights
 
 ASKED = [("parachute", 5), ("a", 5), ("mississippi", 3), ("onomatopoeia", 12), ("queue", 1), ("zzz", 7)]
 OF_STEPS = ("tokens", "parents", "ended", "states", "ids")
@@ -186,4 +186,4 @@ def test_what_cannot_be_a_page_is_refused(spell, tmp_path, capsys):
 
 def test_weights_that_are_no_numbers_are_refused():
     with pytest.raises(ValueError, match="a weight is no number"):
-        Weights.of([np.float32([[1.0, float("nan")]])], "float16")
+        CodedWeights.of([np.float32([[1.0, float("nan")]])], "float16")

@@ -75,7 +75,7 @@ def _steps(aligned: Sequence[Any], scores: Sequence[float]) -> Iterator[WhyNotSt
 def _repairs(
     output: Any, seq: int, wanted: tuple[int, ...], found: tuple[int, ...], texts: Sequence[str]
 ) -> Iterator[Repair]:
-    """What gives it, found by trying: the fewest labels forced, a wider beam, a bonus for each label."""
+    """Repairs that give it, found by trying: the fewest labels forced, a wider beam, a bonus for each label."""
 
     def gives(**options: Any) -> bool:
         try:

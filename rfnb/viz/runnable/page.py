@@ -28,7 +28,7 @@ from rfnb.viz.control.live import hands_of, in_order
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.page.output import held
 from rfnb.viz.runnable.program import PageProgram
-from rfnb.viz.runnable.weights import Weights
+from rfnb.viz.runnable.weights import CodedWeights
 from rfnb.viz.save import write_page
 from rfnb.viz.spec import Spec, pack
 from rfnb.viz.view import View
@@ -89,7 +89,7 @@ def page_of(
     others = {each: (value, low if value != low else high) for each, (value, (low, high, _)) in numbers.items()}
     given = {**fixed, name: first, **{each: value for each, (value, _) in others.items()}}
     program = PageProgram.of(lambda one, **more: fn(**{**given, name: one, **more}), first, others)
-    coded = Weights.of(program.weights, weights)
+    coded = CodedWeights.of(program.weights, weights)
     run = started(fn, record=record, **given)
     run.wait()
     if run.error is not None:
@@ -116,7 +116,7 @@ def page_of(
     return Spec("program", {**head, "weights": coded.specs}, coded.blocks), about, View(recorded)
 
 
-def _lost(program: PageProgram, coded: Weights, call: Callable[[], Any]) -> str:
+def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) -> str:
     """The change of the results for the first text by the coding of the weights, in words: both are computed here."""
 
     def results() -> list[np.ndarray]:

@@ -54,8 +54,8 @@ class PageProgram:
             ValueError: If what it computes depends on the text otherwise than by its letters and their number.
         """
         first = {name: value for name, (value, _) in (numbers or {}).items()}
-        texts = [Given(each, first) for each in _like(text)]
-        texts += [Given(text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
+        texts = [PageCall(each, first) for each in _like(text)]
+        texts += [PageCall(text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
         with stop_gradient_scope():
             calls = [_Encoded(*noted(lambda each=each: fn(each.text, **each.numbers))) for each in texts]
         made = _together([each.spec for each in calls], texts, "")
@@ -68,7 +68,7 @@ class PageProgram:
         return PageProgram(spec, tensors)
 
 
-class Given(NamedTuple):
+class PageCall(NamedTuple):
     """The arguments of one call."""
 
     text: str
@@ -186,7 +186,7 @@ def _same(steps: Sequence[Any], loop: LoopNote) -> None:
             )
 
 
-def _together(found: Sequence[Any], texts: Sequence[Given], where: str) -> Any:
+def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> Any:
     """Take what is the same in all calls, with what depends on the text said as that."""
     first = found[0]
     if isinstance(first, np.ndarray):
@@ -209,7 +209,7 @@ def _together(found: Sequence[Any], texts: Sequence[Given], where: str) -> Any:
     raise _differs(where, [str(each)[:40] for each in found], texts)
 
 
-def _affine(found: Sequence[int], texts: Sequence[Given], where: str) -> dict[str, Any]:
+def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
     """A number that is a x length + b."""
     lengths = [len(each.text) for each in texts]
     other = next((at for at, length in enumerate(lengths) if length != lengths[0]), None)
@@ -221,7 +221,7 @@ def _affine(found: Sequence[int], texts: Sequence[Given], where: str) -> dict[st
     raise _differs(where, list(found), texts)
 
 
-def _array(found: Sequence[np.ndarray], texts: Sequence[Given], where: str) -> dict[str, Any]:
+def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
     """An array that was made in the call: always the same, or the labels of the letters of the text."""
     first = found[0]
     if all(each.shape == first.shape and np.array_equal(each, first) for each in found):
@@ -266,7 +266,7 @@ def _spells(values: Sequence[int], text: str, labels: dict[str, int]) -> bool:
     return True
 
 
-def _differs(where: str, found: Sequence[Any], texts: Sequence[Given]) -> ValueError:
+def _differs(where: str, found: Sequence[Any], texts: Sequence[PageCall]) -> ValueError:
     rows = [(str(given)[:30], str(each)) for given, each in zip(texts, found, strict=False)]
     return value_error(
         f"A page cannot run this: {where.strip('.')} depends on the text in a way that is not known.",

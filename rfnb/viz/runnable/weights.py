@@ -1,4 +1,4 @@
-"""Weights of a page: as they are, in 16 bits, or in 8 bits with a scale for each row."""
+"""CodedWeights of a page: as they are, in 16 bits, or in 8 bits with a scale for each row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FEW = 256  # values of an array that is stored as it is
 
 
 @dataclass(frozen=True)
-class Weights:
+class CodedWeights:
     """Arrays as a page has them.
 
     Attributes:
@@ -33,7 +33,7 @@ class Weights:
     words: str
 
     @staticmethod
-    def of(arrays: Sequence[np.ndarray], coded: str) -> Weights:
+    def of(arrays: Sequence[np.ndarray], coded: str) -> CodedWeights:
         """Code arrays.
 
         Raises:
@@ -61,7 +61,7 @@ class Weights:
             specs.append(own[1])
             values.append(own[2])
         count = sum(array.size for array in arrays)
-        return Weights(blocks, specs, values, f"{count:,} weights in {_WORDS[coded]}")
+        return CodedWeights(blocks, specs, values, f"{count:,} weights in {_WORDS[coded]}")
 
     @contextmanager
     def in_place_of(self, tensors: Sequence[Tensor]) -> Iterator[None]:
