@@ -128,9 +128,13 @@ def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) ->
         about = results()
     alike = [(one, two) for one, two in zip(exact, about, strict=True) if one.shape == two.shape]
     if len(alike) < len(exact) or any(one.dtype.kind != "f" and not np.array_equal(one, two) for one, two in alike):
-        return "with them the first text has other results"
+        return "the first text has other labels by that"
     most = max([float(np.abs(one - two).max(initial=0)) for one, two in alike if one.dtype.kind == "f"], default=0.0)
-    return f"with them the first text has the same labels, and numbers that are {f'within {most:.1g}' if most else 'the same'}"
+    return (
+        f"the labels of the first text stay, and numbers change by at most {most:.1g}"
+        if most
+        else "nothing changes for the first text"
+    )
 
 
 # -- what the views are bound to -------------------------------------------------------------------------------------------

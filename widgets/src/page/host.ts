@@ -8,6 +8,7 @@ import type { PageSpec } from "../engine/frames";
 import { Frames } from "../engine/frames";
 import { isLoop } from "../engine/program";
 import { unpack } from "../frame";
+import { minus } from "../number";
 import type { Command, RunState } from "../run";
 import type { Branch } from "./branches";
 import { entryOf, laneOf, verdict } from "./branches";
@@ -221,7 +222,7 @@ export class Host {
     const search = loops.find(({ steps }) => steps.length);
     if (!search) return "";
     const [best] = hypothesesOf(search);
-    return `${search.made} steps, ${best?.ended ? `score ${best.score.toFixed(3)}` : "no end was found"}`;
+    return `${search.made} steps, ${best?.ended ? `score ${minus(best.score.toFixed(3))}` : "no end was found"}`;
   }
 
   private fail(error: unknown): void {
