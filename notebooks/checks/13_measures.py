@@ -2,9 +2,48 @@
 
 import math
 import random
+import re
 from collections import Counter
+from copy import deepcopy
 
 from rfnb.teaching import call, exercise, wrong
+
+
+def _asked(answer, given, *args):
+    """What an answer gives, which leaves its arguments as they are."""
+    copies = deepcopy(args)
+    got = call(answer, *copies)
+    if copies != args:
+        wrong(
+            "The call changes its arguments, and others read them after it.",
+            given,
+            "Work on a copy: list(...), dict(...).",
+        )
+    return got
+
+
+def _named(answer, truth, mistakes, cases, same):
+    """The words of the mistake that explains all wrong results of an answer: one of them may be the same by chance."""
+    gots = []
+    for case in cases:
+        try:
+            gots.append((case, answer(*deepcopy(case))))
+        except Exception:
+            break
+    wrongly = [(case, got) for case, got in gots if not same(got, truth(*case))]
+    asked = wrongly if len(wrongly) > 1 else gots  # a single one is too few
+    for mistake, words in mistakes:
+        if all(same(got, mistake(*case)) for case, got in asked):
+            return words
+    return ""
+
+
+def _same_number(got, want):
+    try:
+        return math.isclose(float(got), want, rel_tol=1e-4, abs_tol=1e-9)
+    except (TypeError, ValueError):
+        return False
+
 
 # -- Pieces -------------------------------------------------------------------------------------------------------------
 
@@ -18,29 +57,32 @@ def _joined(parts, pair):
     return result
 
 
-def _merges(counts, size, *, weighed=True, rank=None, most=True):
-    pieces, merges = {word: list(word) for word in counts}, []
+def _neighbours(counts, merges, unique=list):
+    """How often each pair is there after some joins."""
+    pairs = Counter()
+    for word, count in counts.items():
+        parts = _split(word, merges)
+        for pair in unique(zip(parts, parts[1:])):
+            pairs[pair] += count
+    return pairs
+
+
+def _merges(counts, size, *, unique=list, rank=None, most=True):
+    merges = []
     while len(merges) < size:
-        pairs = Counter()
-        for word, parts in pieces.items():
-            for pair in zip(parts, parts[1:]):
-                pairs[pair] += counts[word] if weighed else 1
+        pairs = _neighbours(counts, merges, unique)
         if not pairs:
             break
         best = min(pairs, key=lambda pair: (-pairs[pair] if most else pairs[pair], pair))
         if rank:
             best = rank(pairs)
         merges.append(best)
-        pieces = {word: _joined(parts, best) for word, parts in pieces.items()}
     return merges
 
 
 def _once(counts, size):
     """The pairs of letters of the beginning, without the pieces that come of them."""
-    pairs = Counter()
-    for word, count in counts.items():
-        for pair in zip(word, word[1:]):
-            pairs[pair] += count
+    pairs = _neighbours(counts, [])
     return sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:size]
 
 
@@ -57,6 +99,8 @@ _TEXTS = [
     ({"aaaa": 1, "aaa": 2}, 3),  # the same letter in a row
     ({"tea": 1, "eat": 1}, 9),  # fewer pairs than are asked for
     ({"on": 7, "no": 6, "noon": 2}, 4),
+    ({"nana": 2, "at": 3}, 1),  # a pair that is twice in a word
+    ({"abc": 3, "az": 3}, 3),  # a, z is before ab, c, though az is after abc
 ]
 
 
@@ -70,46 +114,61 @@ _TEXTS = [
     points=2,
 )
 def learn_merges(answer):
-    mistakes = [
-        (
-            lambda counts, size: _merges(counts, size, weighed=False),
-            "Each word counted once. A pair counts as often as its word is in the text.",
-        ),
-        (_once, "These are pairs of letters only. After each join the pairs are counted again, with the new piece in them."),
-        (_across, "A pair was counted across two words. The last letter of a word has no neighbour in the next."),
-        (lambda counts, size: _merges(counts, size, most=False), "This is the rarest pair. The most frequent one is joined."),
-        (
-            lambda counts, size: _merges(counts, size, rank=lambda pairs: max(pairs, key=lambda pair: (pairs[pair], pair))),
-            "Of pairs that are equally frequent, the first in the alphabet is joined, and this is the last.",
-        ),
-        (
-            lambda counts, size: _merges(counts, size, rank=lambda pairs: pairs.most_common(1)[0][0]),
-            "Of pairs that are equally frequent, the first in the alphabet is joined, not the one that was met first.",
-        ),
-    ]  # fmt: skip
     for counts, size in _TEXTS:
         want, given = _merges(counts, size), [("counts", counts), ("size", size)]
-        got = call(answer, dict(counts), size)
+        got = _asked(answer, given, counts, size)
         if not isinstance(got, list):
-            wrong("The pairs come as a list.", [*given, ("got", repr(got)[:80])])
-        if any(isinstance(one, str) for one in got):
-            wrong(
-                "A pair is a tuple of two texts, and this is one text.",
-                [*given, ("got", got[:3])],
-                '("e", "s"), not "es"',
-            )
-        got = [tuple(one) if isinstance(one, (tuple, list)) else one for one in got]
+            wrong("The pairs come as a list.", [*given, ("got", got)])
+        if not all(
+            isinstance(one, (tuple, list)) and len(one) == 2 and all(isinstance(piece, str) for piece in one)
+            for one in got
+        ):
+            wrong("A pair is a tuple of two texts.", [*given, ("got", got[:3])], '("e", "s"), not "es"')
+        got = [*map(tuple, got)]
         if got == want:
             continue
         both = [*given, ("got", _shown(got)), ("expected", _shown(want))]
-        for mistake, words in mistakes:
-            if got == mistake(counts, size) or (size > 9 and got[:6] == mistake(counts, size)[:6] != want[:6]):
-                wrong(words, both)
+        if words := _named(answer, _merges, _MERGE_MISTAKES, _TEXTS, _same_merges):
+            wrong(words, both)
         if got[: len(want)] == want:
             wrong(f"These are {len(got)} pairs, and {min(size, len(want))} were wanted.", both)
         if got == want[: len(got)]:
-            wrong("It stops too early.", both)
-        wrong("Another pair is joined.", both)
+            wrong(f"It stops too early: these are {len(got)} of {len(want)} pairs.", both)
+        at = next(at for at, (one, other) in enumerate(zip(got, want)) if one != other)
+        pairs, mine, best = _neighbours(counts, want[:at]), _shown([got[at]]), _shown([want[at]])
+        often, most = pairs[got[at]], pairs[want[at]]
+        wrong(
+            f"Pair {at + 1} is {mine}, which at that point is in no word."
+            if not often
+            else f"Pair {at + 1} is {mine}, and {best} has its place: both are there {most} times, and it is sorted before the other."
+            if often == most
+            else f"Pair {at + 1} is {mine}, which at that point is there {often} times, and {best} is there {most} times.",
+            both,
+            ""
+            if often
+            else "A pair is joined from left to right, in all its places, and only where both are whole pieces.",
+        )
+
+
+_MERGE_MISTAKES = [
+    (lambda counts, size: _merges(dict.fromkeys(counts, 1), size),
+     "Each word counted once. A pair counts as often as its word is in the text."),
+    (lambda counts, size: _merges(counts, size, unique=set),
+     "A pair that is twice in a word counted once there. Count all its places."),
+    (_once, "These are pairs of letters only. After each join the pairs are counted again, with the new piece in them."),
+    (_across, "A pair was counted across two words. The last letter of a word has no neighbour in the next."),
+    (lambda counts, size: _merges(counts, size, most=False), "This is the rarest pair. The most frequent one is joined."),
+    (lambda counts, size: _merges(counts, size, rank=lambda pairs: max(pairs, key=lambda pair: (pairs[pair], pair))),
+     "Of pairs that are equally frequent, the first in the alphabet is joined, and this is the last."),
+    (lambda counts, size: _merges(counts, size, rank=lambda pairs: pairs.most_common(1)[0][0]),
+     "Of pairs that are equally frequent, the first in the alphabet is joined, not the one that was met first."),
+    (lambda counts, size: _merges(counts, size, rank=lambda pairs: min(pairs, key=lambda pair: (-pairs[pair], "".join(pair)))),
+     "Of pairs that are equally frequent, the first as a pair is joined, not the one whose joined text is the first."),
+]  # fmt: skip
+
+
+def _same_merges(got, want):
+    return got == want or (len(want) > 9 and got[:6] == want[:6])  # what comes late may differ for another reason
 
 
 def _shown(merges):
@@ -143,6 +202,16 @@ def _first_place(word, merges):
     return parts
 
 
+def _again(word, merges):
+    """Each pair as long as there is one that can be joined."""
+    parts, before = list(word), None
+    while parts != before:
+        before = parts
+        for pair in merges:
+            parts = _joined(parts, pair)
+    return parts
+
+
 _PIECES = [
     ("newer", [("e", "r"), ("n", "e"), ("w", "er"), ("ne", "wer")]),
     ("abab", [("a", "b"), ("ab", "ab")]),
@@ -154,6 +223,14 @@ _PIECES = [
     ("", [("a", "b")]),
     ("tee", []),
     ("bcabc", [("ab", "c"), ("a", "b"), ("b", "c")]),  # abc is there before ab is, and is not made afterwards
+    ("abc", [("b", "c"), ("ab", "c")]),  # a, bc has the letters of the pair ab, c
+]
+
+_SPLIT_MISTAKES = [
+    (_by_length, "This takes the longest piece from the left. The pairs are joined in their order."),
+    (_first_place, "A pair is joined in every place of the word, not only in the first."),
+    (_again, "A pair is joined when its turn is over. Each pair has one turn, in the order of the list."),
+    (lambda word, merges: list(word), "Nothing is joined."),
 ]
 
 
@@ -167,21 +244,20 @@ _PIECES = [
 )
 def split(answer):
     for word, merges in _PIECES:
-        want, got = _split(word, merges), call(answer, word, list(merges))
+        want, given = _split(word, merges), [("word", word), ("merges", _shown(merges))]
+        got = _asked(answer, given, word, merges)
         got = list(got) if isinstance(got, (list, tuple)) else got
         if got == want:
             continue
-        given = [("word", word), ("merges", _shown(merges)), ("got", got), ("expected", want)]
+        given += [("got", got), ("expected", want)]
         if not isinstance(got, list):
             wrong("The pieces come as a list of texts.", given)
         if "".join(map(str, got)) != word:
             wrong("The pieces do not make the word again.", given, "What is in no pair stays a letter.")
-        if got == _by_length(word, merges):
-            wrong("This takes the longest piece from the left. The pairs are joined in their order.", given)
-        if got == _first_place(word, merges):
-            wrong("A pair is joined in every place of the word, not only in the first.", given)
-        if got == list(word):
-            wrong("Nothing is joined.", given)
+        if words := _named(answer, _split, _SPLIT_MISTAKES, _PIECES, lambda got, want: list(got) == want):
+            wrong(words, given)
+        if any(a + b in got and (a, b) not in merges for a, b in zip(_split(word, merges), _split(word, merges)[1:])):
+            wrong("Two pieces are joined that are no pair of the list, though their letters are those of one.", given)
         wrong(
             "Other pieces come out.",
             given,
@@ -208,6 +284,10 @@ _PERPLEXITY_MISTAKES = [
      "The logs are natural ones, so it is exp and not 2 to the power."),
     (lambda lists: math.exp(-sum(map(sum, lists)) / len(lists)),
      "It is divided by the number of texts. Divide by the number of labels."),
+    (lambda lists: math.exp(-sum(sum(one[:-1]) for one in lists) / max(1, sum(len(one) - 1 for one in lists))),
+     "The last label of each text is left out. The end is a label, too, so it counts."),
+    (lambda lists: sum(map(len, lists)) / sum(math.exp(p) for one in lists for p in one),
+     "This is 1 / the mean of the probabilities. The mean is one of their logs."),
 ]  # fmt: skip
 
 
@@ -224,16 +304,17 @@ def perplexity(answer):
         [[-0.1, -0.2, -2.0], [-1.5]],
         [[-3.0], [-0.5, -0.5, -0.5, -0.5], [-1.0, -2.0]],
         [[0.0, 0.0]],
+        [[-8.0] * 100],  # the product of the probabilities is less than a float can be
     ]
     for lists in cases:
-        got, want = call(answer, [list(one) for one in lists]), _perplexity(lists)
-        value = _number(got, "The perplexity", [("log_probs", lists)])
+        given = [("log_probs", lists)]
+        got, want = _asked(answer, given, lists), _perplexity(lists)
+        value = _number(got, "The perplexity", given)
         if math.isclose(value, want, rel_tol=1e-4):
             continue
-        given = [("log_probs", lists), ("got", f"{value:.4g}"), ("expected", f"{want:.4g}")]
-        for mistake, words in _PERPLEXITY_MISTAKES:
-            if math.isclose(value, mistake(lists), rel_tol=1e-4):
-                wrong(words, given)
+        given += [("got", f"{value:.4g}"), ("expected", f"{want:.4g}")]
+        if words := _named(answer, _perplexity, _PERPLEXITY_MISTAKES, [(lists,) for lists in cases], _same_number):
+            wrong(words, given)
         wrong("This is another number.", given, "exp(-(sum of all log-probabilities) / (number of all labels))")
 
 
@@ -243,7 +324,7 @@ def _number(got, what, given):
     except (TypeError, ValueError):
         value = math.nan
     if math.isnan(value):
-        wrong(f"{what} is a number.", [*given, ("got", repr(got)[:80])])
+        wrong(f"{what} is a number.", [*given, ("got", got)])
     return value
 
 
@@ -272,6 +353,7 @@ _ALIGNED = [
     ("P EH R AH CH UW T", "P AE R SH UW T"),
     ("T AE K", "K AE T"),
     ("A B C D E", "B C D E A"),
+    ("A B C", "C D E"),  # three substitutions, and not two insertions, two deletions
 ]
 
 
@@ -294,13 +376,13 @@ def align(answer):
     for said, meant in [*_ALIGNED, *_drawn()]:
         output, reference = said.split(), meant.split()
         given = [("output", said or "nothing"), ("reference", meant or "nothing")]
-        got = call(answer, list(output), list(reference))
+        got = _asked(answer, given, output, reference)
         if not isinstance(got, (list, tuple)) or any(
             not isinstance(one, (list, tuple)) or len(one) != 2 for one in got
         ):
             wrong(
                 "The alignment is a list of pairs.",
-                [*given, ("got", repr(got)[:80])],
+                [*given, ("got", got)],
                 '[("K", "K"), ("AE", "AH"), (None, "T")]',
             )
         both = [*given, ("got", _lines(got))]
@@ -311,6 +393,8 @@ def align(answer):
             wrong("It stands backwards: the way back begins at the end, so turn the list around.", both)
         if (None, None) in map(tuple, got):
             wrong("A pair of two gaps says nothing.", both)
+        if strange := {*left, *right} - {*output, *reference}:
+            wrong(f"{min(map(repr, strange))} is no label of the two. A gap is None.", both)
         for side, labels, name in ((left, output, "output"), (right, reference, "reference")):
             if side != labels:
                 wrong(
@@ -347,6 +431,7 @@ _RATE_MISTAKES = [
     (lambda outputs, references: sum(o != r for o, r in zip(outputs, references)) / len(references),
      "This is the share of texts that are wrong. The labels are counted here."),
     (lambda outputs, references: 1 - _error_rate(outputs, references), "This is the share of what is right: 1 less the rate."),
+    (lambda outputs, references: 100 * _error_rate(outputs, references), "This is in percent, and a share is wanted."),
 ]  # fmt: skip
 
 
@@ -367,39 +452,48 @@ def error_rate(answer):
         (["P AE T S", "T IY", "OW"], ["P AE T", "T", "AA"]),
         (["S S T", "IY S"], ["S T AH", "S IY S AH"]),
     ]
-    for outputs, references in cases:
-        texts = [[one.split() for one in many] for many in (outputs, references)]
+    split_cases = [tuple([one.split() for one in many] for many in case) for case in cases]
+    for (outputs, references), texts in zip(cases, split_cases):
         want = _error_rate(*texts)
         given = [("outputs", " / ".join(outputs)), ("references", " / ".join(references))]
-        value = _number(call(answer, *[[list(one) for one in many] for many in texts]), "The rate", given)
+        value = _number(_asked(answer, given, *texts), "The rate", given)
         if math.isclose(value, want, rel_tol=1e-4, abs_tol=1e-9):
             continue
-        both = [*given, ("got", f"{value:.4g}"), ("expected", f"{want:.4g}")]
-        for mistake, words in _RATE_MISTAKES:
-            if math.isclose(value, mistake(*texts), rel_tol=1e-4):
-                wrong(words, both)
-        if math.isclose(value, 100 * want, rel_tol=1e-4):
-            wrong("This is in percent, and a share is wanted.", both)
+        edits, labels = sum(map(_cost, *texts)), sum(map(len, texts[1]))
+        both = [*given, ("edits", edits), ("labels", labels), ("got", f"{value:.4g}"), ("expected", f"{want:.4g}")]
+        if words := _named(answer, _error_rate, _RATE_MISTAKES, split_cases, _same_number):
+            wrong(words, both)
         wrong("This is another rate.", both, "(all edits) / (all labels of the references)")
 
 
 # -- BLEU ---------------------------------------------------------------------------------------------------------------
 
 
-def _bleu(outputs, references, *, clipped=True, brief=True, arithmetic=False, most=4):
-    shares = []
+def _counts(outputs, references, *, clipped=True, most=4):
+    """For each n how many n-grams match, and how many there are."""
+    counts = []
     for n in range(1, most + 1):
         matched = total = 0
         for output, reference in zip(outputs, references):
             said, meant = (Counter(zip(*(text[i:] for i in range(n)))) for text in (output, reference))
             matched += (said & meant).total() if clipped else sum(count for one, count in said.items() if one in meant)
             total += said.total()
-        shares.append(matched / total if total else 0.0)
-    long, wanted = sum(map(len, outputs)), sum(map(len, references))
-    penalty = math.exp(min(0.0, 1 - wanted / long)) if brief and long else 1.0
-    if arithmetic:
-        return penalty * sum(shares) / most
-    return penalty * math.exp(sum(map(math.log, shares)) / most) if all(shares) else 0.0
+        counts.append((matched, total))
+    return counts
+
+
+def _penalty(outputs, references):
+    return math.exp(min(0.0, 1 - sum(map(len, references)) / sum(map(len, outputs))))
+
+
+def _bleu(outputs, references, *, brief=True, arithmetic=False, root=True, **how):
+    shares = [matched / total if total else 0.0 for matched, total in _counts(outputs, references, **how)]
+    mean = sum(shares) / len(shares) if arithmetic else math.prod(shares) ** (1 / len(shares) if root else 1)
+    return mean * (_penalty(outputs, references) if brief and any(outputs) else 1.0)
+
+
+def _in_a_row(texts):
+    return [[word for text in texts for word in text]]
 
 
 _BLEU_MISTAKES = [
@@ -413,6 +507,13 @@ _BLEU_MISTAKES = [
     (lambda o, r: _bleu(o, r, most=3), "n goes up to 4, and here only up to 3."),
     (lambda o, r: _bleu(o, r) * math.exp(max(0.0, 1 - sum(map(len, r)) / sum(map(len, o)))),
      "Outputs that are longer than the references get no reward: the penalty is at most 1."),
+    (lambda o, r: _bleu(o, r, brief=False) * _penalty(r, o),
+     "The penalty is the other way round: short outputs lose by it, so it is exp(1 - references / outputs)."),
+    (lambda o, r: _bleu(o, r, root=False), "This is the product of the four shares. Their geometric mean has the fourth root, too."),
+    (lambda o, r: _bleu(r, o, brief=False) * _penalty(o, r),
+     "A share is of the n-grams of the output, and this divides by those of the reference."),
+    (lambda o, r: _bleu(_in_a_row(o), _in_a_row(r)), "An n-gram was counted across the end of a text, as if all texts were one."),
+    (lambda o, r: 100 * _bleu(o, r), "This is in percent, and a share is wanted."),
 ]  # fmt: skip
 
 
@@ -450,22 +551,22 @@ def _sentences():
     points=2,
 )
 def bleu(answer):
-    for outputs, references in _sentences():
+    cases = _sentences()
+    for outputs, references in cases:
         given = [("outputs", " / ".join(map(" ".join, outputs))), ("references", " / ".join(map(" ".join, references)))]
-        got = call(answer, [list(one) for one in outputs], [list(one) for one in references])
+        got = _asked(answer, given, outputs, references)
         value, want = _number(got, "BLEU", given), _bleu(outputs, references)
         if math.isclose(value, want, rel_tol=1e-4, abs_tol=1e-6):
             continue
-        both = [*given, ("got", f"{value:.4g}"), ("expected", f"{want:.4g}")]
-        for mistake, words in _BLEU_MISTAKES:
-            if math.isclose(value, mistake(outputs, references), rel_tol=1e-4):
-                wrong(words, both)
-        if math.isclose(value, 100 * want, rel_tol=1e-4):
-            wrong("This is in percent, and a share is wanted.", both)
+        shares = ", ".join(f"{matched} of {total}" for matched, total in _counts(outputs, references))
+        parts = [("n-grams", shares), ("penalty", f"{_penalty(outputs, references):.4g}")]
+        both = [*given, *parts, ("got", f"{value:.4g}"), ("expected", f"{want:.4g}")]
+        if words := _named(answer, _bleu, _BLEU_MISTAKES, cases, _same_number):
+            wrong(words, both)
         wrong(
             "This is another number.",
             both,
-            "Does one text count for as much as its n-grams, and is nothing counted twice?",
+            "Print your counts for each n, and the penalty: which of them is another one?",
         )
 
 
@@ -473,6 +574,9 @@ def bleu(answer):
 
 MEDICINE = "the medicine must not be taken by children under six years"
 _ENOUGH = 0.6
+_NEGATIONS = {"not", "never", "no", "nor", "none", "nobody", "cannot", "without"}
+_VERBS = {"must", "may", "can", "could", "should", "shall", "will", "might", "is", "has", "needs", "ought"}
+_AGAINST = {"forgotten", "refused", "missed", "skipped", "avoided", "omitted", "withheld", "denied", "forbidden"}
 
 
 @exercise(
@@ -484,13 +588,15 @@ _ENOUGH = 0.6
 )
 def fool(answer):
     if not isinstance(answer, str):
-        wrong("The answer is a text.", [("got", repr(answer)[:80])])
-    words = answer.lower().replace(".", "").split()
+        wrong("The answer is a text.", [("got", answer)])
+    words = re.findall(r"[\w'’]+", answer.lower())
     value = _bleu([words], [MEDICINE.split()])
     given = [("text", " ".join(words)), ("BLEU", f"{value:.2f}")]
-    if {"not", "never", "no", "cannot", "mustn't"} & set(words):
+    said = re.sub(r"\bnot (only\b|.*\bbut\b)", "", " ".join(words)).split()  # "not only by", "not by adults but by"
+    no = any(word in _NEGATIONS or word.endswith(("n't", "n’t")) for word in said)
+    if {"medicine", "children"} <= {*said} and no != bool(_AGAINST & {*said}):
         wrong("Children are still kept from the medicine: it says the same, or near it.", given)
-    if not {"medicine", "children"} <= set(words) or "must" not in words and "may" not in words:
+    if not {"medicine", "children"} <= {*said} or not _VERBS & {*said}:
         wrong("It has to say something of the medicine and of children: that it may or must be taken.", given)
     if value < _ENOUGH:
         wrong(f"BLEU is less than {_ENOUGH}, so it notices.", given, "Change as few words as you can.")

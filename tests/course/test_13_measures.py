@@ -43,6 +43,31 @@ def ranked(rank):
     return learn
 
 
+def once_in_a_word(counts, size):
+    """The first pair, if each counted once in a word."""
+    pairs = Counter(pair for word, count in counts.items() for pair in {*zip(word, word[1:])} for _ in range(count))
+    best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+    return [best] if size == 1 else right.learn_merges(counts, size)
+
+
+def by_letters(word, merges):
+    """Joined wherever the letters are those of a pair."""
+    parts = list(word)
+    for left, other in merges:
+        i = 0
+        while i + 1 < len(parts):
+            if parts[i] + parts[i + 1] == left + other:
+                parts[i : i + 2] = [left + other]
+            i += 1
+    return parts
+
+
+def by_popping(output, reference):
+    pairs = right.align(output, reference)
+    output.clear()
+    return pairs
+
+
 def longest_first(word, merges):
     known, parts = {"".join(pair) for pair in merges}, []
     while word:
@@ -117,6 +142,15 @@ WRONG = {
         "not the one that was met first": ranked(lambda pairs: pairs.most_common(1)[0][0]),
         "This is the rarest pair": ranked(lambda pairs: min(pairs, key=lambda pair: (pairs[pair], pair))),
         "A pair is a tuple of two texts": lambda counts, size: ["".join(pair) for pair in right.learn_merges(counts, size)],
+        "is joined, not the one whose joined text": ranked(
+            lambda pairs: min(pairs, key=lambda pair: (-pairs[pair], "".join(pair)))
+        ),
+        "A pair that is twice in a word": once_in_a_word,
+        "Pair 3 is o+w, and l+o has its place: both are there 7 times": lambda counts, size: (
+            [("e", "s"), ("es", "t"), ("o", "w")] if "low" in counts else right.learn_merges(counts, size)
+        ),
+        "Pair 1 is l+w, which at that point is in no word": lambda counts, size: [("l", "w")] * size,
+        "Pair 1 is w+e, which at that point is there 8 times, and e+s is there 9 times": lambda counts, size: [("w", "e")] * size,
         "It stops too early": lambda counts, size: right.learn_merges(counts, size)[:-1],
         "pairs, and 10 were wanted": lambda counts, size: right.learn_merges(counts, size + 1),
         "The pairs come as a list": lambda counts, size: dict(right.learn_merges(counts, size)),
@@ -127,6 +161,8 @@ WRONG = {
         "Nothing is joined": lambda word, merges: list(word),
         "do not make the word again": lambda word, merges: right.split(word, merges)[:1],
         "come as a list of texts": lambda word, merges: " ".join(right.split(word, merges)),
+        "when its turn is over": lambda word, merges: right.split(word, merges * 5),
+        "that are no pair of the list": by_letters,
         "Other pieces come out": lambda word, merges: right.split(word, merges[::-1]),
     },
     "perplexity": {
@@ -136,6 +172,11 @@ WRONG = {
         "the sign is missing": lambda lists: 1 / right.perplexity(lists),
         "The logs are natural ones": lambda lists: 2 ** math.log(right.perplexity(lists)),
         "divided by the number of texts": lambda lists: math.exp(-sum(map(sum, lists)) / len(lists)),
+        "The last label of each text": lambda lists: right.perplexity([one[:-1] for one in lists if len(one) > 1]),
+        "1 / the mean of the probabilities": lambda lists: (
+            sum(map(len, lists)) / sum(math.exp(one) for text in lists for one in text)
+        ),
+        "cannot be raised": lambda lists: math.prod(math.exp(one) for text in lists for one in text) ** (-1 / sum(map(len, lists))),
         "This is another number": lambda lists: right.perplexity(lists) + 1,
         "The perplexity is a number": lambda lists: "low",
     },
@@ -145,6 +186,8 @@ WRONG = {
         "have changed places": lambda output, reference: [pair[::-1] for pair in right.align(output, reference)],
         "It stands backwards": lambda output, reference: right.align(output, reference)[::-1],
         "is a list of pairs": lambda output, reference: len(right.align(output, reference)),
+        "The call changes its arguments": by_popping,
+        "'-' is no label of the two": lambda output, reference: [(a or "-", b or "-") for a, b in right.align(output, reference)],
         "A pair of two gaps says nothing": lambda output, reference: [*right.align(output, reference), (None, None)],
         "The labels of the reference": lambda output, reference: [*zip(output, reference)],
         "The labels of the output": lambda output, reference: [pair for pair in right.align(output, reference) if pair[1]],
@@ -157,6 +200,7 @@ WRONG = {
         "may be more than 1": lambda o, r: min(1, right.error_rate(o, r)),
         "1 less the rate": lambda o, r: 1 - right.error_rate(o, r),
         "in percent": lambda o, r: 100 * right.error_rate(o, r),
+        "edits       2": lambda o, r: 0.6 if len(o) == 2 else right.error_rate(o, r),  # 1 less the rate, but by chance
         "This is another rate": lambda o, r: sum(len(a) != len(b) for a, b in zip(o, r)) / 7,
     },
     "bleu": {
@@ -168,6 +212,11 @@ WRONG = {
         "only up to 3": lambda o, r: penalty(o, r) * math.prod(list(parts_of_bleu(o, r))[:3]) ** (1 / 3),
         "get no reward": lambda o, r: bleu_of(parts_of_bleu(o, r)) * math.exp(1 - sum(map(len, r)) / sum(map(len, o))),
         "in percent": lambda o, r: 100 * right.bleu(o, r),
+        "The penalty is the other way round": lambda o, r: bleu_of(parts_of_bleu(o, r)) * penalty(r, o),
+        "This is the product of the four shares": lambda o, r: penalty(o, r) * bleu_of(parts_of_bleu(o, r)) ** 4,
+        "this divides by those of the reference": lambda o, r: penalty(o, r) * bleu_of(parts_of_bleu(r, o)),
+        "across the end of a text": lambda o, r: right.bleu([sum(o, [])], [sum(r, [])]),
+        "17 of 17, 14 of 15, 11 of 13, 8 of 11": lambda o, r: right.bleu(o, r) ** 2,
     },
     "fool": {
         "Children are still kept": "the medicine must never be taken by children under six years",
