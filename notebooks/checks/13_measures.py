@@ -100,6 +100,7 @@ _TEXTS = [
     ({"tea": 1, "eat": 1}, 9),  # fewer pairs than are asked for
     ({"on": 7, "no": 6, "noon": 2}, 4),
     ({"nana": 2, "at": 3}, 1),  # a pair that is twice in a word
+    ({"aaa": 2, "ab": 3}, 1),  # a, a is twice in aaa
     ({"abc": 3, "az": 3}, 3),  # a, z is before ab, c, though az is after abc
 ]
 
