@@ -54,10 +54,19 @@ class Trunk:
         end: The first tick that is its own.
         around: What has changed around the function, in words; "": nothing is known.
         is_other: Whether that makes it another computation, also where states are as they were.
+        traces: What was recorded of it, and of what it was made of.
     """
 
-    def __init__(self, steps: StepLog, kept: StateHistory, end: int, around: str = "", is_other: bool = False):
-        self._steps, self.kept, self.end = steps, kept, end
+    def __init__(
+        self,
+        steps: StepLog,
+        kept: StateHistory,
+        end: int,
+        around: str = "",
+        is_other: bool = False,
+        traces: Callable[[], list[Trace]] = list,
+    ):
+        self._steps, self.kept, self.end, self.traces = steps, kept, end, traces
         self.around, self._is_other = around, is_other
 
     def step(self, tick: int) -> tuple[str, int]:
@@ -122,7 +131,9 @@ class Holder(Hold):
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
         self.attention = AttentionEdits(self.refused, lambda: self.steps[-1][0] if self.steps else "", seen)
-        self.model_edits, self._seen = ModelEdits(model, self.steps, self.refused, trace), seen
+        before = trunk.traces if trunk is not None else list
+        self.traces = lambda: [each for each in (trace(), *before()) if each is not None]
+        self.model_edits, self._seen = ModelEdits(model, self.steps, self.refused, self.traces), seen
         self._own_loops: set[str] = set()  # of the user, or another library
         self.heard = Heard()
         self._refused: list[str] = []

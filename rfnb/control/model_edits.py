@@ -32,13 +32,13 @@ class ModelEdits:
         model: What it records: a model, or a dict of models; None: nothing is edited.
         steps: Those that it has begun.
         refuse: Told of rows that could not be put there after all.
-        trace: Gives what it has recorded so far.
+        traces: Gives what it has recorded so far, and what the runs have that it was made of: of a ghost no attention is recorded.
     """
 
     def __init__(
-        self, model: Any, steps: StepLog, refuse: Callable[[Exception], None], trace: Callable[[], Trace | None]
+        self, model: Any, steps: StepLog, refuse: Callable[[Exception], None], traces: Callable[[], list[Trace]]
     ):
-        self._model, self._steps, self._refuse, self._trace = model, steps, refuse, trace
+        self._model, self._steps, self._refuse, self._traces = model, steps, refuse, traces
         self._made: list[ValueEdit] = []
 
     @property
@@ -100,8 +100,8 @@ class ModelEdits:
 
     def _dims(self, path: str) -> tuple[Dim, ...] | None:
         """The dims of recorded rows, without the one that is attended over."""
-        trace = self._trace()
-        if trace is None or path not in trace.attention:
+        trace = next((each for each in self._traces() if path in each.attention), None)
+        if trace is None:
             return None
         values = trace.attention.events(path)[-1].values
         weights = values.get("weights")

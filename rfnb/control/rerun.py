@@ -24,7 +24,7 @@ def once_more(
     around = run._surroundings.differences() if run._surroundings is not None else {}
     words = in_words(around, run._changed_by_itself)
     is_other = kept is None and any(each.counts for each in around.values())
-    trunk = Trunk(run._holder.steps, run._holder.kept, end, words, is_other)
+    trunk = Trunk(run._holder.steps, run._holder.kept, end, words, is_other, run._holder.traces)
     other = type(run)(run._fn, run._args, run._kwargs, name, trunk, record, kept, run._turns, run._modules)
     other._numbers = run._numbers
     other._changes.update({at: list(done) for at, done in [*run._changes.items()] if at < end})

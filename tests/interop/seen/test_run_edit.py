@@ -9,6 +9,7 @@ from torch import nn
 
 import rfnb as rf
 from rfnb.control.commands import changes_of
+from rfnb.control.ghosts import quiet
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.show import view_of
 
@@ -77,6 +78,22 @@ def test_rows_of_attention_are_those_of_a_hypothesis_in_a_beam_search():
         for raw in run.trace.attention.steps("transformer.h.0.attn")
     ]
     assert even == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_run_of_which_no_attention_was_recorded_yet_has_rows_of_hypotheses_as_the_one_that_it_leaves(step):
+    run = held(made("GPT2"), num_beams=2)
+    run.resume().result
+    change = lambda at: at.attention["h.0.attn"].focus(2, {"batch": 1, "beam": 1, "head": 0})  # noqa: E731
+    branch = run.from_step(step, change)
+    branch.result
+    rows = branch.trace.attention.steps("transformer.h.0.attn")[step].raw_tensor
+    assert rows[1, 1, 0].tolist() == [float(source == 2) for source in range(4 + step)] and (rows[0] < 1).all()
+    said = ["attention h.0.attn (batch 1, beam 1, head 0) all on position 2"]
+    assert [each.words for each in branch.changes] == said and branch.drifted is None
+    heard = quiet(run, step, change)
+    assert torch.equal(heard.result, branch.result)
+    assert [each.words for each in heard.changes] == said
 
 
 def test_what_cannot_be_put_there_pauses_the_run_or_is_said_with_its_result():
