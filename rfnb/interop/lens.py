@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.measured import Measured
 from rfnb.interop.metrics import called, check_model, layers_of, logits_of
 from rfnb.interop.seen.edited import swapped
-from rfnb.interop.seen.replaced import InPlace, Replaced
+from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking
 from rfnb.interop.seen.token_labels import Labels
 from rfnb.interop.sweep import first_tensor
 
@@ -71,7 +72,7 @@ def logit_lens(
     given = _Given(len(paths))
     modules = [model.get_submodule(path) for path in paths]
     places = [(module, "forward", given.around(module, number)) for number, module in enumerate(modules)]
-    with torch.no_grad(), _replaced.during(lambda: places):
+    with torch.no_grad(), asking(given), _replaced.during(lambda: places):
         scores = [logits_of("logit_lens", called(model, inputs))]
         states = given.states(paths)
         rows = []
@@ -117,7 +118,7 @@ class _Given:
 
     def around(self, module: torch.nn.Module, number: int) -> Callable[[Any], Any]:
         """The maker of the forward of a layer."""
-        return lambda forward: _Layer(module, number, forward, self)
+        return lambda forward: InPlaceHere(module, forward, self, partial(self._call, number))
 
     def states(self, paths: Sequence[str]) -> list[torch.Tensor]:
         """The input of the first layer, and what each has returned."""
@@ -135,7 +136,7 @@ class _Given:
                 )
         return [raw for raw in raws if raw is not None]
 
-    def call(self, number: int, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def _call(self, number: int, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a layer."""
         if self.instead is None:
             if number == 0:
@@ -154,15 +155,6 @@ class _Given:
         if number < len(self._results) - 1 or raw is None:
             return result
         return swapped(result, raw, self.instead)
-
-
-class _Layer(InPlace):
-    def __init__(self, module: torch.nn.Module, number: int, forward: Callable[..., Any], given: _Given):
-        super().__init__(module, "forward", vars(module).get("forward"), forward)
-        self._number, self._given = number, given
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._given.call(self._number, self._function, args, kwargs)
 
 
 def _columns(inputs: Any, shape: tuple[int, ...], text: Callable[[int], str]) -> list[Any]:

@@ -132,6 +132,8 @@ def spec(measured: Measured, *, title: str | None = None, live: bool = False) ->
         Tensor("measured", [batch, rows, columns], raw_tensor=raw), target=[str(label) for label in measured.rows[1]], source=sources,
         target_dim=rows, source_dim=columns, title=title or name, live=live,
     )  # fmt: skip
+    for each in made.head["maps"]:
+        each.pop("remark", None)  # its rows are no distributions
     beside = ", ".join(f"{label} {_number(value)}" for label, value in measured.beside.items())
     said = ". ".join(filter(None, [beside, measured.remark]))
     if measured.cells is not None:

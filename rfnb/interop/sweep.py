@@ -14,7 +14,7 @@ from rfnb.interop.edit import edit
 from rfnb.interop.measured import Measured, spec
 from rfnb.interop.metrics import Metric, called, check_model, layers_of, measured
 from rfnb.interop.seen.edited import swapped
-from rfnb.interop.seen.replaced import InPlace, Replaced
+from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking
 from rfnb.trace.record import record
 
 _replaced = Replaced()
@@ -182,17 +182,12 @@ class _Patch:
     @block
     def at(self, module: torch.nn.Module) -> Iterator[None]:
         """Do it with the results of this module."""
-        with _replaced.during(lambda: [(module, "forward", lambda forward: _Patched(module, forward, self))]):
+        make = lambda forward: InPlaceHere(module, forward, self, self._call)  # noqa: E731
+        with asking(self), _replaced.during(lambda: [(module, "forward", make)]):
             yield
 
-
-class _Patched(InPlace):
-    def __init__(self, module: torch.nn.Module, forward: Callable[..., Any], patch: _Patch):
-        super().__init__(module, "forward", vars(module).get("forward"), forward)
-        self._patch = patch
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._patch.change(self._function(*args, **kwargs))
+    def _call(self, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        return self.change(forward(*args, **kwargs))
 
 
 def _heads(

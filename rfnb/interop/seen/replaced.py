@@ -10,12 +10,14 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable
+from contextvars import ContextVar
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
-from rfnb.core.block import Undone
+from rfnb.core.block import Setting, Undone
 
 Make = Callable[[Any], Any]
 
@@ -52,6 +54,32 @@ class InPlace:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
+
+
+class InPlaceHere(InPlace):
+    """Calls another function in the with-block of `asking` for it, and the own one elsewhere: other threads run the module as it is.
+
+    Args:
+        who: Asks for it.
+        instead: Gets the own function and its arguments.
+    """
+
+    def __init__(self, owner: Any, function: Callable[..., Any], who: Any, instead: Callable[[Any, Any, Any], Any]):
+        super().__init__(owner, "forward", vars(owner).get("forward"), function)
+        self._who, self._instead = who, instead
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _asks.get() is self._who:
+            return self._instead(self._function, args, kwargs)
+        return self._function(*args, **kwargs)
+
+
+def asking(who: Any) -> Setting:
+    """A with-block in which the functions are called that somebody has put in place of others here."""
+    return Setting(_asks, partial(_asks.set, who))
+
+
+_asks: ContextVar[Any] = ContextVar("rfnb_seen_asks", default=None)
 
 
 class Method:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -224,6 +226,26 @@ def test_of_a_linear_model_both_ways_give_the_same_and_of_several_sequences_each
     ]
 
 
+@pytest.mark.parametrize(
+    "measure", [lambda *inputs: rf.patch_sweep(*inputs, (3, 7)), lambda model, clean, _: rf.logit_lens(model, clean)]
+)
+def test_what_runs_the_model_in_another_thread_meanwhile_gets_what_it_gives_by_itself(measure):
+    model, (clean, corrupted) = made("GPT2", "sdpa"), pair("GPT2")
+    alone, here, heard = margin(model, corrupted), threading.get_ident(), []
+
+    def hook(*_):
+        if threading.get_ident() == here:
+            thread = threading.Thread(target=lambda: heard.append(margin(model, corrupted)))
+            thread.start()
+            thread.join()
+
+    model.lm_head.register_forward_hook(hook)
+    wanted = measure(model, clean, corrupted)
+    assert len(heard) > 3 and set(heard) == {alone}
+    model.lm_head._forward_hooks.clear()
+    assert (np.asarray(measure(model, clean, corrupted)) == np.asarray(wanted)).all()
+
+
 # -- views and bad input -------------------------------------------------------------------------------------------------------
 def test_maps_are_views_with_their_labels():
     model, (clean, corrupted) = made("GPT2", "sdpa"), pair("GPT2")
@@ -233,7 +255,7 @@ def test_maps_are_views_with_their_labels():
     assert (seq["rows"], seq["cols"]) == (["transformer.h.0", "transformer.h.1"], list("abcdefg"))
     (block,) = (block for block in view.spec.blocks.values() if block.shape[-2:] == sweep.shape)
     np.testing.assert_allclose(block.reshape(sweep.shape), sweep.recovered, rtol=1e-5)
-    assert "clean" in view.text() and "corrupted" in view.text()
+    assert "clean" in view.text() and "corrupted" in view.text() and "sum to 1" not in view.text()
     assert repr(sweep).splitlines()[1].split() == ["layer", "\\", "position", *"abcdefg"]
 
 
