@@ -742,6 +742,20 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
         ),
         r"| loss of the untrained model | $\ln V$ for $V$ labels: 3.37 for 29 |": lambda: rounds(math.log(29), "3.37"),
     },
+    "13_measures": {
+        "With $q=0.05$ and $n=6$ that is 0.26, and with $n=20$ it is 0.64": lambda: (
+            rounds(1 - 0.95**6, "0.26") and rounds(1 - 0.95**20, "0.64")
+        ),
+        "For pieces of 2.5 letters a perplexity of 20 is 3.31 a letter, or 1.73 bits": lambda: (
+            rounds(20 ** (1 / 2.5), "3.31") and rounds(math.log2(20) / 2.5, "1.73")
+        ),
+        "$a^{(1+2+3+4)/4}=a^{2.5}$": lambda: (1 + 2 + 3 + 4) / 4 == 2.5,
+        "For an output of 8 words and a reference of 10 it is 0.78": lambda: rounds(math.exp(1 - 10 / 8), "0.78"),
+        r"\frac1{\mathrm{chrF}}=\frac{1}{1+\beta^2}\left(\frac1P+\frac{\beta^2}{R}\right)": lambda: same(
+            5 * 0.5 * 0.25 / (4 * 0.5 + 0.25), 1 / ((1 / 0.5 + 4 / 0.25) / 5)
+        ),
+        "For $P=0.5$ and $R=0.25$ it is 0.28": lambda: rounds(5 * 0.5 * 0.25 / (4 * 0.5 + 0.25), "0.28"),
+    },
 }  # fmt: skip
 
 
