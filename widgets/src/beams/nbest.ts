@@ -117,6 +117,10 @@ export function showNbest(
         : runs.length
           ? shownText(index ? runs : plain(runs), options.join)
           : [whole];
+    const states = [
+      ...(won ? [options.live ? "★ best so far" : "★ winner"] : []),
+      ...(node.state === "ended" || none ? [] : [options.live ? "open" : "not ended"]),
+    ];
     const button = h("button.rfnb-beams-pick", { type: "button", dir: directionOf(whole) }, ...shown);
     button.title = whole;
     on(button, "click", () => options.choose(node));
@@ -128,13 +132,7 @@ export function showNbest(
       ...(exponent ? [h("td", fixed(rating(node, exponent), 3))] : []),
       ...errors(node).map((number) => h("td", number)),
       h("td.rfnb-beams-text", button),
-      h(
-        "td.rfnb-quiet",
-        [
-          ...(won ? [options.live ? "★ best so far" : "★ winner"] : []),
-          ...(node.state === "ended" || none ? [] : [options.live ? "open" : "not ended"]),
-        ].join(", "),
-      ),
+      h("td.rfnb-quiet", ...states.flatMap((state, at) => [...(at ? [", "] : []), h("span.rfnb-whole", state)])),
     );
     return row;
   });

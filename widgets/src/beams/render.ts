@@ -7,6 +7,7 @@ import { button, h, region, select, set, setOptions, slider, status, steady, zoo
 import type { Frame } from "../frame";
 import { marked } from "../hands";
 import { measurer } from "../labels";
+import { minus } from "../number";
 import type { Scene as Sight, Spot } from "../pane";
 import { Pane } from "../pane";
 import type { Selection } from "../selection";
@@ -249,7 +250,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const { reference } = seq as SeqSpec;
     const rank = reference?.rank === undefined ? "" : ` It was candidate ${reference.rank} of its step.`;
     this.referenceNote.textContent = reference
-      ? `Reference (R): ${line(reference.labels.join(this.join))}. ${reference.text}${rank}`
+      ? `Reference (R): ${line(reference.labels.join(this.join))}. ${minus(reference.text)}${rank}`
       : "";
     this.referenceNote.hidden = !reference;
     const { arms } = this.tree.spec,

@@ -2,6 +2,7 @@
 
 import type { Context } from "../context";
 import { button, h, on, quiet, status } from "../dom";
+import { minus } from "../number";
 import type { Command, RunState } from "../run";
 import { visible } from "../visible";
 
@@ -60,7 +61,7 @@ export class WhyNot {
     const key = JSON.stringify(why ?? null);
     if (key === this.shown) return;
     this.shown = key;
-    this.said.textContent = why ? visible(`${why.text || "…"} ${why.causes}`.trim()) : "";
+    this.said.textContent = why ? visible(minus(`${why.text || "…"} ${why.causes}`.trim())) : "";
     this.said.classList.toggle("rfnb-wrong", !!why?.wrong);
     const made = (why?.repairs ?? []).map(([words, makes], number) =>
       makes ? button(visible(words), () => {}, { "data-repair": number }) : quiet(visible(words)),
