@@ -73,6 +73,10 @@ class HeldStep(StepAround):
             self._wait(index)
         super().begin(index)
 
+    def goes_on(self, more: bool) -> bool:
+        rewound = self._holder.rewound
+        return more if rewound is None else rewound.goes_on(self, self._loop, more)
+
     def _length(self) -> Length:
         axis, most = self._loop.given_axis, self._loop.max_seq_len
         if axis is not None:

@@ -28,6 +28,7 @@ from rfnb.trace.trace import Trace
 
 if TYPE_CHECKING:
     from rfnb.control.attention_rows import RowEdit
+    from rfnb.control.rewound import Rewound
     from rfnb.core.dim import Dim
     from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
@@ -90,7 +91,7 @@ class Holder(Hold):
     """Lets each step of each loop pass the gate of the run.
 
     Args:
-        changes: Tick -> what is changed there before the step.
+        changes: Tick -> what is changed there before the step; an attribute too.
         trunk: Of a branch.
         seen: Gives the paths of attention that is recorded.
         model: What the run records.
@@ -109,6 +110,7 @@ class Holder(Hold):
         places: The steps of events.
         heard: What the steps make, for breakpoints.
         passed: In words, the loops that began where nothing is held, or had no step.
+        rewound: What lets its search go on from one of its steps when it is over.
     """
 
     def __init__(
@@ -123,7 +125,7 @@ class Holder(Hold):
         trace: Callable[[], Trace | None] = lambda: None,
         modules: frozenset[str] = frozenset(),
     ):
-        self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
+        self._gate, self._breakpoints, self.changes, self._trunk = gate, breakpoints, changes, trunk
         self.steps = StepLog()
         self.lengths: dict[str, Length] = {}
         self.kept = kept or StateHistory(trunk=None if trunk is None else (trunk.kept, trunk.end))
@@ -146,6 +148,7 @@ class Holder(Hold):
         self.places = StepPlaces(self.steps)
         self.passed: dict[str, str] = {}
         self._modules, self._calls = modules, Counter[str]()
+        self.rewound: Rewound | None = None
 
     def around(self, loop: Loop, step: Step) -> Step:
         if self.holds_here():
@@ -284,7 +287,7 @@ class Holder(Hold):
                 self._trunk = None
         halts = self.halt is not None and self.halt[0] == tick
         watched = halts or self._breakpoints or self.heard.kinds
-        if self._gate.is_open and not (found or watched or self._refused or tick in self._changes):
+        if self._gate.is_open and not (found or watched or self._refused or tick in self.changes):
             return
         made = self.heard.take()
         at = Position(loop, path, index, tick, held, values, self._done)
@@ -299,7 +302,7 @@ class Holder(Hold):
             if not trunk.around:
                 why += ". Something outside of its loops has changed"
         try:
-            for change in self._changes.get(tick, ()):
+            for change in self.changes.get(tick, ()):
                 self._repeat(change, at)
             self._gate.pass_(at, lambda at: self._reason(at, made, why))
         finally:
@@ -356,7 +359,7 @@ class Holder(Hold):
     def _done(self, at: Position, edit: Edit, words: str) -> None:
         """One thing was changed: it is noted, and given for this step to branches."""
         if self._repeated is None:
-            self._changes.setdefault(at.tick, []).append(Given(edit))
+            self.changes.setdefault(at.tick, []).append(Given(edit))
         elif not isinstance(self._repeated, Given):
             words = by(name_of(self._repeated), words)
         self._note(at.tick, at.path, at.step, words)
@@ -404,6 +407,10 @@ class Holder(Hold):
             else "The run has these steps so far.",
             f'run.{what}({step}, path="{steps[found[-1]][0]}", nth={self.places[found[-1]].nth})' if found else None,
         )
+
+    def has_refused(self) -> bool:
+        """Whether there is something that could not be done."""
+        return bool(self._refused)
 
     def take_refused(self) -> str | None:
         """The things that could not be done since this was asked last, in words; None: nothing."""

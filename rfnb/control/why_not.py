@@ -420,7 +420,7 @@ class Tries:
         return None if best is None else (best, history)
 
     def again(
-        self, step: int, change: Change, kinds: str | Sequence[str] = "beams", around: Around | None = None
+        self, step: int, change: Change | None, kinds: str | Sequence[str] = "beams", around: Around | None = None
     ) -> Run:
         """The function run again to its end, with a change before a step; options as of `quiet`.
 

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.commands import changes_of
+from rfnb.control.position import Change
+from rfnb.control.rewound import Rewound
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
 from rfnb.control.why_not import Tries, found_in, searched
@@ -163,18 +165,34 @@ class Atlas(Measured):
                 self._lock.wait_for(lambda: self._going)
                 if self._over:
                     return
-            row, col = self._left[0]
-            made = self._tries.made(self.place(row).step, changes_of(self.commands(row, col)))
-            if made is None:
-                self._refused[row, col] = True
-            else:
-                self._put(row, col, made[0], made[1])
-            with self._lock:
-                self._left.pop(0)
+            if self._rewinds:
+                rewound = Rewound(self._tries, self._following, self._give)
+                self._rewinds = rewound.run()
+            elif (asked := self._following()) is not None:
+                self._give(self._tries.made(*asked))
+
+    def _following(self) -> tuple[int, Change] | None:
+        """The step and the change of the next cell; None: none is to be computed now."""
+        if not self._left or not self._going or self._over:
+            return None
+        row, col = self._left[0]
+        return self.place(row).step, changes_of(self.commands(row, col))
+
+    def _give(self, made: tuple[Hypothesis, BeamHistory] | None) -> None:
+        """Note what has come of the next cell; None: it is refused."""
+        row, col = self._left[0]
+        if made is None:
+            self._refused[row, col] = True
+        else:
+            self._put(row, col, *made)
+        with self._lock:
+            self._left.pop(0)
+            if not self._left:  # who waits is not woken for each
                 self._lock.notify_all()
-            self._tell()
+        self._tell()
 
     _over = False  # Python ends
+    _rewinds = True  # as far as is known
 
     def _put(self, row: int, col: int, best: Hypothesis, history: BeamHistory) -> None:
         before, after = (

@@ -354,7 +354,7 @@ class Loop(NotPicklable, NearNames):
         try:
             try:
                 running.enter(self)
-                while step.no_steps or self._goes_on():
+                while step.no_steps or step.goes_on(self._goes_on()):
                     made = step.run_on(self._index + 1, self._ends, self._max_steps)
                     if made:
                         self._index += made

@@ -67,6 +67,10 @@ class Step(NotPicklable):
         """A decision for the choice of the next step, which comes of one for this step."""
         raise AssertionError("who has decisions for a step has them for the next one too")
 
+    def goes_on(self, more: bool) -> bool:
+        """Whether a step comes, where the loop has one left or not: who holds it may have put it back, or end it."""
+        return more
+
     @abstractmethod
     def begin(self, index: int) -> None:
         """Step `index` begins."""

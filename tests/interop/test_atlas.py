@@ -10,6 +10,8 @@ from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.control.held_step import HeldStep
+from rfnb.interop.atlas import Atlas
 from rfnb.interop.atlas import _there as atlases
 from rfnb.interop.atlas_view import AtlasView, spec
 from rfnb.models import load_g2p
@@ -152,6 +154,104 @@ def test_a_cell_as_a_branch_comes_to_what_it_says(run):
     best = branch.trace.beams["search"].nbest(0)[0]
     assert best.score - atlas.found.score == pytest.approx(atlas[row, col], abs=1e-6)
     assert atlas.said[row, col].startswith(" ".join(best.labels))
+
+
+def by_runs(monkeypatch, make, **how):
+    """An atlas as it is made, and as runs of the function from its beginning make it."""
+    run = rf.run(make, record=True)
+    assert run.wait(LONG)
+    found = rf.atlas(run, **how)
+    assert found.wait(LONG)
+    monkeypatch.setattr(Atlas, "_rewinds", False)
+    wanted = rf.atlas(run, **how)
+    assert wanted.wait(LONG)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+    assert (found.said == wanted.said).all() and (found.refused == wanted.refused).all()
+    return found
+
+
+def with_noise():
+    """Numbers are drawn in each step."""
+    loop = rf.Loop(max_seq_len=4, name="search")
+    loop.state.label = rf.zeros([BATCH], dtype="int64", sparse_dim=VOCAB)
+    to_labels = tensor(np.eye(3, 4, dtype="float32"), UNITS, VOCAB)
+    loop.state.h = rf.random_normal([BATCH, UNITS])
+    for _ in loop:
+        loop.state.h = 0.5 * loop.state.h + rf.random_normal([BATCH, UNITS])
+        label = rf.choice(
+            rf.matmul(loop.state.h, to_labels, reduce=UNITS), axis=VOCAB, input_type="logits", beam_size=3
+        )
+        loop.state.label = label
+        loop.end(label == 0, include_eos=True)
+        labels = loop.stack(label)
+    return labels
+
+
+def told():
+    """A search that ends before its loop does."""
+    moves = tensor(np.random.default_rng(3).standard_normal((4, 4)).astype("float32"), Dim(4, name="before"), VOCAB)
+
+    def step(label, state):
+        logits = rf.gather(moves, indices=label, axis=moves.dims[0])
+        return rf.log_softmax(logits + state["h"], axis=VOCAB), {"h": state["h"] * 0.5 + 0.1}
+
+    state = {"h": rf.zeros([BATCH, VOCAB])}
+    return rf.beam_search(step, batch=BATCH, max_seq_len=5, state=state, beam_size=3, axis=VOCAB, end_label=0)
+
+
+def counted():
+    """Python counts the steps, so that no step is made twice as it was."""
+    weights, values = tables()
+    loop, number = rf.Loop(max_seq_len=STEPS, name="search"), 0
+    loop.state.label = rf.zeros([BATCH], dtype="int64", sparse_dim=VOCAB)
+    for _ in loop:
+        look = tensor(weights[number % STEPS][None].astype("float32"), BATCH, HEADS, SOURCE)
+        number += 1 + number // STEPS
+        read = rf.generic_attention(look, tensor(values.astype("float32"), HEADS, SOURCE, VOCAB), axis=SOURCE)
+        logits = rf.reduce_sum(read, axis=HEADS) + rf.zeros([BATCH, VOCAB])
+        label = rf.choice(logits, axis=VOCAB, input_type="logits", beam_size=4)
+        loop.state.label = label
+        loop.end(label == 0, include_eos=True)
+        labels = loop.stack(label)
+    return labels
+
+
+@pytest.mark.parametrize(
+    "make, how, rewinds",
+    [
+        (with_noise, {"over": "label", "columns": ["a", "b", "c"]}, True),
+        (told, {"over": "label", "columns": ["a", "b"]}, False),
+        (counted, {}, False),
+    ],
+)
+def test_it_comes_to_the_same_as_runs_from_the_beginning(monkeypatch, make, how, rewinds):
+    """Where only Python knows how far a search is, the function runs again for each cell."""
+    assert by_runs(monkeypatch, make, **how)._rewinds is rewinds
+
+
+def test_a_cell_costs_the_steps_from_its_own_on(monkeypatch):
+    """Besides, it is made once to know its states and once to begin, and gone on with from each row to see that it comes to the same."""
+    units, steps, begun = Dim(9, name="units"), 6, []
+
+    def endless():
+        loop = rf.Loop(max_seq_len=steps, name="search")
+        loop.state.h = tensor(np.arange(9, dtype="float32")[None], BATCH, units)
+        for _ in loop:
+            loop.state.h = 0.5 * loop.state.h
+            logits = rf.matmul(loop.state.h, tensor(np.eye(9, 4, 1, dtype="float32"), units, VOCAB), reduce=units)
+            label = rf.choice(logits, axis=VOCAB, input_type="logits", beam_size=2)
+            loop.end(label == -1, include_eos=True)
+            labels = loop.stack(label)
+        return labels
+
+    made = rf.run(endless)
+    assert made.wait(LONG)
+    begin = HeldStep.begin
+    monkeypatch.setattr(HeldStep, "begin", lambda step, index: (begun.append(index), begin(step, index))[1])
+    atlas = rf.atlas(made, "unit")
+    assert atlas.wait(LONG) and atlas.shape == (6, 9)
+    assert [begun.count(row) for row in range(steps)] == [2 + (1 + 9) * (row + 1) for row in range(steps)]
+    assert len(begun) < 0.7 * steps * atlas.now.size
 
 
 def test_it_stops_and_goes_on_and_what_is_left_is_nan(run):

@@ -1,0 +1,214 @@
+"""Rewound: a search that begins again at one of its steps when it is over, so that a change costs the steps after it and no others.
+
+    rewound = Rewound(tries, following, give)
+    rewound.run()               # False: it does not come to the same by this way; who asks runs the function again for each change
+
+The function is called once, and stays in its loop: when no step is left, the inside of the loop (states, beam, what it has stacked, random
+numbers) is put back as it was before a step, and goes on from there. What Python carries beside that is not put back. So before the first
+change of a step the search goes on from there without one, and has to come to the same result, to the last bit.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rfnb.control.position import Change, Position
+from rfnb.control.turns import generators_now, set_generators
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.rec import running
+from rfnb.search.search_state import Search
+from rfnb.trace.beam_diagnosis import result_of
+from rfnb.trace.beams import BeamHistory, Hypothesis
+from rfnb.trace.probe import Later
+
+if TYPE_CHECKING:
+    from rfnb.control.held_step import HeldStep
+    from rfnb.control.run import Run
+    from rfnb.control.why_not import Tries
+    from rfnb.rec.loop import Loop
+
+Following = Callable[[], tuple[int, Change] | None]
+Found = tuple[Hypothesis, BeamHistory]
+
+_INSIDE = (
+    "rfnb.rec.",
+    "rfnb.search.",
+    "rfnb.control.held_step",
+    "rfnb.control.attention_edits",
+    "rfnb.control.run_steps",
+)
+
+
+class Inside:
+    """All that some objects reach in a loop, a search and the steps of a run, as it is now; tensors are not changed in place."""
+
+    def __init__(self, *roots: Any):
+        self._kept: dict[int, tuple[Any, Any]] = {}
+        waiting = [*roots]
+        while waiting:
+            one = waiting.pop()
+            if id(one) not in self._kept and (content := _content(one)) is not None:
+                self._kept[id(one)] = one, content
+                waiting += _parts(content)
+
+    def put_back(self) -> None:
+        """Let all be as it was."""
+        for one, content in self._kept.values():
+            if isinstance(one, (list, array)):
+                one[:] = content
+            elif isinstance(one, np.ndarray):
+                one[...] = content
+            elif isinstance(one, (dict, set)):
+                one.clear()
+                one.update(content)
+            elif not isinstance(one, tuple):
+                one.__dict__.clear()
+                one.__dict__.update(content)
+
+
+def _content(one: Any) -> Any:
+    """A copy of what is in an object, None: it is none of those that change."""
+    if isinstance(one, (Tensor, Dim)):
+        return None
+    if isinstance(one, (list, dict, set, array)):
+        return one[:] if isinstance(one, array) else one.copy()
+    if isinstance(one, np.ndarray):
+        return one.copy() if one.flags.writeable else None
+    if isinstance(one, tuple):
+        return one
+    own = type(one).__module__.startswith(_INSIDE) and not isinstance(one, type)
+    return dict(one.__dict__) if own and hasattr(one, "__dict__") else None
+
+
+def _parts(content: Any) -> Iterable[Any]:
+    if isinstance(content, (array, np.ndarray)):
+        return ()
+    return content.values() if isinstance(content, Mapping) else content
+
+
+class Rewound:
+    """The search of a run, made once and gone on with from its steps.
+
+    Args:
+        following: Gives the step of the loop and the change there that is to be tried next; None: nothing, the function may end.
+        give: Called in the thread of the run with what has come of it; None: it was refused.
+
+    Attributes:
+        steps: How many steps of the loop were made.
+    """
+
+    def __init__(self, tries: Tries, following: Following, give: Callable[[Found | None], None]):
+        self._tries, self._following, self._give = tries, following, give
+        self.steps = 0
+        self._loop: Loop | None = None
+        self._before: list[tuple[Inside, int, Any]] = []  # each step: the inside, how much was heard, random numbers
+        self._heard: list[tuple[Later, int]] = []  # the choices so far, and their steps
+        self._arrays: list[Mapping[str, np.ndarray]] = []  # of as many as are known
+        self._same: set[int] = set()  # steps from which it comes to the same
+        self._now: tuple[int, Change | None] | None = None
+        self._refused = self._fits = False
+
+    def run(self) -> bool:
+        """Make it; False: it cannot be gone on with like this."""
+        tries = self._tries
+        first = tries.history.loop_steps[0]
+        self._first = tries.run._holder.tick_of("atlas", first, tries.place.path, tries.place.nth) - first
+        try:
+            made = tries.again(tries.history.loop_steps[-1], None, (), self._around)
+        finally:
+            self._before.clear()  # with all that it keeps
+        if self._fits and self._now is not None and self._now[1] is not None and made.error is not None:
+            self._now = None
+            self._give(None)
+        return self._fits
+
+    def _around(self, run: Run, call: Callable[[], Any]) -> Any:
+        self._run, self._holder = run, run._holder
+        self._holder.rewound = self
+        self._changes = dict(self._holder.changes)
+        return call()
+
+    def _hear(self, told: Later) -> None:
+        if self._loop is not None:
+            self._heard.append((told, self._loop.num_steps - 1))
+
+    def goes_on(self, held: HeldStep, loop: Loop, more: bool) -> bool:
+        """Whether a loop makes a further step, where it would make one or not."""
+        if self._loop is None:
+            holder = self._holder
+            is_it = len(holder.steps) == self._first and ".".join(running.names()) == self._tries.place.path
+            if not is_it or loop.num_steps or loop.beside is not None or Search.of(loop).keep is not None:
+                return more
+            self._loop, loop.search.keep = loop, self._hear
+        if loop is not self._loop:
+            return more
+        if self._now is None:  # the first time
+            if more:
+                kept = Inside(loop, held, self._holder.attention, self._holder.steps, self._holder.places)
+                self._before.append((kept, len(self._heard), generators_now()))
+                return True
+            if not self._is_same():
+                return False
+            self._plain = [*self._heard], [*self._arrays]
+        elif more and not (self._refused or self._holder.has_refused()):
+            self.steps += 1
+            return True
+        elif self._now[1] is None:
+            if not self._is_same():
+                self._fits = False
+                return False
+            self._same.add(self._now[0])
+        else:
+            refused = self._holder.take_refused() is not None or self._refused
+            self._now = None if refused else self._now
+            self._give(None if refused else self._found())
+        return self._again()
+
+    def _again(self) -> bool:
+        """Go back to where the next change is made."""
+        asked = self._following()
+        if asked is None or asked[0] >= len(self._before):
+            self._now = None
+            self._loop = None  # it may end
+            return False
+        step, change = asked
+        self._now = step, change if step in self._same else None
+        kept, heard, numbers = self._before[step]
+        if self._run._turns.queue:
+            self._run._turn.leave()()
+        kept.put_back()
+        set_generators(numbers)
+        values, arrays = self._plain
+        self._heard, self._arrays = values[:heard], arrays[:heard]
+        self._refused, self._fits = False, True
+        tick, changes = self._first + step, self._changes
+        if self._now[1] is not None:
+            changes = {at: done for at, done in changes.items() if at < tick} | {tick: [self._do]}
+        self._holder.changes.clear()
+        self._holder.changes.update(changes)
+        self.steps += 1
+        return True
+
+    def _do(self, at: Position) -> None:
+        assert self._now is not None and self._now[1] is not None
+        try:
+            self._now[1](at)
+        except (ValueError, LookupError, RuntimeError):
+            self._refused = True
+
+    def _is_same(self) -> bool:
+        found = self._found()
+        best = self._tries.best
+        return found is not None and (found[0].tokens, found[0].score) == (best.tokens, best.score)
+
+    def _found(self) -> Found | None:
+        values = [each for each, _ in self._heard]
+        self._arrays += BeamHistory.of_values(values[len(self._arrays) :]).steps
+        history = BeamHistory.of_values(values, [step for _, step in self._heard], steps=self._arrays)
+        best = result_of(history, self._tries.seq) if values else None
+        return None if best is None else (best, history)
