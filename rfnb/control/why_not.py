@@ -95,6 +95,7 @@ class WhyNot:
     """
 
     take_apart: Callable[[], Any] | None = None  # where nothing is run again for it
+    tried = "No length exponent gives it. Nothing else was tried: a recording is not run again, rf.why_not(rf.run(fn), expected) is."
 
     def __init__(
         self,
@@ -203,7 +204,7 @@ class WhyNot:
         repairs = [f"{n}  {each.words}{'' if each.tried else '  (not tried)'}" for n, each in enumerate(self.repairs)]
         found = ["repairs:", *(f"  {line}" for line in repairs)] if repairs else []
         if not repairs and self.kind != "found":
-            found = ["No single label, position of an attention or length exponent gives it."]
+            found = [self.tried]
         return "\n".join([self.text, *(lines if self.steps else []), *found])
 
 
@@ -281,7 +282,12 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         if why == "cut by rank" and diagnosis.step is not None:
             repairs.append(Repair("beam", f"beam_size={rank} keeps it in step {diagnosis.step}", None, False))
     fell = diagnosis.step, diagnosis.margin, rank
-    return WhyNot(tries, kind, tokens, texts, scores, fell, steps, repairs)
+    out = WhyNot(tries, kind, tokens, texts, scores, fell, steps, repairs)
+    if tries is not None:
+        out.tried = (
+            f"No single label{', position of an attention' if tries.attended else ''} or length exponent gives it."
+        )
+    return out
 
 
 def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
@@ -392,6 +398,7 @@ class Tries:
     def __init__(self, run: Run, place: StepPlace, history: BeamHistory, seq: int, best: Hypothesis):
         self.run, self.place, self.history, self.seq, self.best = run, place, history, seq, best
         self._stopped, self._now = False, None
+        self.attended = False  # whether there was attention to be tried
 
     _now: Run | None
 
@@ -467,6 +474,7 @@ class Tries:
             known.update(at.attention._known())
 
         self.made(step, look)
+        self.attended |= bool(known)
         for path, each in known.items():
             for position in range(min(int(each.axis.extent), _MOST_POSITIONS)):
                 change = lambda at, path=path, position=position: at.attention[path].focus(position)  # noqa: E731

@@ -108,7 +108,7 @@ def result_of(history: BeamHistory, seq: int, length_exponent: float | None = No
     """The result of the search: where complete hypotheses leave the beam the best of them. One that ranks by length in the end, as
     `generate` of transformers, has in its last step what the limit has cut, which is a result, too."""
     found = history.nbest(seq, length_exponent=length_exponent)
-    if not history.rank_exponent and any(history.left(seq, step) for step in range(history.num_steps)):
+    if history.rank_exponent is None and any(history.left(seq, step) for step in range(history.num_steps)):
         found = [item for item in found if item.ended]
     return found[0] if found else None
 

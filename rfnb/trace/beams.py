@@ -76,7 +76,8 @@ class BeamHistory(NearNames):
         num_labels: For each step how many labels a hypothesis may go on through; None: not known.
         loop_steps: For each step that of its loop. Two choices in a step of a loop are two steps here.
         each_step: What a step is, "frame" in a search over alignments that reads a frame in each.
-        rank_exponent: In the end, not while they are pruned, hypotheses are ranked by score / length ** rank_exponent.
+        rank_exponent: In the end, not while they are pruned, hypotheses are ranked by score / length ** rank_exponent, and those that
+            the limit of steps has cut are results too; None: neither.
         blockers: What has made candidates impossible, in words, by the number in `cand_by` from 1.
         about: How was searched, in words: "num_beams=4, length_penalty=1.0".
         remark: What is not known of the search, in a sentence.
@@ -100,7 +101,7 @@ class BeamHistory(NearNames):
         num_labels: Sequence[int | None] | None = None,
         loop_steps: Sequence[int] | None = None,
         each_step: str = "step",
-        rank_exponent: float = 0.0,
+        rank_exponent: float | None = None,
         blockers: Sequence[str] = (),
         about: str = "",
         remark: str = "",
@@ -164,7 +165,7 @@ class BeamHistory(NearNames):
             num_labels=[num_labels(fields) for fields in values],
             loop_steps=None if loop_steps is None else [step or 0 for step in loop_steps],
             each_step=last.get("each_step", "step"),
-            rank_exponent=last.get("rank_exponent", 0.0),
+            rank_exponent=last.get("rank_exponent"),
             blockers=last.get("blockers", ()),
             about=last.get("about", ""),
             remark=last.get("remark", ""),

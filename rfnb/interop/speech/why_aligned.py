@@ -57,6 +57,7 @@ def why_not(output: Any, rows: Sequence[np.ndarray], seq: int, frames: torch.Ten
         None, kind, wanted, texts, (scores[0], scores[1]), (diagnosis.step, diagnosis.margin, None),
         _steps((own, other), scores), repairs,
     )  # fmt: skip
+    made.tried = f"No labels forced, beam up to {_WIDER[-1]} or bonus for each label gives it."
     made.take_apart = lambda: _parts(frames, (wanted, found.tokens), texts, score)
     return made
 

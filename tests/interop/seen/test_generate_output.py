@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import rfnb as rf
+from rfnb.trace.beam_diagnosis import result_of
 
 pytest.importorskip("transformers")
 from asserting import raises_message
@@ -35,6 +36,7 @@ def assert_same_results(out, history, beams, skip=0):
     for index, (tokens, slots) in enumerate(zip(out.sequences[:, -steps:].tolist(), out.beam_indices.tolist())):
         seq, rank = divmod(index, each)
         item = history.nbest(seq)[rank]
+        assert rank or result_of(history, seq) == item
         count = sum(slot >= 0 for slot in slots)
         assert item.tokens == tuple(tokens[:count])
         assert [seq * beams + slot for slot in history.parents_along(seq, item)] == slots[:count]

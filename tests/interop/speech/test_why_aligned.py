@@ -53,6 +53,9 @@ def test_what_is_said_to_give_it_gives_it():
         for expected in ("AB", "B", "CAB"):
             why = rf.why_not(ctc, expected)
             told.add(why.kind)
+            if not why.repairs and why.kind != "found":
+                assert repr(why).endswith("No labels forced, beam up to 128 or bonus for each label gives it.")
+                told.add("nothing")
             for each in why.repairs:
                 assert each.tried
                 if each.kind == "length":
@@ -60,7 +63,7 @@ def test_what_is_said_to_give_it_gives_it():
                     best = ctc.beam_search(8, label_bonus=bonus)[0][0]
                     assert [LABELS[token] for token in best.tokens] == list(why.expected)
                     told.add("length")
-    assert {"model error", "length"} <= told
+    assert {"model error", "length", "nothing"} <= told
 
 
 def test_a_transducer_is_taken_apart_into_frames():
