@@ -32,7 +32,8 @@ def say_annotated(
     Args:
         known: Gives the dims that a tensor has without them.
     """
-    if not (all_of := _annotations(typing.cast(Any, type(call.module)))):
+    kind: Any = type(call.module)
+    if kind.__module__.startswith(("torch.", "transformers")) or not (all_of := annotations_of(kind.forward)):
         return
     for name, raw in tensors:
         patterns = all_of.get(".".join(filter(None, [OUTPUT, name])) if returned else name)
@@ -56,15 +57,14 @@ def say_annotated(
 
 
 @functools.cache
-def _annotations(kind: Any) -> dict[str, list[Any]]:
-    """The patterns that each parameter may have, by its name; "output", or "output.0" of several."""
-    forward: Any = getattr(kind, "forward", None)
-    if kind.__module__.startswith(("torch.", "transformers")) or not getattr(forward, "__annotations__", None):
+def annotations_of(function: Any) -> dict[str, list[Any]]:
+    """The patterns that each parameter of a function may have, by its name; "output", or "output.0" of several."""
+    if not getattr(function, "__annotations__", None):
         return {}
     try:
-        hints = typing.get_type_hints(forward)
+        hints = typing.get_type_hints(function)
     except Exception:  # a name that is there for type checkers only
-        hints = forward.__annotations__
+        hints = function.__annotations__
     found: dict[str, list[Any]] = {}
     for name, hint in hints.items():
         parts = typing.get_args(hint) if typing.get_origin(hint) is tuple else ()

@@ -28,6 +28,7 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     hf_softmax,
     matrix_states,
     recurrent,
+    said_words,
     tokens,
     written_attention,
 )

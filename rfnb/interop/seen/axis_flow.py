@@ -27,9 +27,10 @@ class AxisNode:
         weights: What it is of weights that are followed, if it is something.
         origins: The known origins of its axes.
         ref: To the tensor.
+        words: The names of its axes where the user's code has said them of this tensor; None: of an axis nothing was said.
     """
 
-    __slots__ = ("op", "args", "kwargs", "inputs", "shape", "weights", "origins", "ref", "_axes")
+    __slots__ = ("op", "args", "kwargs", "inputs", "shape", "weights", "origins", "ref", "words", "_axes")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class AxisNode:
     ):
         self.op, self.args, self.kwargs, self.inputs, self.shape, self.ref = op, args, kwargs, inputs, shape, ref
         self.weights: Any = None
+        self.words: Sequence[str | None] = ()
         self.origins: dict[int, Origin] = _NONE
         self._axes: Sources | None = None
 
@@ -75,9 +77,21 @@ class Origin(NamedTuple):
     axis: int
 
 
+_MOST_HOPS = 200
 _NONE: Any = {}  # few nodes are asked for theirs
 _ITSELF: Any = None
 _RANKS = {kind: rank for rank, kind in enumerate(("input", "other", "stack", "param", "feature", "one", "made"))}
+
+
+def word_of(node: AxisNode, axis: int) -> str | None:
+    """The name that the user's code has given an axis on its way here, last; None: nothing was said."""
+    for _ in range(_MOST_HOPS):
+        if axis < len(node.words) and node.words[axis] is not None:
+            return node.words[axis]
+        if not node.inputs or not (sources := node.axes()[axis]):
+            return None
+        node, axis = sources[0]
+    return None
 
 
 def origin(node: AxisNode, axis: int) -> Origin:

@@ -32,12 +32,12 @@ from rfnb.interop.seen.function_calls import pause, resume
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
 from rfnb.interop.seen.snapshot import attached
-from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables_of
+from rfnb.interop.seen.softmaxes import SEARCH, SoftmaxSearch, WrittenSoftmax, variables_of
 from rfnb.interop.watch.example import untouched
 from rfnb.trace.editing import editing
 from rfnb.trace.probe import Later, heard_as, listening, offers_here, probe, probe_later, trace_context
 
-_SEARCH, _ALONE, _HEADS = "search", "softmaxes", "heads of modules"
+_ALONE, _HEADS = "softmaxes", "heads of modules"
 _POSITIONS = ("input", "other")
 _HEAD: Any = Origin("feature", None, 0)  # type: ignore[arg-type]
 
@@ -67,12 +67,12 @@ def begin(call: Call) -> None:
     """An outermost call begins."""
     if call.outer is None and call.names.searched and (listening("attention") or listening("states")):
         loops = listening("states")
-        call.seen[_SEARCH] = SoftmaxSearch(call, call.names.buffers, why_not, _accepted, loops=loops)
+        call.seen[SEARCH] = SoftmaxSearch(call, call.names.buffers, why_not, _accepted, loops=loops)
 
 
 def close(call: Call) -> None:
     """A call is over, whether it has ended or raised: name the softmaxes that were left out in an outermost one."""
-    search = call.seen.pop(_SEARCH, None)
+    search = call.seen.pop(SEARCH, None)
     if search is None:
         return
     left: dict[tuple[str, str], int] = {}
@@ -92,13 +92,13 @@ def close(call: Call) -> None:
 
 def nodes_of(call: Call, result: Any) -> list[AxisNode]:
     """The nodes of what a call has made."""
-    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    search: SoftmaxSearch | None = call.root.seen.get(SEARCH)
     return [] if search is None else [search.node(raw) for _, raw in tensors_of(result)]
 
 
 def are_scores(call: Call, made: Sequence[AxisNode]) -> bool:
     """Whether attention that was found in an outermost call is made of one of these, or log probabilities are."""
-    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    search: SoftmaxSearch | None = call.root.seen.get(SEARCH)
     found = (
         [] if search is None else [*search.scored, *(each.scores for each in search.candidates if each.reason is None)]
     )
@@ -107,7 +107,7 @@ def are_scores(call: Call, made: Sequence[AxisNode]) -> bool:
 
 def forward_of(call: Call, forward: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call the forward of a module, which is looked at if it is somebody's own. What is of torch.nn keeps its fast paths."""
-    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH) if call.names.searched else None
+    search: SoftmaxSearch | None = call.root.seen.get(SEARCH) if call.names.searched else None
     if search is None or not is_looked_into(call.module):
         return forward(*args, **kwargs)
     resume(search)
@@ -154,7 +154,7 @@ class Learned(NamedTuple):
 def learn(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> None:
     """Find out which softmaxes of a call are attention before it is made: what becomes of them is known behind them only. For that it is
     made once by itself, and leaves nothing behind."""
-    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH)
+    search: SoftmaxSearch | None = call.root.seen.get(SEARCH)
     if search is None or not is_looked_into(call.module):
         return
     count, seen, outer = len(search.candidates), dict(call.seen), None if call.outer is None else dict(call.outer.seen)
@@ -223,7 +223,7 @@ def _fresh(value: Any, depth: int = 4) -> Any:
 
 def end(call: Call, result: Any) -> None:
     """A call ends: offer what was found in it."""
-    search: SoftmaxSearch | None = call.root.seen.get(_SEARCH) if call.names.searched else None
+    search: SoftmaxSearch | None = call.root.seen.get(SEARCH) if call.names.searched else None
     if search is None:
         return
     if search.loops is not None:
@@ -440,6 +440,7 @@ def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: 
     for place in range(-1 - targets, 0):  # what nobody has named and begins at a parameter is no time
         if dims[place].guessed and origin(candidate.scores, order[place]).kind == "param":
             dims[place].name = "latent"
+        dims[place] = call.names.worded(dims[place], candidate.word_of(order[place]), call)
     return dims, sizes
 
 

@@ -267,6 +267,22 @@ class Names:
         if self.why is not None:
             self.why.note(dims, ["dims="] * len(dims))
 
+    def worded(self, dim: Dim, word: str | None, call: Any) -> Dim:
+        """The dim of an axis that the user's code has a word for: where the name is a guess, one of that name and of the same positions."""
+        guessed = dim.guessed or dim.name == "feature" or (dim.twin_of is not None and dim.twin_of.guessed)
+        if word is None or word == dim.name or not guessed or dim.kind == "batch":
+            return dim
+        if dim.kind == "feature":
+            made = self.of_model(word, dim.extent)
+            made.kind = "feature"
+            return made
+        known: dict[tuple[Dim, str], Dim] = call.root.seen.setdefault("worded", {})
+        base = dim.twin_of or dim
+        if (base, word) not in known:
+            twin = known[base, word] = base.copy(match_priority=base.match_priority - 2 - len(known))
+            twin.name = word
+        return known[base, word]
+
     def now(self, dim: Dim) -> Dim:
         """The dim that has taken the place of one, or itself."""
         return self._now.get(dim, dim)

@@ -19,12 +19,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from rfnb.interop.seen.axis_flow import PART, REDUCTIONS, AxisNode, product, reduced
+from rfnb.interop.seen.axis_flow import PART, REDUCTIONS, AxisNode, product, reduced, word_of
 from rfnb.interop.seen.calls import Call, current, is_parameter, tensors_of
 from rfnb.interop.seen.function_calls import Looks, is_unheard
 from rfnb.interop.seen.snapshot import ValueSnapshot
-from rfnb.interop.seen.written_loops import LoopSearch
+from rfnb.interop.seen.written_loops import THROUGH, LoopSearch
 
+SEARCH = "search"
+"""In `Call.seen` of an outermost call: its SoftmaxSearch."""
 _ALIASES = {
     "truediv": "div", "true_divide": "div", "divide": "div", "itruediv": "div", "idiv": "div", "multiply": "mul", "rmul": "mul",
     "imul": "mul", "radd": "add", "iadd": "add", "isub": "sub", "subtract": "sub", "concat": "cat", "concatenate": "cat",
@@ -70,12 +72,26 @@ class WrittenSoftmax:
         reason: Why it is no attention; None if it is, "" if nothing was summed with it yet.
         shared: The axes that it has in common with the values; others are targets.
         used: The node of the sum.
+        words: The names of axes of the weights that the user's code has said, of some.
         told: Whether its call has ended, with which it is offered.
         drawn: Whether it is a draw.
         is_table: Whether it was summed with a parameter.
     """
 
-    __slots__ = ("home", "scores", "axis", "kept", "line", "reason", "shared", "used", "told", "drawn", "is_table")
+    __slots__ = (
+        "home",
+        "scores",
+        "axis",
+        "kept",
+        "line",
+        "reason",
+        "shared",
+        "used",
+        "told",
+        "drawn",
+        "is_table",
+        "words",
+    )
 
     def __init__(self, home: Call, scores: AxisNode, axis: int, raw: torch.Tensor, *, drawn: bool = False):
         self.home, self.scores, self.axis = home, scores, axis
@@ -83,7 +99,12 @@ class WrittenSoftmax:
         self.reason: str | None = ""
         self.shared: frozenset[int] = frozenset()
         self.used: AxisNode | None = None
+        self.words: dict[int, str] = {}
         self.told = self.is_table = False
+
+    def word_of(self, axis: int) -> str | None:
+        """The name that the user's code has given an axis, of the weights or of what they are made of."""
+        return self.words.get(axis) or word_of(self.scores, axis)
 
     @property
     def shape(self) -> torch.Size:
@@ -458,7 +479,9 @@ def _lines() -> tuple[tuple[str, int, int], ...]:
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
     found: list[tuple[str, int, int]] = []
-    while frame is not None and not frame.f_code.co_filename.startswith(_OURS) and len(found) < 20:
+    while frame is not None and len(found) < 20:
+        if frame.f_code.co_filename.startswith(_OURS) and frame.f_code.co_name != THROUGH:
+            break
         if not frame.f_code.co_filename.startswith(_OWN):
             found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back

@@ -29,6 +29,8 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.snapshot import copied, version_of
 from rfnb.trace.probe import probe, trace_context
 
+THROUGH = "words_of_a_call"
+"""The name of the functions of ours that stand around some of the user's: no place in the user's code."""
 HAS_STATES = "states of a loop in its code"
 """In `Call.seen`: whether some were offered."""
 _ADDING = {
@@ -182,6 +184,8 @@ class LoopSearch:
         for _ in range(_UP):
             if frame is None:
                 return
+            if frame.f_code.co_name == THROUGH:
+                frame = frame.f_back
             code = frame.f_code
             loops = self._known.get(id(code))
             if loops is None:
@@ -234,6 +238,8 @@ def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
     for path, turns in states.items():
         for turn in turns:
             dims = call.names.of(turn.raw) or call.names.dims(turn.raw, [None] * turn.raw.ndim, call, guessed=True)
+            said = turn.node.words or [None] * len(dims)
+            dims = tuple([call.names.worded(dim, word, call) for dim, word in zip(dims, said)])
             value = call.names.seen(copied(turn.raw), dims, names[path])
             steps.setdefault(turn.number, {})[names[path]] = value
     for step, values in sorted(steps.items()):

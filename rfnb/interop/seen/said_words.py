@@ -1,0 +1,148 @@
+"""Names of axes that the functions say which a model calls: annotations of jaxtyping, and the patterns of einops.
+
+    def weights(q: Float[Tensor, "batch head query dim"], k: Float[Tensor, "batch head key dim"]): ...
+    scores = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
+
+These are words of one tensor: what a map or a state is made of has them on its axes (`word_of`), and nothing else is renamed. Read are the
+functions in the files of the model's classes, those that they import by name with what these call, and methods. A single letter of einops
+tells axes apart and is no name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from rfnb.core.block import Undone
+from rfnb.interop.seen.annotated import annotations_of
+from rfnb.interop.seen.calls import Call, current, tensors_of
+from rfnb.interop.seen.function_calls import is_unheard, opens, pause, resume
+from rfnb.interop.seen.readers import unseen
+from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.softmaxes import SEARCH, SoftmaxSearch
+from rfnb.interop.seen.user_axis_names import OUTPUT, fits
+
+_EINOPS = ("rearrange", "reduce", "repeat", "einsum")
+_replaced = Replaced()
+
+
+@opens
+def words_heard(modules: list[torch.nn.Module]) -> Undone:
+    """Hear the words of the functions that the code of these modules calls."""
+    return _replaced.during(lambda: _places(modules))
+
+
+def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
+    if not {"jaxtyping", "einops"} & sys.modules.keys():
+        return
+    einops = sys.modules.get("einops")
+    patterns = {id(getattr(einops, name, None)): name for name in _EINOPS} if einops is not None else {}
+    kinds = {kind for module in modules for kind in type(module).__mro__ if _is_own(kind.__module__)}
+    files, done = [kind.__module__ for kind in kinds], set[str]()
+    owners: list[Any] = [*kinds]
+    while files:
+        file = files.pop()
+        if file in done or file not in sys.modules:
+            continue
+        done.add(file)
+        owners.append(sys.modules[file])
+        found = [each for each in vars(sys.modules[file]).values() if isinstance(each, FunctionType)]
+        files += [each.__module__ for each in found if _is_own(each.__module__) and annotations_of(each)]
+    for owner in owners:
+        for name, value in list(vars(owner).items()):
+            if not isinstance(value, FunctionType) or (isinstance(owner, type) and name == "forward"):
+                continue
+            if id(getattr(value, "__wrapped__", value)) in patterns or id(value) in patterns:
+                yield owner, name, functools.partial(_hearing, _of_pattern)
+            elif _is_own(value.__module__) and annotations_of(value):
+                yield owner, name, functools.partial(_hearing, _of_annotations)
+    for name in _EINOPS if einops is not None else ():
+        yield einops, name, functools.partial(_hearing, _of_pattern)
+
+
+def _is_own(file: str) -> bool:
+    return not file.startswith(("torch.", "transformers", "rfnb.", "einops", "builtins"))
+
+
+def _hearing(words: Any, function: Any) -> Any:
+    @functools.wraps(function)
+    def words_of_a_call(*args: Any, **kwargs: Any) -> Any:
+        call = current()
+        search: SoftmaxSearch | None = None if call is None or is_unheard() else call.root.seen.get(SEARCH)
+        if call is None or search is None:
+            return function(*args, **kwargs)
+        _say(call, search, words, function, (args, kwargs), None)
+        result = function(*args, **kwargs)
+        _say(call, search, words, function, (args, kwargs), result)
+        return result
+
+    return words_of_a_call
+
+
+def _say(call: Call, search: SoftmaxSearch, words: Any, function: Any, given: Any, result: Any) -> None:
+    mode = pause()
+    try:
+        for raw, entries in words(function, *given, result):
+            said = _words(entries, raw.ndim)
+            if said is not None:
+                node = search.node(raw)
+                node.words = said
+                for word, lanes in zip(said, node.weights.lanes) if node.weights is not None else ():
+                    if word is not None and len(lanes) == 1:
+                        node.weights.candidate.words[next(iter(lanes))] = word
+    except Exception as error:  # never the run's
+        unseen(call, error)
+    finally:
+        resume(mode)
+
+
+def _words(entries: Sequence[Any], count: int) -> list[str | None] | None:
+    """A name for each axis; None where the entries do not fit."""
+    if not fits(entries, count):
+        return None
+    at = entries.index(...) if ... in entries else len(entries)
+    more = [(None,)] * (count - len(entries) + (... in entries))
+    return [each[0] if len(each) == 1 else None for each in [*entries[:at], *more, *entries[at + 1 :]]]
+
+
+_Said = Iterator[tuple[torch.Tensor, Sequence[Any]]]
+
+
+def _of_annotations(function: Any, args: Any, kwargs: Any, result: Any) -> _Said:
+    known = annotations_of(function)
+    values = {OUTPUT: result} if result is not None else inspect.signature(function).bind(*args, **kwargs).arguments
+    for name, value in values.items():
+        for path, raw in tensors_of(value, name):
+            entries = next((each for each in known.get(path, ()) if fits(each, raw.ndim)), None)
+            if entries is not None:
+                yield raw, entries
+
+
+def _of_pattern(function: Any, args: Any, kwargs: Any, result: Any) -> _Said:
+    texts = [each for each in (*args, *kwargs.values()) if isinstance(each, str) and " " in each]
+    if not texts:
+        return
+    before, arrow, after = texts[0].partition("->")
+    if result is not None:
+        if arrow and isinstance(result, torch.Tensor):
+            yield result, _entries(after)
+        return
+    raws = [each for each in args if isinstance(each, torch.Tensor)]
+    for raw, side in zip(raws, before.split(",")):
+        yield raw, _entries(side)
+
+
+def _entries(text: str) -> list[Any]:
+    """The entries of one side of a pattern; what is of several axes or a letter has no name."""
+    found: list[Any] = []
+    for word in re.findall(r"\([^)]*\)|\S+", text):
+        is_name = word.isidentifier() and len(word) > 1 and not word.startswith("_")
+        found.append(... if word in ("...", "…") else (word if is_name else None,))
+    return found
