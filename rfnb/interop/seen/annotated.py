@@ -43,9 +43,7 @@ def say_annotated(
         if entries is None:
             _say_unfit(call, f"what {type(call.module).__name__} returns" if returned else name, raw)
             continue
-        at = entries.index(...) if ... in entries else raw.ndim
-        more = [(None,)] * (raw.ndim - len(entries) + (... in entries))
-        words = [each[0] for each in [*entries[:at], *more, *entries[at + 1 :]]]
+        words = words_for(entries, raw.ndim)
         same: dict[tuple[str, int], Dim] = call.seen.setdefault("annotated", {})  # one word of a call is one dim
         said: list[str | Dim] = []
         for word, dim in zip(words, known(name, raw)):
@@ -54,6 +52,13 @@ def say_annotated(
         call.names.say(raw, said, call)
         for word, dim in zip(words, call.names.of(raw) or ()):
             same.setdefault((word, dim.extent), dim)
+
+
+def words_for(entries: Sequence[Any], count: int) -> list[Any]:
+    """A name for each of so many axes, or None, of a pattern that fits."""
+    at = entries.index(...) if ... in entries else count
+    more = [(None,)] * (count - len(entries) + (... in entries))
+    return [each[0] for each in [*entries[:at], *more, *entries[at + 1 :]]]
 
 
 @functools.cache

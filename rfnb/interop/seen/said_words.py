@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from rfnb.core.block import Undone
-from rfnb.interop.seen.annotated import annotations_of
+from rfnb.interop.seen.annotated import annotations_of, words_for
 from rfnb.interop.seen.calls import Call, current, tensors_of
 from rfnb.interop.seen.function_calls import is_unheard, opens, pause, resume
 from rfnb.interop.seen.readers import unseen
@@ -43,7 +43,7 @@ def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
     if not {"jaxtyping", "einops"} & sys.modules.keys():
         return
     einops = sys.modules.get("einops")
-    patterns = {id(getattr(einops, name, None)): name for name in _EINOPS} if einops is not None else {}
+    patterns = {id(_replaced.original(einops, name)) for name in _EINOPS} if einops is not None else set[int]()
     kinds = {kind for module in modules for kind in type(module).__mro__ if _is_own(kind.__module__)}
     files, done = [kind.__module__ for kind in kinds], set[str]()
     owners: list[Any] = [*kinds]
@@ -59,11 +59,11 @@ def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
         for name, value in list(vars(owner).items()):
             if not isinstance(value, FunctionType) or (isinstance(owner, type) and name == "forward"):
                 continue
-            if id(getattr(value, "__wrapped__", value)) in patterns or id(value) in patterns:
+            if {id(value), id(getattr(value, "__wrapped__", None))} & patterns:
                 yield owner, name, functools.partial(_hearing, _of_pattern)
             elif _is_own(value.__module__) and annotations_of(value):
                 yield owner, name, functools.partial(_hearing, _of_annotations)
-    for name in _EINOPS if einops is not None else ():
+    for name in _EINOPS if patterns else ():
         yield einops, name, functools.partial(_hearing, _of_pattern)
 
 
@@ -90,8 +90,8 @@ def _say(call: Call, search: SoftmaxSearch, words: Any, function: Any, given: An
     mode = pause()
     try:
         for raw, entries in words(function, *given, result):
-            said = _words(entries, raw.ndim)
-            if said is not None:
+            if fits(entries, raw.ndim):
+                said = words_for(entries, raw.ndim)
                 node = search.node(raw)
                 node.words = said
                 for word, lanes in zip(said, node.weights.lanes) if node.weights is not None else ():
@@ -101,15 +101,6 @@ def _say(call: Call, search: SoftmaxSearch, words: Any, function: Any, given: An
         unseen(call, error)
     finally:
         resume(mode)
-
-
-def _words(entries: Sequence[Any], count: int) -> list[str | None] | None:
-    """A name for each axis; None where the entries do not fit."""
-    if not fits(entries, count):
-        return None
-    at = entries.index(...) if ... in entries else len(entries)
-    more = [(None,)] * (count - len(entries) + (... in entries))
-    return [each[0] if len(each) == 1 else None for each in [*entries[:at], *more, *entries[at + 1 :]]]
 
 
 _Said = Iterator[tuple[torch.Tensor, Sequence[Any]]]

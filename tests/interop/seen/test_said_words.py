@@ -128,3 +128,10 @@ def test_two_calls_of_one_function_are_two_maps_by_their_variables_and_functions
     before = told
     trace = recorded(Twice(None))
     assert list(trace.attention) == ["first", "second"] and told is before
+
+
+def test_patterns_are_heard_in_a_recording_inside_of_another_one_too():
+    model, x = ByName("pattern"), torch.randn(3, 7, 6)
+    with rf.record(model=Attends(by_letters)), rf.record(model=model) as trace:
+        model(x)
+    assert names(trace.attention[""].dims) == ["batch", "head", "query", "key"] and einops.einsum is einsum
