@@ -117,7 +117,7 @@ class Rewound:
         """Make it; False: it cannot be gone on with like this."""
         tries = self._tries
         first = tries.history.loop_steps[0]
-        self._first = tries.run._holder.tick_of("atlas", first, tries.place.path, tries.place.nth) - first
+        self._first = tries.whole._holder.tick_of("atlas", first, tries.place.path, tries.place.nth) - first
         try:
             made = tries.again(tries.history.loop_steps[-1], None, (), self._around)
         finally:

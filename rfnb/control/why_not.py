@@ -397,6 +397,7 @@ class Tries:
 
     def __init__(self, run: Run, place: StepPlace, history: BeamHistory, seq: int, best: Hypothesis):
         self.run, self.place, self.history, self.seq, self.best = run, place, history, seq, best
+        self.whole = plain_end(run).run  # also where the run is held
         self._stopped, self._now = False, None
         self.attended = False  # whether there was attention to be tried
 
@@ -434,9 +435,9 @@ class Tries:
         Raises:
             RuntimeError: If this was stopped.
         """
-        tick = self.run._holder.tick_of("why_not", step, self.place.path, self.place.nth)
+        tick = self.whole._holder.tick_of("why_not", step, self.place.path, self.place.nth)
         if not self._stopped:
-            made = self._now = quiet(self.run, tick, change, kinds, around)
+            made = self._now = quiet(self.whole, tick, change, kinds, around)
             if self._stopped:
                 made._gate.stop()
             made._gate.until_over()

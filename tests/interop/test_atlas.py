@@ -265,6 +265,15 @@ def test_it_stops_and_goes_on_and_what_is_left_is_nan(run):
     assert not run.parent and all("again" not in branch.name for branch in run.branches)
 
 
+def test_of_a_held_run_steps_are_there_that_it_has_not_begun(run):
+    held = rf.run(said, *tables(), record=True, paused=True)
+    held.step()
+    atlas = rf.atlas(held)
+    assert atlas.wait(LONG) and atlas.num_left == 0 and held.state == "paused" and not held.branches
+    np.testing.assert_array_equal(np.asarray(atlas), np.asarray(rf.atlas(run)))
+    held.stop()
+
+
 def test_no_cell_is_computed_while_no_page_shows_it(run):
     atlas = rf.atlas(run).stop()
     view, answers = AtlasView(atlas), []
