@@ -254,7 +254,7 @@ def atlas(
         atlas = rf.atlas(run)                                     # each letter hidden in each step
         atlas = rf.atlas(run, "unit", path="decoder.h", columns=range(16))
 
-    The function of the run runs again for each cell, in the background and one after the other; `atlas.stop()` and `atlas.go_on()`. Shown
+    The search goes back to a step for each cell, or its function runs again, in the background; `atlas.stop()` and `atlas.go_on()`. Shown
     in a notebook it fills while it is computed, stops when its page is closed, and goes on when it is opened.
 
     Args:
