@@ -133,7 +133,6 @@ def surroundings():
         "signal.SIGINT": signal.getsignal(signal.SIGINT),
         "sys.getprofile()": sys.getprofile(),
         "sys.gettrace()": sys.gettrace(),
-        "sys.getrecursionlimit()": sys.getrecursionlimit(),
         "sys.getswitchinterval()": sys.getswitchinterval(),
         "gc.isenabled()": gc.isenabled(),
         "np.geterr()": np.geterr(),

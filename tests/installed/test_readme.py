@@ -97,7 +97,8 @@ def test_each_command_of_the_readme_works(tree, line, tmp_path):
     printed = run(*typed(tree, line), cwd=tmp_path)
     assert printed
     for page in re.findall(r"\S+\.html", line):
-        assert 'class="rfnb-frame"' in (tmp_path / page).read_text()
+        made = "rfnb-page" if "--runs" in line else "rfnb-frame"
+        assert f'class="{made}"' in (tmp_path / page).read_text()
 
 
 def test_the_python_of_the_readme_says_what_it_says(tree, tmp_path):

@@ -36,6 +36,7 @@ class Pair(NamedTuple):
 
 PAIRS: dict[str, Callable[[], Pair]] = {}
 ELSEWHERE = {
+    "tests/nn/recurrent/test_linear_recurrent.py": "GatedDeltaNet Mamba Mamba2 RGLRU",
     "tests/nn/attention/test_self_attention.py": "SelfAttention CausalSelfAttention CrossAttention",
     "tests/nn/transformer/test_transformer.py": (
         "TransformerEncoderLayer TransformerDecoderLayer TransformerEncoder TransformerDecoder FeedForwardGated"

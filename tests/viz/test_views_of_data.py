@@ -658,7 +658,7 @@ def branches(dice: np.random.Generator) -> None:
             assert begin.text.startswith(f"sequence {seq}: only in {'AB'[has[1] > has[0]]}, score")
             continue
         far = edits_between(list(a.outcome.seqs[seq]), list(b.outcome.seqs[seq]))
-        scores = f"score A {a.outcome.scores[seq]:.3f}, score B {b.outcome.scores[seq]:.3f}"
+        scores = f"score A {a.outcome.scores[seq]:.3f}, score B {b.outcome.scores[seq]:.3f}".replace("-", "−")
         assert begin.text.startswith(f"sequence {seq}: ") and begin.text.endswith(scores)
         assert sum(map(int, re.findall(r"(\d+) (?:sub|ins|del)", begin.text))) == far
         rows = [
