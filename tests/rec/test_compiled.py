@@ -11,6 +11,7 @@ from asserting import assert_same, ragged, raises_message, randn, using_backend
 from loop_faces import gradients, run_face
 
 import rfnb as rf
+import rfnb.rec.compiled
 from rfnb import Dim
 from rfnb.backends.torch_backend import TorchBackend
 from rfnb.trace.probe import listen, probe
