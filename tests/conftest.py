@@ -131,6 +131,7 @@ def surroundings():
     found |= {
         "os.getcwd()": os.getcwd(),
         "signal.SIGINT": signal.getsignal(signal.SIGINT),
+        "sys.ps1": getattr(sys, "ps1", None),
         "sys.getprofile()": sys.getprofile(),
         "sys.gettrace()": sys.gettrace(),
         "sys.getswitchinterval()": sys.getswitchinterval(),

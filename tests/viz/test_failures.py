@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from unittest.mock import patch
 
 import numpy as np
@@ -95,6 +96,9 @@ rf.reduce_sum(rf.zeros([time]), axis=frames)
 """
 
 
+@patch.object(
+    sys, "ps1", "", create=True
+)  # an InteractiveShell sets it, and says by that to all tests that this is a terminal
 def run(code):
     shell = InteractiveShell()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from unittest.mock import patch
 
 import pytest
@@ -139,6 +140,9 @@ def test_no_op_has_an_internal_name():
     assert names and not any(name.startswith("_") for name in names)
 
 
+@patch.object(
+    sys, "ps1", "", create=True
+)  # an InteractiveShell sets it, and says by that to all tests that this is a terminal
 def test_code_in_a_notebook_is_named_by_cell_and_line():
     shell = InteractiveShell()
     try:
