@@ -15,6 +15,22 @@ LIMIT = 1.15
 VIEW_LIMIT = 3.0
 
 
+def check_recorded(model, ids, name):
+    """A recorded forward pass against the plain one."""
+
+    def plain():
+        with torch.no_grad():
+            return model(ids).logits
+
+    def recorded():
+        with rf.record(model=model), torch.no_grad():
+            return model(ids).logits
+
+    found = measure(f"recorded forward pass, {name}", recorded, plain, limit=LIMIT, turns=11, warmup=2)
+    print(f"\n{found}")
+    found.check()
+
+
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 def test_a_forward_pass_of_twelve_layers(implementation):
     """A GPT-2 of the size of the smallest one, over 256 positions; with all kinds of events, the weights not looked at."""
@@ -30,18 +46,7 @@ def test_a_forward_pass_of_twelve_layers(implementation):
     )
     model = transformers.GPT2LMHeadModel(config).eval()
     ids = torch.randint(0, 1000, (1, 256))
-
-    def plain():
-        with torch.no_grad():
-            return model(ids).logits
-
-    def recorded():
-        with rf.record(model=model), torch.no_grad():
-            return model(ids).logits
-
-    found = measure(f"recorded forward pass, {implementation}", recorded, plain, limit=LIMIT, turns=11, warmup=2)
-    print(f"\n{found}")
-    found.check()
+    check_recorded(model, ids, implementation)
 
 
 _SIZES = {"vocab_size": 500, "hidden_size": 512, "num_hidden_layers": 4}
@@ -62,18 +67,7 @@ def test_a_forward_pass_with_matrix_states(family):
     config = getattr(transformers, f"{family}Config")(**_RECURRENT[family])
     model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     ids = torch.randint(0, 500, (1, 512))
-
-    def plain():
-        with torch.no_grad():
-            return model(ids).logits
-
-    def recorded():
-        with rf.record(model=model), torch.no_grad():
-            return model(ids).logits
-
-    found = measure(f"recorded forward pass, {family}", recorded, plain, limit=LIMIT, turns=11, warmup=2)
-    print(f"\n{found}")
-    found.check()
+    check_recorded(model, ids, family)
 
 
 def test_a_view_of_more_maps_than_stay():

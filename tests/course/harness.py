@@ -176,6 +176,14 @@ class Executed:
         (found,) = {data["truth"] for data in self.records("reveal") if data["exercise"] == question}
         return found
 
+    def assert_truths(self, predictions: Mapping[str, Any], *, but: tuple[str, ...] = ("why",)) -> None:
+        """Nothing is wrong with it, and what it reveals of each question is what the solutions predict; not of those that begin so."""
+        assert self.problems() == []
+        truths = {data["exercise"]: data["truth"] for data in self.records("reveal")}
+        for question, answer in predictions.items():
+            if not question.startswith(but):
+                assert truths[question] == str(answer), question
+
     def prose(self) -> str:
         """All text cells."""
         return "\n\n".join(cell.source for cell in self.notebook.cells if cell.cell_type == "markdown")
