@@ -24,6 +24,11 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.user_axis_names import OUTPUT, fits
 
 
+def is_of_library(file: str) -> bool:
+    """Whether a module of Python is one of torch or transformers, and not somebody's own."""
+    return file.startswith(("torch.", "transformers"))
+
+
 def say_annotated(
     call: Call, tensors: Sequence[tuple[str, torch.Tensor]], known: Any, *, returned: bool = False
 ) -> None:
@@ -33,7 +38,7 @@ def say_annotated(
         known: Gives the dims that a tensor has without them.
     """
     kind: Any = type(call.module)
-    if kind.__module__.startswith(("torch.", "transformers")) or not (all_of := annotations_of(kind.forward)):
+    if is_of_library(kind.__module__) or not (all_of := annotations_of(kind.forward)):
         return
     for name, raw in tensors:
         patterns = all_of.get(".".join(filter(None, [OUTPUT, name])) if returned else name)

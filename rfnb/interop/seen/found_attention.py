@@ -24,6 +24,7 @@ from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import written_attention
+from rfnb.interop.seen.annotated import is_of_library
 from rfnb.interop.seen.attention import described, unchanged
 from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, folded, origin, product, reaches, uses_of
 from rfnb.interop.seen.calls import Call, tensors_of
@@ -53,7 +54,7 @@ def is_looked_into(module: nn.Module) -> bool:
 def _is_of_others(kind: type) -> bool:
     # What shards a module makes a class of torch around its class, whose forward it keeps.
     homes = kind.__module__, getattr(getattr(kind, "forward", None), "__module__", None) or kind.__module__
-    is_of_others = not all([home.startswith(("torch.", "transformers")) for home in homes])
+    is_of_others = not all(map(is_of_library, homes))
     return is_of_others and not hasattr(kind, "bridged")
 
 

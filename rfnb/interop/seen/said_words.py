@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from rfnb.core.block import Undone
-from rfnb.interop.seen.annotated import annotations_of, words_for
+from rfnb.interop.seen.annotated import annotations_of, is_of_library, words_for
 from rfnb.interop.seen.calls import Call, current, tensors_of
 from rfnb.interop.seen.function_calls import is_unheard, opens, pause, resume
 from rfnb.interop.seen.readers import unseen
@@ -68,7 +68,7 @@ def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
 
 
 def _is_own(file: str) -> bool:
-    return not file.startswith(("torch.", "transformers", "rfnb.", "einops", "builtins"))
+    return not is_of_library(file) and not file.startswith(("rfnb.", "einops", "builtins"))
 
 
 def _hearing(words: Any, function: Any) -> Any:
