@@ -47,11 +47,11 @@ def functions_of(text: str, name: str = "") -> list[ast.FunctionDef]:
 
 
 def looks_for_problems(text: str) -> bool:
-    """Whether one of a module's tests takes the executed notebook (`ran`) and looks for problems in it."""
+    """Whether one of a module's tests takes the executed notebook (`ran`) and looks for problems in it, itself or by `assert_truths`."""
     return any(
         "mark.notebook" in "".join(map(ast.unparse, test.decorator_list))
         and "ran" in [argument.arg for argument in test.args.args]
-        and "problems(" in ast.unparse(test)
+        and re.search(r"problems\(|ran\.assert_truths\(", ast.unparse(test))
         for test in functions_of(text)
     )
 
@@ -75,6 +75,15 @@ def test_a_notebook_has_a_test_that_runs_it_and_looks_for_problems(path):
 def test_what_every_test_of_a_lesson_has_runs_the_notebook():
     (ran,) = functions_of((ROOT / "tests/course/conftest.py").read_text(), "ran")
     assert "pytest.fixture" in ast.unparse(ran.decorator_list[0]) and "course.executed()" in ast.unparse(ran)
+
+
+def test_who_compares_what_a_notebook_reveals_looks_for_problems():
+    (compares,) = (
+        node
+        for node in ast.walk(ast.parse((ROOT / "tests/course/harness.py").read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == "assert_truths"
+    )
+    assert "assert self.problems() == []" in ast.unparse(compares)
 
 
 def test_a_test_that_does_not_ask_for_the_run_does_not_look_for_problems():
