@@ -241,6 +241,7 @@ def beam_search(
     )
     penalty = None if cover is None else cover.after_last_step
     stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
+    search.stop = stop
     watch = _SearchWatch(search, stop, vocab, join, end_label, Bar() if progress is True else progress or None)
     stopped = False
     try:

@@ -54,6 +54,7 @@ class EarlyStop:
             finished ones.
 
     Attributes:
+        exponent, num_best, safe, penalty, rule: As given.
         finished: For each sequence the final scores of its finished hypotheses, best first.
         decided: For each sequence the number of steps after which it has its results; None: not yet.
     """
@@ -70,7 +71,7 @@ class EarlyStop:
     ):
         self.exponent, self.num_best, self.max_steps, self.safe = exponent, num_best, max_steps, safe
         self._parts = ("log_probs", *(f"part:{name}" for name, scale in scales.items() if scale))
-        self._penalty, self._rule = penalty, rule
+        self.penalty, self.rule = penalty, rule
         self.finished: list[list[float]] = []
         self.decided: list[int | None] = []
         self._falls: list[bool] = []
@@ -96,7 +97,7 @@ class EarlyStop:
             if self.decided[seq] is not None:
                 continue
             for slot in np.flatnonzero(ended[seq] & ran[seq]):
-                penalty = self._penalty(seq, fields["parents"][seq, slot]) if self._penalty is not None else 0.0
+                penalty = self.penalty(seq, fields["parents"][seq, slot]) if self.penalty is not None else 0.0
                 found.append(float(scores[seq, slot]) / length**self.exponent + penalty)
             found.sort(reverse=True)
             going = scores[seq][~ended[seq] & real[seq]]
@@ -115,9 +116,9 @@ class EarlyStop:
             self._falls[seq] = False
 
     def _is_done(self, found: list[float], going: float, length: int, seq: int) -> bool:
-        if self._rule == "complete":
+        if self.rule == "complete":
             return True
-        if self._rule == "likely":
+        if self.rule == "likely":
             return found[self.num_best - 1] >= going / length**self.exponent
         return self._falls[seq] and self._is_sure(found, going, length, seq)
 

@@ -20,6 +20,7 @@ from rfnb.rec.selection import align_host
 from rfnb.rec.selections import Selections
 from rfnb.rec.wanted import Wanted
 from rfnb.search.decision import Decision
+from rfnb.search.early_stop import EarlyStop
 from rfnb.trace.probe import Later, listening
 
 _number = itertools.count()
@@ -77,6 +78,7 @@ class Search:
         final: The scores of the final hypotheses, once the loop is done.
         leave: Whether what ends leaves the beam, see leaving.py.
         left: {batch dims}: whether something has.
+        stop: When it stops before the last step; None: it does not.
         keep: Gets all that each choice has decided at the end of its step, also if nobody listens; None: nobody asks for it.
     """
 
@@ -87,6 +89,7 @@ class Search:
         self.final: Tensor | None = None
         self.leave = False
         self.left: np.ndarray | None = None
+        self.stop: EarlyStop | None = None
         self.keep: Callable[[Later], None] | None = None
         self._slots: dict[int, Dim] = {}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from rfnb.core.errors import value_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.whole_file import write_whole
 from rfnb.viz.page.budget import MOST, Room
 from rfnb.viz.page.output import STATIC, held
@@ -24,22 +24,37 @@ _PAGE_STYLE = (
 )
 
 
-def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") -> Path:
+def save_html(
+    path: str | os.PathLike[str],
+    views: Any,
+    *,
+    title: str = "rfnb",
+    runs: bool = False,
+    fields: Mapping[str, Any] | None = None,
+    weights: str = "float16",
+    card: str = "",
+) -> Path:
     """Write views into one self-contained page; without scripts it shows their pictures.
 
     Args:
         path: Of the file; an existing one is replaced as a whole, or stays as it is after an error.
         views: One View (or what `show` takes), or a list of them.
         title: Of the page.
+        runs: Whether the model runs in the page: of a run of `rf.run` (a search, too) or what `rf.explore` gives. Another text is typed
+            there, and the views follow.
+        fields: With `runs`, what else has a field in it, by argument of the function: a range of numbers, as of `rf.explore`.
+        weights, card: With `runs`: how the weights are stored ("float32", "float16", "int8"), and what is told of the model on request.
 
     Returns:
         The path.
 
     Raises:
-        TypeError: If there is no view for something in the list.
+        TypeError: If there is no view for something in the list; or a page cannot run what was computed.
         ValueError: If there are none.
         OSError: If the file cannot be written.
     """
+    if runs:
+        return _save_running(path, views, fields or {}, {"title": title, "weights": weights, "card": card})
     many = (
         list(views)
         if isinstance(views, Iterable)
@@ -60,6 +75,23 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
     names = [f"{number}: {name}" if names.count(name) > 1 else name for number, name in enumerate(names, 1)]
     sections = "\n".join(_section(view, name) for view, name in zip(views, names))
     return write_page(path, title, sections)
+
+
+def _save_running(path: str | os.PathLike[str], what: Any, fields: Mapping[str, Any], options: dict[str, Any]) -> Path:
+    from rfnb.control.run import Run
+    from rfnb.viz.explore.explorer import Explorer
+    from rfnb.viz.runnable.page import save_run  # by the first page that runs
+
+    if isinstance(what, Explorer) and not fields:
+        return what.save(path, runs=True, **options)
+    if isinstance(what, Run):
+        return save_run(path, what, fields, **options)
+    raise type_error(
+        f"save_html: a page cannot run a {type(what).__name__}.",
+        [("given", type(what).__name__), ("fields", ", ".join(fields) or "none"), ("runs", "True")],
+        "A page calls a function again, which a view or a recording does not have; a run has it.",
+        'rf.save_html("page.html", rf.run(search, word="phonetics"), runs=True)',
+    )
 
 
 def write_page(

@@ -41,7 +41,7 @@ def run_in_node(programs: dict[str, PageProgram], texts, folder: Path, *, plain=
     return json.loads(done.stdout)
 
 
-def views_in_node(page: Spec, asked, folder: Path) -> list[Spec]:
+def views_in_node(page: Spec | bytes, asked, folder: Path) -> list[Spec]:
     """The views of a page for what is typed: (text, numbers)."""
     return [
         Spec("group", {"parts": each["parts"]}, {

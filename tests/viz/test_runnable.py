@@ -224,7 +224,10 @@ def test_a_page_spells_the_words_of_the_test_set_as_the_model_does(model, beam_s
         assert [score for _, score in told] == pytest.approx([each.score for each in found], abs=1e-4)
 
 
-def searching(model, word, beam_size=4, own_end=False, **options):
+GIVES = {"log_prob": rf.log_softmax, "logits": lambda logits, axis: logits, "prob": rf.softmax}
+
+
+def searching(model, word, beam_size=4, **options):
     """As `rfnb.models.g2p_search.search`, with options of the choice."""
     batch, encoded = g2p_search.encode_batch(model, [word])
     loop = rf.Loop(max_seq_len=2 * len(word) + 10, name="search")
@@ -234,7 +237,8 @@ def searching(model, word, beam_size=4, own_end=False, **options):
         logits, state = model.decoder(
             loop.state.label, encoded, state=loop.state.decoder, spatial_dim=rf.single_step_dim
         )
-        label = rf.choice(rf.log_softmax(logits, axis=label_dim), axis=label_dim, beam_size=beam_size, **options)
+        scores = GIVES[options.get("input_type", "log_prob")](logits, axis=label_dim)
+        label = rf.choice(scores, axis=label_dim, beam_size=beam_size, **options)
         loop.state.decoder, loop.state.label = state, label  # after the choice: those of the chosen
         loop.end(label == g2p.END_LABEL, include_eos=True)
         labels = loop.stack(label)
@@ -246,23 +250,22 @@ OPTIONS = {
     "its exponent": {"length_normalization": True, "length_normalization_exponent": 0.5},
     "scales": {"prob_scale": 0.7, "base_beam_score_scale": 0.9},
     "a banned label": {"banned": [g2p.LABELS.index("T"), g2p.LABELS.index("AH")]},
-    "no repeats": {"no_repeat_ngram": 2},
+    "no two labels again": {"no_repeat_ngram": 2, "banned": [0]},
+    "no label again": {"no_repeat_ngram": 1, "beam_size": 3},
     "a threshold": {"threshold": 2.0},
+    "logits": {"input_type": "logits"},
+    "probabilities": {"input_type": "prob"},
 }
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_search_with_options_is_equal_or_refused(model, name, tmp_path):
+def test_a_search_with_options_is_equal(model, name, tmp_path):
     words = ["parachute", "mississippi", "a", "banana", "onomatopoeia"]
 
     def fn(word):
         return searching(model, word, **OPTIONS[name])
 
-    try:
-        program = PageProgram.of(fn, "parachute")
-    except TypeError as error:
-        assert next(iter(OPTIONS[name])) in str(error) and name in ("no repeats", "a threshold")
-        return
+    program = PageProgram.of(fn, "parachute")
     answers = run_in_node({"g2p": program}, words, tmp_path)["g2p"]["answers"]
     for word, answer in zip(words, answers):
         with rf.stop_gradient_scope():
@@ -273,6 +276,44 @@ def test_a_search_with_options_is_equal_or_refused(model, name, tmp_path):
         for value, here in zip(answer["values"], wanted, strict=True):
             assert value["shape"] == [dim.extent for dim in here.dims]
             assert np.array(value["values"], float) == pytest.approx(here.numpy().ravel(), abs=1e-4)
+
+
+def of_steps(model, word, beam_size=4, **options):
+    """The same by `rf.beam_search`."""
+    batch, encoded = g2p_search.encode_batch(model, [word])
+
+    def step(label, state):
+        logits, state = model.decoder(label, encoded, state=state, spatial_dim=rf.single_step_dim)
+        return rf.log_softmax(logits, axis=label_dim), state
+
+    return rf.beam_search(
+        step, batch=batch, state=encoded.start, beam_size=beam_size, max_seq_len=2 * len(word) + 10, axis=label_dim, **options
+    )  # fmt: skip
+
+
+STOPS = {
+    "as soon as it is sure": {},
+    "of three results": {"num_best": 3},
+    "by length": {"length_exponent": 1.0, "num_best": 2},
+    "complete": {"early_stopping": "complete", "num_best": 2},
+    "likely": {"early_stopping": "likely"},
+    "in the end": {"early_stopping": False},
+}
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_a_search_of_a_step_function_ends_where_it_ends_here(model, name, tmp_path):
+    words = ["parachute", "mississippi", "a"]
+    program = PageProgram.of(lambda word: of_steps(model, word, **STOPS[name]), "parachute")
+    answers = run_in_node({"g2p": program}, words, tmp_path)["g2p"]["answers"]
+    for word, answer in zip(words, answers, strict=True):
+        wanted = of_steps(model, word, **STOPS[name]).history.nbest(0)
+        for found, own in zip(answer["nbest"][0], wanted, strict=True):
+            assert (found["labels"], found["ended"]) == (
+                [int(one) for one in own.tokens[: len(own.tokens) - own.ended]],
+                own.ended,
+            )
+            assert found["score"] == pytest.approx(own.score, abs=1e-4)
 
 
 # -- what is refused -------------------------------------------------------------------------------------------------------
@@ -307,6 +348,8 @@ REFUSED = {
     "a number of the letters": (of_rows(lambda x, time: x * float(len({*time.name}) + time.extent**2)), "depends on the text"),
     "a hash of the text": (lambda text: rf.convert_to_tensor(np.float32([sum(map(ord, text)) % 7]), dims=[batch]) + 1.0, "depends on the text"),  # noqa: E501
     "a branch by the text": (lambda text: of_rows(lambda x, _: rf.tanh(x) if text[0] == "a" else rf.exp(x))(text), "depends on the text"),
+    "what has ended leaves": (lambda text: of_steps(load_g2p(), text, ended="leave"), 'a search with ended="leave"'),
+    "coverage": (lambda text: of_steps(load_g2p(), text, coverage=0.5), "coverage"),
     "sampling": (lambda text: searching(load_g2p(), text, sampling=True), "cannot search with sampling"),
 }  # fmt: skip
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import re
+
 import numpy as np
 import pytest
 from viz.runnable import told_in_node, views_in_node
+from viz.test_runnable import of_steps
 from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb.control.ghosts import Ghost
 from rfnb.core.errors import parts_of as parts_of_error
-from rfnb.models import load_g2p
+from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_search import search
 from rfnb.viz import of_trace
 from rfnb.viz.control.live import hands_of, in_order
@@ -170,6 +174,48 @@ def test_fewer_bits_change_scores_by_as_little_as_is_said(spell, coded, within, 
     assert got == pytest.approx(wanted, abs=within)
     said = about["said"].partition("at most ")[2]  # the model that comes with rfnb has weights of 16 bits itself
     assert max(abs(one - two) for one, two in zip(got, wanted)) <= (float(said) * 1.1 if said else 1e-4)
+
+
+RUNS = {
+    "a search of a list of words": (search, ["parachute"], lambda model, word: search(model, [word], beam_size=3)),
+    "one that gives text": (pronounce, "parachute", lambda model, word: pronounce(model, word, beam_size=3)),
+    "a step function": (of_steps, "parachute", lambda model, word: of_steps(model, word, beam_size=3)),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_saved_as_a_page_that_runs(name, tmp_path):
+    fn, word, again = RUNS[name]
+    model = load_g2p()
+    run = rf.run(fn, model, word, beam_size=5)
+    path = rf.save_html(tmp_path / "page.html", run, runs=True, fields={"beam_size": (1, 12)}, weights="float32")
+    text = path.read_text(encoding="utf-8")
+    held = base64.b64decode(re.search('data-bytes="([^"]+)"', text)[1])
+    assert "G2P object" not in text
+    (views,) = views_in_node(held, [("queue", {"beam_size": 3})], tmp_path)
+    beams = parts_of(views)[0]
+    wanted = rf.run(again, model, "queue")
+    wanted.wait()
+    own = next(part for part in parts_of(of_trace.spec(wanted.trace, hands=hands_of(wanted))) if part.kind == "beams")
+    assert beams.head["length_exponent"] == own.head["length_exponent"]
+    same_search(beams.head["seqs"][0], own.head["seqs"][0])
+
+
+def test_a_run_that_cannot_be_a_page_is_refused(tmp_path):
+    def count(*words):
+        return words
+
+    runs = {
+        "needs one text": rf.run(lambda: 1),
+        "without a name": rf.run(count, "a"),
+        "was given no beams": rf.run(lambda word: word, "a"),
+        "cannot run a Trace": rf.run(lambda: 1).trace,
+    }
+    for words, run in runs.items():
+        with pytest.raises((TypeError, KeyError), match=words) as refused:
+            rf.save_html(tmp_path / "page.html", run, runs=True, fields={"beams": (1, 3)} if "beams" in words else None)
+        assert parts_of_error(refused.value)[3]
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_a_page_is_refused(spell, tmp_path, capsys):

@@ -287,22 +287,10 @@ class Explorer(NotPicklable):
 
             self.wait()
             return save_html(path, list(self._views.values()), title=title or "rfnb")
-        from rfnb.viz.runnable.page import save_page
+        from rfnb.viz.runnable.page import save_running
 
-        text = [name for name, each in self._inputs.items() if each.kind == "text"]
-        if len(text) != 1:
-            raise type_error(
-                "save: a page that runs needs one text.",
-                [("inputs", ", ".join(f"{name} ({each.kind})" for name, each in self._inputs.items()) or "none")],
-                "One input is typed in the page; numbers of a range have a field besides.",
-                'rf.explore(fn, word="phonetics", beam_size=(1, 12)).save("page.html", runs=True)',
-            )
-        values = self.values
-        ranges = {name: each.range for name, each in self._inputs.items() if each.range is not None}
-        numbers = {name: (values[name], limits) for name, limits in ranges.items()}
-        fixed = {name: value for name, value in values.items() if name not in numbers and name not in text}
-        return save_page(
-            path, self._fn, (text[0], values[text[0]]), numbers, fixed,
+        return save_running(
+            path, self._fn, self._inputs, self.values,
             record=self._record, view=self._view, weights=weights, title=title, card=card,
         )  # fmt: skip
 

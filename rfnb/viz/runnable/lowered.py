@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.errors import type_error
 from rfnb.core.op import all_ops
+from rfnb.core.tensor import Tensor
 from rfnb.nn.recurrent.lstm import LSTM
 from rfnb.ops.math import kind_of
 from rfnb.search.options import ChoiceOptions
@@ -22,7 +23,8 @@ linear matmul ones ones_like range_over_dim replace_dim set_sparse_dim split squ
 OTHERWISE = ["combine", "combine_bc", "compare", "compare_bc", "concat_features"]  # these are some of the others there
 _ALWAYS = {"scores", "axis", "beam_size", "end_label"}
 _CHOICE = _ALWAYS | {
-    "prob_scale", "base_beam_score_scale", "length_normalization", "length_normalization_exponent", "banned", "input_type"
+    "prob_scale", "base_beam_score_scale", "length_normalization", "length_normalization_exponent", "banned", "input_type",
+    "no_repeat_ngram", "threshold",
 }  # fmt: skip
 _OF = ("rfnb.ops", "rfnb.core", "rfnb.nn.attention", "rfnb.nn.recurrent.lstm", "rfnb.search")
 
@@ -54,6 +56,15 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
                 [("given", f"{name}={found[name]!r}"[:60])],
                 f"What a page has of a choice: {', '.join(sorted(_CHOICE - _ALWAYS))}.",
             )
+    if isinstance(found.get("banned"), Tensor) or isinstance(found.get("no_repeat_ngram"), (list, tuple)):
+        raise type_error(
+            "A page cannot search with what is banned by a Tensor, or by source.",
+            [(name, type(found[name]).__name__) for name in ("banned", "no_repeat_ngram") if name in found],
+            "A page has labels that are banned in each step, and one number of labels in a row.",
+            "rf.choice(scores, banned=[2, 5], no_repeat_ngram=3, ...)",
+        )
+    if found.get("banned") is not None:
+        found["banned"] = [int(label) for label in found["banned"]]
     return found
 
 

@@ -67,12 +67,13 @@ class StepNote:
 
 
 class LoopNote:
-    """A loop: where its states begin, and its steps."""
+    """A loop: where its states begin, its steps, and when a search in it stops before the last one."""
 
     def __init__(self, name: str, axis: Dim, given: bool, most: Any):
         self.name, self.axis, self.given, self.most = name, axis, given, most
         self.initial: dict[str, Ref] = {}
         self.steps: list[StepNote] = []
+        self.stop: dict[str, Any] | None = None
 
 
 class Notes(Hold):
@@ -192,7 +193,7 @@ class Notes(Hold):
         if self._step is not None:
             raise _not_there(f'the loop "{loop.name}" inside of "{self._loop.name}"', place_text(place_of_user(1)))  # type: ignore[union-attr]
         note = LoopNote(loop.name, loop.axis, loop.given_axis is not None, loop.max_seq_len)
-        return _Noted(step, self, note)
+        return _Noted(step, self, note, loop)
 
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
         raise _not_there(f"rf.{function}", place_text(place_of_user(1)))
@@ -216,9 +217,9 @@ class Notes(Hold):
 class _Noted(StepAround):
     """The step of a loop whose ops are noted."""
 
-    def __init__(self, inner: Any, notes: Notes, note: LoopNote):
+    def __init__(self, inner: Any, notes: Notes, note: LoopNote, loop: Any):
         super().__init__(inner)
-        self._notes, self._note = notes, note
+        self._notes, self._note, self._loop = notes, note, loop
 
     def begin(self, index: int) -> None:
         notes, note = self._notes, self._note
@@ -275,6 +276,8 @@ class _Noted(StepAround):
 
     def commit(self, active: Tensor | None) -> None:
         self._notes._step, self._notes.between = None, True
+        if self._loop.search is not None and not self._note.stop:
+            self._note.stop = _stop_of(self._loop.search)
         try:
             self.inner.commit(active)
         finally:
@@ -304,6 +307,17 @@ def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
     with held_by(notes), Intercepted(notes.call), listen(notes.hear):
         result = fn(*args)
     return notes, result
+
+
+def _stop_of(search: Any) -> dict[str, Any] | None:
+    """The rule by which a search stops early, as a page has it."""
+    stop = search.stop
+    for is_so, what in ((search.leave, 'ended="leave"'), (stop is not None and stop.penalty is not None, "coverage")):
+        if is_so:
+            raise _not_there(f"a search with {what}", place_text(place_of_user(1)))
+    return (
+        None if stop is None or not stop.safe else {"best": stop.num_best, "exponent": stop.exponent, "rule": stop.rule}
+    )
 
 
 def _tensors(value: Any) -> list[tuple[str, Tensor]]:

@@ -9,6 +9,7 @@ its loop. The other end is `widgets/src/page/`.
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -18,13 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.control.run import Run
 from rfnb.control.start import run as started
-from rfnb.core.errors import value_error
+from rfnb.core.errors import missing_key_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
+from rfnb.trace.record import record as recording
 from rfnb.viz import of_trace
 from rfnb.viz.control.live import hands_of, in_order
+from rfnb.viz.explore.inputs import Input, inputs_of
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.page.output import held
 from rfnb.viz.runnable.program import PageProgram
@@ -35,7 +39,82 @@ from rfnb.viz.view import View
 from rfnb.viz.visible import line
 
 _LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # of a head: what is of one text only
+_PLAIN = (str, int, float, list, tuple)
 _OF_ONE = ("notes", "says", "looks", "slots", "sums")
+
+
+def save_running(
+    path: str | os.PathLike[str],
+    fn: Callable[..., Any],
+    inputs: Mapping[str, Input],
+    values: Mapping[str, Any],
+    **options: Any,
+) -> Path:
+    """Write a page of a call whose one text is typed, and whose numbers of a range have a field.
+
+    Args:
+        options: As of `save_page`.
+
+    Raises:
+        TypeError: If there is no text among the inputs, or more than one.
+    """
+    text = [name for name, each in inputs.items() if each.kind == "text"]
+    if len(text) != 1:
+        raise type_error(
+            "save: a page that runs needs one text.",
+            [("inputs", ", ".join(f"{name} ({each.kind})" for name, each in inputs.items()) or "none")],
+            "One argument of the function is typed in the page; numbers of a range have a field besides, all others stay as they are.",
+            'rf.explore(fn, word="phonetics", beam_size=(1, 12)).save("page.html", runs=True)',
+        )
+    ranges = {name: each.range for name, each in inputs.items() if each.range is not None}
+    numbers = {name: (values[name], limits) for name, limits in ranges.items()}
+    fixed = {name: value for name, value in values.items() if name not in numbers and name not in text}
+    return save_page(path, fn, (text[0], values[text[0]]), numbers, fixed, **options)
+
+
+def save_run(path: str | os.PathLike[str], run: Run, fields: Mapping[str, Any], **options: Any) -> Path:
+    """Write a page of what `rf.run` has called: with its arguments, of which a page may change the text and what is in `fields`.
+
+    Raises:
+        TypeError: If its function has no argument that is a text, or a list of one.
+    """
+    given = _given_to(run)
+    alone = [name for name, value in given.items() if isinstance(value, list) and list(map(type, value)) == [str]]
+    given |= {name: given[name][0] for name in alone}
+    fn = lambda **more: run._fn(**{name: [value] if name in alone else value for name, value in more.items()})  # noqa: E731
+    unknown = fields.keys() - given.keys()
+    if unknown:
+        raise missing_key_error(
+            f"save: the run was given no {min(unknown)}.",
+            [("fields", ", ".join(fields)), ("given", ", ".join(given) or "nothing")],
+            "A field of a page is an argument that the function of the run was called with.",
+            'rf.save_html("page.html", rf.run(fn, word="phonetics", beam_size=5), runs=True, fields={"beam_size": (1, 12)})',
+        )
+    open_to = {name: value for name, value in given.items() if isinstance(value, str)} | dict(fields)
+    inputs = {name: each for name, each in inputs_of(fn, {**given, **open_to}).items() if name in open_to}
+    for name in fields:
+        inputs[name].checked(given[name])
+    inputs |= {name: Input(name, "fixed", value) for name, value in given.items() if name not in open_to}
+    return save_running(path, fn, inputs, given, record=run._record, **options)
+
+
+def _given_to(run: Run) -> dict[str, Any]:
+    """The arguments of the call by name."""
+    bound = inspect.signature(run._fn).bind(*run._args, **run._kwargs)
+    bound.apply_defaults()
+    given: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL) and value != ():
+            raise type_error(
+                f"save: the function of {run.name} takes {name} without a name.",
+                [("function", f"{getattr(run._fn, '__name__', type(run._fn).__name__)}{bound.signature}")],
+                "A page calls it with other values by their names.",
+                'rf.run(lambda word: fn(word), word="phonetics")',
+            )
+        if kind is not inspect.Parameter.VAR_POSITIONAL:
+            given |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+    return given
 
 
 def save_page(
@@ -109,7 +188,7 @@ def page_of(
     fields += [{"name": each, "value": value, "range": list(limits)} for each, (value, limits) in numbers.items()]
     about = {
         "fields": fields,
-        "fixed": ", ".join(f"{each} = {value!r:.40}" for each, value in fixed.items()),
+        "fixed": ", ".join(f"{each} = {value!r:.40}" for each, value in fixed.items() if isinstance(value, _PLAIN)),
         "said": coded.words + lost,
     }
     head = {"title": title, "live": False, "text": first, "program": program.spec, "parts": parts}
@@ -120,12 +199,16 @@ def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) ->
     """The change of the results for the first text by the coding of the weights, in words: both are computed here."""
 
     def results() -> list[np.ndarray]:
-        with stop_gradient_scope():
-            return [leaf.numpy() for leaf in values_in(call()) if isinstance(leaf, Tensor)]
+        with stop_gradient_scope(), recording(kinds="beams") as trace:
+            found = values_in(call())
+        told = [event.values[name] for event in trace.events for name in ("tokens", "scores")]  # where it gives text
+        return [leaf.numpy() for leaf in (*found, *told) if isinstance(leaf, Tensor)]
 
     exact = results()
     with coded.in_place_of(program.tensors):
         about = results()
+    if not exact:
+        return "what that changes is not known: the function gives no Tensor"
     alike = [(one, two) for one, two in zip(exact, about, strict=True) if one.shape == two.shape]
     if len(alike) < len(exact) or any(one.dtype.kind != "f" and not np.array_equal(one, two) for one, two in alike):
         return "the first text has other labels by that"

@@ -111,7 +111,8 @@ class _Encoded:
         return {**made, "results": list(op.results), "as": dims, "offers": [list(each) for each in op.offers]}
 
     def _loop(self, loop: LoopNote) -> dict[str, Any]:
-        steps = [self._step(step) for step in loop.steps]
+        noted = loop.steps[:-1] if len(loop.steps) > 1 and loop.stop and not loop.steps[-1].ops else loop.steps
+        steps = [self._step(step) for step in noted]
         usual = steps[1:] or steps
         if not any(step["next"] or step["outputs"] for step in usual):  # a recorded loop says that once
             usual = [{**step, **{name: steps[0][name] for name in ("next", "outputs", "end")}} for step in usual]
@@ -125,6 +126,7 @@ class _Encoded:
             "over": loop.given,
             "most": None if most is None else int(most.numpy().max()) if isinstance(most, Tensor) else int(most),
             "path": loop.steps[0].path,
+            "stop": loop.stop,
             "initial": {path: self._value(ref) for path, ref in loop.initial.items()},
             **usual[0],
         }

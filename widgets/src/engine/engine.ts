@@ -11,7 +11,7 @@ import { OPS, stacked, without } from "./ops";
 import type { Given, Letters, Literal, LoopSpec, OpSpec, ProgramSpec, Ref, Size } from "./program";
 import { isLoop } from "./program";
 import type { Beams, Decided, Options } from "./search";
-import { choose, hypotheses, wayOf } from "./search";
+import { Stop, choose, hypotheses, wayOf } from "./search";
 
 /** What a loop has come to. */
 export interface Looped {
@@ -256,7 +256,9 @@ class Run {
         offers: [],
       };
     this.loops.push(looped);
-    while (looped.made < most && !looped.beams?.ended.every(Boolean)) {
+    const stop = spec.stop && new Stop(spec.stop, most);
+    let stopped = false;
+    while (looped.made < most && !stopped && !looped.beams?.ended.every(Boolean)) {
       const here = this.changes.filter(({ path, step }) => path === spec.path && step === looped.made),
         commands = here.flatMap(({ then }) => then);
       for (const command of commands)
@@ -272,9 +274,11 @@ class Run {
       for (const [number, op] of spec.ops.entries())
         if (op.op === "choice") step.choose(this.givenTo(op), op, this.engine.spec);
         else this.op(op, step.values, number, offers);
+      const { beams } = looped;
       step.finish();
       this.step = null;
       looped.made++;
+      stopped = stop?.after(looped.steps.at(-1)!, beams, looped.made) ?? false;
       yield;
     }
     const { beams } = looped;
@@ -337,7 +341,7 @@ class StepRun {
     if (this.decided) throw new Error("a page makes one choice in a step");
     const best = (total: Float32Array, width: number, count: number) =>
       new Decisions(commands, total, width, dims[axis as number]?.vocab ?? null).best(total, count);
-    const decided = choose(scores, axis, looped.beams, options as unknown as Options, looped.made, best);
+    const decided = choose(scores, axis, looped.beams, options as unknown as Options, looped.steps, best);
     this.decided = decided;
     looped.steps.push(decided);
     this.turn = 1;

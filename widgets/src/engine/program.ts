@@ -1,6 +1,7 @@
 // What a program of rfnb/viz/runnable/program.py says.
 
 import type { Axis } from "./array";
+import type { StopSpec } from "./search";
 
 /** A number, one that grows with the length of the text, or one that a person gives. */
 export type Size = number | { times: number; plus: number } | { input: string };
@@ -51,6 +52,7 @@ export interface LoopSpec {
   next: Record<string, Ref>;
   outputs: { value: Ref; last: boolean }[];
   end: { value: Ref; included: boolean } | null;
+  stop: StopSpec | null;
 }
 export interface ProgramSpec {
   format: number;

@@ -25,8 +25,16 @@ export interface Options {
   length_normalization?: boolean;
   length_normalization_exponent?: number;
   threshold?: number;
+  no_repeat_ngram?: number;
   banned?: number[];
   input_type?: string;
+}
+
+/** When a search stops before its last step, as rfnb/search/early_stop.py has it. */
+export interface StopSpec {
+  best: number; // results that have to be there
+  exponent: number; // of the length
+  rule: "sure" | "likely" | "complete";
 }
 
 /** Of a search so far: for each hypothesis its score, whether it has ended, and the steps that it has. */
@@ -41,12 +49,13 @@ export function choose(
   axis: Axis,
   beams: Beams | null,
   options: Options,
-  step: number,
+  steps: readonly Decided[],
   best = (total: Float32Array, _width: number, count: number): Int32Array => bestOf(total, count),
 ): Decided {
   const rest = scores.dims.filter((one) => one !== axis && one !== "beam"),
     width = lengthOf(scores, axis),
     count = beams?.scores.length ?? 1,
+    step = steps.length,
     shape = [...rest.map((one) => lengthOf(scores, one)), count, width];
   if (sizeOf(shape) !== count * width) throw new Error("a page searches for one sequence");
   const own = ordered(scores, [...rest, "beam", axis], shape).values,
@@ -59,20 +68,29 @@ export function choose(
       longer = ended && exponent !== null ? ((step + 1) / step) ** exponent : 1, // what has ended grows as the others get longer
       base = (beams?.scores[slot] ?? 0) * longer,
       before = base === -Infinity ? base : base * base_scale;
+    const row = logs.subarray(slot * width, (slot + 1) * width);
+    toLogs(row, own.subarray(slot * width, (slot + 1) * width), options.input_type);
     for (let label = 0; label < width; label++) {
       const at = slot * width + label,
-        log = (logs[at] = logOf(own[at]!, options.input_type));
+        log = row[label]!;
       total[at] = before + (ended ? (label === end ? 0 : -Infinity) : log === -Infinity ? log : prob_scale * log);
     }
   }
-  for (const label of options.banned ?? [])
-    for (let slot = 0; slot < count; slot++) if (!beams?.ended[slot]) total[slot * width + label] = -Infinity;
+  for (let slot = 0; slot < count; slot++)
+    if (!beams?.ended[slot])
+      for (const label of [...(options.banned ?? []), ...again(steps, slot, options.no_repeat_ngram ?? 0)])
+        total[slot * width + label] = -Infinity;
+  if (options.threshold !== undefined) {
+    const least = total.reduce((most, one) => Math.max(most, one), -Infinity) - options.threshold;
+    for (let at = 0; at < total.length; at++) if (total[at]! < least) total[at] = -Infinity;
+  }
   if (total.some(Number.isNaN))
     throw new Error("The model computes NaN for this text: its weights are damaged, or it divides by 0.");
-  const kept = best(total, width, Math.min(options.beam_size, total.length));
+  const kept = best(total, width, Math.min(options.beam_size, total.length)),
+    there = kept.map((at) => (total[at] === -Infinity ? 0 : at)); // where there are fewer, label 0 of the first
   return {
-    parents: kept.map((at) => Math.floor(at / width)),
-    labels: kept.map((at) => at % width),
+    parents: there.map((at) => Math.floor(at / width)),
+    labels: there.map((at) => at % width),
     scores: Float32Array.from(kept, (at) => total[at]!),
     total,
     logs,
@@ -82,7 +100,28 @@ export function choose(
   };
 }
 
-const logOf = (value: number, type = "log_prob"): number => (type === "prob" ? Math.log(value) : value);
+/** Natural-log probabilities of what a model gives for the labels. */
+function toLogs(into: Float32Array, given: Float32Array | Int32Array, type = "log_prob"): void {
+  let less = 0; // the log of the sum
+  if (type === "logits") {
+    const values = given as Float32Array,
+      top = values.reduce((most, one) => Math.max(most, one), -Infinity);
+    less = top + Math.log(values.reduce((sum, one) => sum + Math.exp(one - top), 0));
+  }
+  for (let at = 0; at < given.length; at++)
+    into[at] = type === "prob" ? Math.log(Math.max(given[at]!, 1e-20)) : given[at]! - less;
+}
+
+/** The labels with which the hypothesis in a slot would have the same n labels twice. */
+function again(steps: readonly Decided[], slot: number, length: number): number[] {
+  if (!length || steps.length < length) return [];
+  const [labels] = wayOf(steps, slot),
+    head = labels.length - length + 1;
+  return labels.slice(length - 1).filter((_, from) => {
+    for (let at = 0; at < length - 1; at++) if (labels[from + at] !== labels[head + at]) return false;
+    return true;
+  });
+}
 
 /** The places of the largest values, best first; of equal ones the first. */
 export function bestOf(values: ArrayLike<number>, count: number): Int32Array {
@@ -119,3 +158,40 @@ export function wayOf(
 
 export const hypotheses = (values: Int32Array | Float32Array, dims: Axis[], turn: number, sparse: Axis | null): Named =>
   named([...dims, "beam"], [...dims.map(() => 1), values.length], values, turn, sparse);
+
+/** Whether a search has its results. */
+export class Stop {
+  private readonly found: number[] = [];
+  private largest = 0; // by how much a score has grown in a step, by rounding
+  private falls = true;
+
+  constructor(
+    private readonly spec: StopSpec,
+    private readonly most: number, // steps
+  ) {}
+
+  /** After a step. `before`: what had ended. */
+  after({ scores, parents, labels, logs, width, ended }: Decided, before: Beams | null, length: number): boolean {
+    const { best, exponent, rule } = this.spec;
+    let going = -Infinity;
+    scores.forEach((score, slot) => {
+      const parent = parents[slot]!;
+      if (score === -Infinity) return;
+      if (!ended[slot]) going = Math.max(going, score);
+      if (before?.ended[parent]) return;
+      if (ended[slot]) this.found.push(score / length ** exponent);
+      const grown = score - (before?.scores[parent] ?? 0);
+      this.largest = Math.max(this.largest, grown);
+      if (grown > ROUNDING || logs[parent * width + labels[slot]!]! > ROUNDING) this.falls = false;
+    });
+    this.found.sort((a, b) => b - a);
+    if (going === -Infinity) return true;
+    const last = this.found[best - 1];
+    if (last === undefined || rule === "complete") return last !== undefined;
+    if (rule === "likely") return last >= going / length ** exponent;
+    const top = going + this.largest * (this.most - length),
+      bound = top / this.most ** Math.max(exponent, 0);
+    return this.falls && last >= (top > 0 ? Math.max(bound, top) : bound);
+  }
+}
+const ROUNDING = 1e-6; // how far above 0 the logarithm of a rounded probability may be
