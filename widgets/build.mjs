@@ -58,7 +58,11 @@ const handless = {
   name: "handless",
   setup(build) {
     const nothing = (filter, contents) => build.onLoad({ filter }, () => ({ contents, loader: "ts" }));
-    nothing(/src\/\w+\/hands\.ts$/, "export const offer = () => null, changeOf = offer, openEffect = offer;");
+    nothing(
+      /src\/\w+\/hands\.ts$/,
+      "export const offer = () => null, changeOf = offer, effectOf = offer, open = offer;",
+    );
+    nothing(/src\/attention\/scale\.ts$/, "export class HeadScale { element = ''; show() {} keep() {} destroy() {} }");
     nothing(/src\/ghosts\.ts$/, "export class Ghosts { shown = []; rest() {} show() {} clear() {} }");
     nothing(
       /src\/beams\/lanes\.ts$/,

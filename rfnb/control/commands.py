@@ -319,10 +319,27 @@ def set_(
 
 
 @change
-def put(at: Position, place: TEXT, value: NUMBER, entries: ENTRIES = EVERYWHERE) -> None:
-    """Put a number in the place of what the model that is recorded computes in the next step, as `run.at.edit` does."""
+def put(
+    at: Position,
+    place: TEXT,
+    value: NUMBER = None,
+    entries: ENTRIES = EVERYWHERE,
+    scale: NUMBER = None,
+    lasting: FLAG = False,
+) -> None:
+    """Put a number in the place of what the model that is recorded computes in the next step, or in all (`lasting`), or scale that, as
+    `run.at.edit` does."""
+    if (value is None) == (scale is None):
+        raise _Wrong('Command "put" needs one of "value" and "scale".')
     chosen = ", ".join(f"{name}={entry}" for name, entry in entries.items())
-    at.edit({f"{place}[{chosen}]" if chosen else place: value})
+
+    def scaled(there: Any) -> Any:
+        return there * scale
+
+    scaled.__name__ = f"× {scale:g}" if scale is not None else ""
+    at.edit(
+        {f"{place}[{chosen}]" if chosen else place: scaled if value is None else value}, steps=None if lasting else 1
+    )
 
 
 @change

@@ -28,7 +28,7 @@ class Hands:
     Args:
         place_of: The place of an event by its `entry`; None: of no step that is held.
         changes: What was changed so far.
-        edits: Whether values of a recorded model are edited, as gates are.
+        edits: Whether values of a recorded model are edited, as gates and whole heads are.
     """
 
     def __init__(
@@ -128,6 +128,8 @@ class Hands:
         widths = [_extent(one, axis) for one in weights]
         made.update(attention=next(event.path for event in events if event), axis=axis)
         wide = {"widths": widths if len(set(widths)) > 1 else widths[0]}
+        if self._edits:
+            made["weights"] = f"{made['attention']}.weights"
         return [{**made, "fixed": _unravel(number, maps), **wide} for number in range(count)]
 
 

@@ -54,6 +54,11 @@ def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):
     [[name, changes, result]] = page.made()["branches"]
     assert (name, result) == ("EY at 1", "P EY R AH SH UW T") and "forced EY" in changes[0]
     assert page.clicks == 1
+    away = page.map.get_by_role("button", name="Without attention")
+    away.hover()
+    expect(page.map.locator(".rfnb-head-scale")).to_contain_text("With attention = 0: IH G Z AE, −6.56")
+    away.click()
+    expect(page.rail).to_contain_text("attention = 0")
 
 
 def test_all_candidates_of_a_step_by_one_key_and_nothing_is_left_by_escape(page):

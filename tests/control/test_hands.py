@@ -123,6 +123,37 @@ def test_the_gates_of_each_cell_are_those_that_its_command_puts_others_in_the_pl
             assert of_named(before, asked) == part.blocks[track["block"]][0, row, 5]
 
 
+def test_a_head_that_is_scaled_by_its_command_is_the_head_that_its_map_shows():
+    torch.manual_seed(5)
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 11, "n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    ids = torch.tensor([[3, 4, 5, 9]])
+    options = {"max_new_tokens": 5, "do_sample": False, "attention_mask": ids >= 0, "pad_token_id": 0}
+    run = rf.run(lambda: model.generate(ids, **options), record={"model": model})
+    run.wait(LONG)
+    _, part = views(run)["attention"]  # the first is of the prompt
+    results = []
+    for entry in part.head["maps"]:
+        held = entry["held"]
+        for how, same in (({"value": 0}, 0), ({"scale": 0.5}, lambda weights: weights * 0.5)):
+            put = {"do": "put", "place": held["weights"], "entries": held["fixed"], "lasting": True, **how}
+            answers = queue.Queue()
+            branch = obey(run, {"do": "edit", **place(held, 0), "then": [put]}, answers.put)
+            assert answers.get(timeout=LONG) is None and branch.wait(LONG)
+            layer, head = held["attention"], held["fixed"]["head"]
+            with rf.edit(model, {f"{layer}.weights[head={head}]": same}):
+                assert torch.equal(branch.result, model.generate(ids, **options))
+            assert f"[head={head}]: {'× 0.5' if callable(same) else 0} from here on" in str(branch.changes[0])
+            results.append(tuple(branch.result.flatten().tolist()))
+    assert len(results) == 8 and len(set(results)) > 4
+    for wrong in ({}, {"value": 0, "scale": 1}):
+        obey(run, {"do": "put", "place": "h.0.attn.weights", **wrong}, answers.put)
+        assert "nothing waits" in (said := answers.get(timeout=LONG)) or "one of" in said
+
+
 def test_without_a_recorded_model_gates_are_only_looked_at():
     run = rf.run(pronounce, load_g2p(), "knight", beam_size=2)
     run.wait(LONG)

@@ -404,6 +404,50 @@ describe("a row of weights", () => {
   });
 });
 
+describe("a head", () => {
+  it("is away or scaled in all steps by a button or a key, and what would come of it is said before", async () => {
+    vi.useFakeTimers();
+    const json = fromJson(attentionSmall) as unknown as Frame<{ maps: object[]; seqs: object[] }>,
+      of = { path: "generate", nth: 0, steps: [null, 3], attention: "h.1.attn", axis: "source", widths: 9 },
+      more = { weights: "h.1.attn.weights", seqs: [["batch", 1]], always: { target: -1 } },
+      maps = json.head.maps.map((map, head) => ({ ...map, held: { ...of, ...more, fixed: { head } } })),
+      run = new FakeRun(standing(9)),
+      { root, key, view, frame } = shown(attentionSmall, { maps } as never, run),
+      box = root.querySelector<HTMLElement>(".rfnb-head-scale")!,
+      [button, factor] = [box.querySelector("button")!, box.querySelector("input")!];
+    const put = (how: object) => ({
+      path: "generate",
+      nth: 0,
+      step: 3,
+      then: [{ do: "put", place: "h.1.attn.weights", entries: { head: 0 }, lasting: true, ...how }],
+    });
+    const name = button.textContent!.replace("Without ", "");
+    expect(name).toMatch(/^head \d$/);
+    button.dispatchEvent(new Event("pointerenter"));
+    expect(run.ghosts).toEqual([]);
+    vi.advanceTimersByTime(400);
+    expect(run.ghosts[0]!.asked).toEqual({ ...put({ value: 0 }), name: `${name} = 0`, seq: 0, rows: true });
+    run.ghosts[0]!.told({ name: "", over: true, refused: null, lane: null, words: "With it: a b." });
+    expect(box.textContent).toContain("With it: a b.");
+    button.dispatchEvent(new Event("pointerleave"));
+    expect([run.ghosts[0]!.ended, box.textContent!.includes("With it")]).toEqual([true, false]);
+    button.click();
+    expect(run.asked).toEqual([{ do: "edit", ...put({ value: 0 }), name: `${name} = 0` }]);
+    factor.value = "0.5";
+    factor.dispatchEvent(new Event("input"));
+    expect(button.textContent).toBe(`${name} × 0.5`);
+    key("Delete", root.querySelector<HTMLElement>(".rfnb-sheet")!);
+    expect(run.asked.at(-1)).toEqual({ do: "edit", ...put({ scale: 0.5 }), name: `${name} × 0.5` });
+    run.become({ runs: [...run.state.runs, { number: 7, name: `${name} × 0.5` }] } as Partial<RunState>);
+    button.click();
+    expect(run.asked.at(-1)).toEqual({ do: "follow", number: 7 });
+    const plain = json.head.maps.map((map) => ({ ...map, held: { ...of, seqs: [["batch", 1]], fixed: {} } }));
+    view.update({ ...frame, head: { ...frame.head, maps: plain } as AnyHead });
+    expect(box.hidden, "without a place in a model").toBe(true);
+    vi.useRealTimers();
+  });
+});
+
 describe("a state", () => {
   const json = fromJson(statesSmall) as unknown as Frame<{ tracks: { unit_dim: { size: number } }[]; seqs: object[] }>;
   const held = { path: "search", nth: 0, state: "lstm.h", slot: "beam", seqs: [["batch", json.head.seqs.length]] };

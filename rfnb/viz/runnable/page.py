@@ -27,9 +27,10 @@ from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.trace.record import record as recording
 from rfnb.viz import of_trace
-from rfnb.viz.control.live import hands_of, in_order
+from rfnb.viz.control.live import in_order
 from rfnb.viz.explore.inputs import Input, inputs_of
 from rfnb.viz.group.spec import parts_of
+from rfnb.viz.hands import Hands
 from rfnb.viz.page.output import held
 from rfnb.viz.runnable.program import PageProgram
 from rfnb.viz.runnable.weights import CodedWeights
@@ -174,7 +175,7 @@ def page_of(
     if run.error is not None:
         raise run.error
     assert run.trace is not None
-    recorded = of_trace.spec(run.trace, hands=hands_of(run), **(view or {}))
+    recorded = of_trace.spec(run.trace, hands=Hands(run.place_of), **(view or {}))  # a page edits no model
     there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
     parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]
     if not parts:

@@ -16,6 +16,7 @@ const COMING = -1; // a row of which nothing is known yet: it has all dims
 export interface HeldMap extends HeldCells {
   attention: string; // its path
   axis: string;
+  weights?: string; // all of the map, as a place in the model that is recorded
   widths: number | number[]; // how many positions there are, in all rows or row by row
 }
 /** The step of each row, and the commands of each column with what they have besides in a row. */
@@ -40,8 +41,8 @@ interface Offered {
   palette: () => Palette;
 }
 
-/** A cell of a map of effects as a branch; where that is there, it is shown. null: nothing is done. */
-export function openEffect(
+/** A cell of a map of effects as a branch. null: nothing is done. */
+export function effectOf(
   { run }: Context,
   held: HeldEffects | null | undefined,
   { row, col }: Position,
@@ -49,10 +50,15 @@ export function openEffect(
   const place = held && placeOf(held, row),
     then = held?.then[col];
   if (!run || !place || !then || run.state.run !== held.run) return null;
-  const name = `${held.words[col]} at ${place.step}`,
-    there = run.state.runs.find((each) => each.name === name);
-  if (there) void run.do({ do: "follow", number: there.number });
-  return there ? null : { place, then: then.map((each) => ({ ...each, ...held.by_row[row] })), name };
+  const name = `${held.words[col]} at ${place.step}`;
+  return { place, then: then.map((each) => ({ ...each, ...held.by_row[row] })), name };
+}
+
+/** Makes a change, or shows the branch that has it. */
+export function open({ run }: Context, hands: Hands, change: Change | null): void {
+  const there = change && run?.state.runs.find(({ name }) => name === change.name);
+  if (there) void run!.do({ do: "follow", number: there.number });
+  else if (change) hands.keep(change);
 }
 
 /** Offers what may be done with the row of a cell; gives what puts all weight on a position. */

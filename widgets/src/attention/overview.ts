@@ -72,6 +72,7 @@ export class Overview {
   constructor(
     private readonly ctx: Context,
     private readonly choose: (choice: Choice) => void,
+    private readonly remove: () => void, // what is chosen from the run
   ) {
     const at = ({ x, y, left, top }: Spot) => hitGrid(this.made, x + left, y + top);
     this.pane = new Pane(
@@ -160,6 +161,10 @@ export class Overview {
 
   private key(event: KeyboardEvent): boolean {
     if (event.ctrlKey) return false;
+    if (event.key === "Delete") {
+      this.remove();
+      return true;
+    }
     const to = walkGrid(this.made, this.chosen, event.key);
     if (!to) return false;
     this.hovered = null;

@@ -16,7 +16,7 @@ import { Card } from "./card";
 import type { Cells } from "./draw";
 import { draw, veilOf } from "./draw";
 import type { Choice } from "./grid";
-import { offer, openEffect } from "./hands";
+import { effectOf, offer, open } from "./hands";
 import { BESIDE, Drag } from "./drag";
 import type { GhostRow } from "./ghost";
 import { drawGhosts, ghostHeight, ghostRows } from "./ghost";
@@ -26,6 +26,7 @@ import { hit, layout, mostWidth, walk } from "./layout";
 import type { Head, Matrix, Position, Scale } from "./matrix";
 import { matrixOf, meanOf, problem, rowsComputed, scaleOf, withRow } from "./matrix";
 import { Overview } from "./overview";
+import { HeadScale } from "./scale";
 import { legend, sentence, table, tableSize, words } from "./parts";
 import { TextMode } from "./text";
 import { line } from "../visible";
@@ -71,6 +72,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private readonly main = h("div.rfnb-attention-main");
   private readonly side = h("div.rfnb-attention-side");
   private readonly overview: Overview;
+  private readonly head: HeadScale;
   private readonly card: Card;
   private readonly text: TextMode;
   private readonly arcs: Arcs;
@@ -87,12 +89,17 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       (matrix) => this.dragged(matrix),
       (change) => this.hands.keep(change),
     );
-    this.overview = new Overview(ctx, (choice) => this.chooseMap(choice));
+    this.head = new HeadScale(ctx, (change) => open(ctx, this.hands, change));
+    this.overview = new Overview(
+      ctx,
+      (choice) => this.chooseMap(choice),
+      () => this.head.keep(),
+    );
     this.card = new Card(ctx, (head) => this.chooseMap({ ...this.choice, head }));
     this.text = new TextMode(this.cursor, () => this.pointed(this.cursor.at));
     this.arcs = new Arcs(ctx, this.cursor);
     const { main } = this;
-    this.side.append(this.card.element);
+    this.side.append(this.head.element, this.card.element);
     this.stage.before(h("div.rfnb-attention-body", this.side, main));
     main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout, this.hands.element);
     on(this.pane.element, "dblclick", () => this.cursor.pinned && this.focusOn?.(this.cursor.pinned.col));
@@ -296,8 +303,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   private openEffect(at: Position): void {
-    const change = openEffect(this.ctx, this.matrix.effects?.held, at);
-    if (change) this.hands.keep(change);
+    open(this.ctx, this.hands, effectOf(this.ctx, this.matrix.effects?.held, at));
   }
 
   protected has({ row, col }: Position): boolean {
@@ -326,6 +332,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.side.parentElement!.classList.toggle("rfnb-alone", !several);
     this.side.hidden = !!this.frame.head.compact;
     if (several) this.overview.update(this.frame, this.choice, this.scale, this.colors, fresh);
+    const name = this.nameOf(this.choice);
+    this.head.show(this.held, name === "weights" ? "attention" : name, this.seq);
     this.showMode();
   }
 
@@ -527,6 +535,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
 
   override destroy(): void {
     this.drag.stop();
+    this.head.destroy();
     this.overview.destroy();
     this.card.destroy();
     this.arcs.destroy();
