@@ -73,7 +73,9 @@ class TorchBackend(Backend):
     @classmethod
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
         if torch.is_inference_mode_enabled():
-            with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
+            # Masks and tables are kept, and a later training could not use them else. The guard inside of torch.inference_mode, which
+            # takes four times as long: a search makes some masks in every step.
+            with torch._C._InferenceMode(False):
                 return cls.from_numpy(array, dtype=dtype, device=device)
         raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
         wanted = raw.dtype if dtype is None else DTYPES[dtype]

@@ -22,6 +22,7 @@ from rfnb.core.tensor import Tensor
 Labels = tuple[int, ...]
 Rule = Callable[[Labels], Any]
 MOST_STATES = 20_000  # that are looked at before a search
+MOST_MASKS, MOST_BYTES = 256, 1 << 14  # that are kept, of at most so many bytes each
 _EVERYTHING, _NOTHING = 0, 1  # places of rows in every table
 _ENDED, _NOWHERE = object(), object()  # states: after the end; of what was not allowed
 
@@ -172,12 +173,16 @@ class RuleRows:
     Attributes:
         table: bool [places, labels]; it is replaced, and never changed where a place is known.
         places: State, and how many labels may still come (None: any number) -> place.
+        masks: Some rows as raw arrays, by places and what they are for.
+        can_end: With how many labels at most it has been seen that something ends.
     """
 
     def __init__(self, num_labels: int):
         self.table = np.zeros((8, num_labels), bool)
         self.table[_EVERYTHING] = True
         self.places: dict[Any, int] = {}
+        self.masks: dict[Any, Any] = {}
+        self.can_end: set[int | None] = set()
         self._known = {self.table[place].tobytes(): place for place in (_NOTHING, _EVERYTHING)}
         self._lock = threading.Lock()  # searches of other threads may have the same automaton
 
@@ -234,8 +239,11 @@ class Allowed:
         # The rows of an automaton of ours serve all searches with it; what others may change, like a function, is asked anew.
         tables = self._constraint.tables
         key = num_labels, end_label
-        self._rows = RuleRows(num_labels) if tables is None else tables.setdefault(key, RuleRows(num_labels))
-        self._check()
+        tables = {} if tables is None else tables
+        self._rows = tables.get(key) or tables.setdefault(key, RuleRows(num_labels))
+        if most not in self._rows.can_end:
+            self._check()
+            self._rows.can_end.add(most)
 
     def _part(self, given: Any) -> Constraint:
         if isinstance(given, Constraint):
@@ -307,7 +315,21 @@ class Allowed:
 
     def rows(self, places: Any) -> np.ndarray:
         """bool [..., labels]: what may come, for `places` [...]."""
-        return self._rows.table[places]
+        return self._rows.table.take(places, 0)
+
+    def mask(
+        self, places: tuple[int, ...], kind: tuple[Sequence[int], Any, str | None], make: Callable[[np.ndarray], Any]
+    ) -> Any:
+        """`rows` as a raw array {kind, labels} that `make` makes; the same places come again: in the next step, and in other searches."""
+        masks, key = self._rows.masks, (places, kind)
+        found = masks.get(key)
+        if found is None:
+            found = make(self.rows(places).reshape(*kind[0], -1))
+            if len(places) * self.num_labels <= MOST_BYTES:
+                if len(masks) >= MOST_MASKS:
+                    masks.clear()
+                masks[key] = found
+        return found
 
     def row(self, labels: Sequence[int]) -> np.ndarray:
         """bool [labels]: what may come after these."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import Parameter, Signature, signature
 from numbers import Real
 from types import FrameType
@@ -40,6 +41,7 @@ from rfnb.search.raw_model import RawModel
 from rfnb.search.raw_states import RawStates
 from rfnb.search.search_state import Search
 from rfnb.trace.beam_diagnosis import Diagnosis
+from rfnb.trace.beam_labels import label_names
 from rfnb.trace.beams import BeamHistory, Hypothesis
 from rfnb.trace.probe import Later
 
@@ -52,21 +54,30 @@ class SearchResult:
     """The result of a search.
 
     Attributes:
-        history: All steps, see `BeamHistory`: verdicts, smaller beams, other length exponents, search errors.
         steps: How many were made.
         stopped_early: Whether it stopped because nothing that came later could have changed the result, or by another rule of
             `early_stopping`.
         decided: For each sequence, after how many steps it had its best results; None: it never had, or nobody looked.
     """
 
-    history: BeamHistory
     steps: int
     stopped_early: bool
+    _hypotheses: BeamHistory = field(repr=False)  # without candidates: all that the results need
+    _watch: _SearchWatch | None = field(repr=False)
     length_exponent: float = 0.0
     join: str = " "
     end_label: int = 0
     decided: tuple[int | None, ...] = ()
     _coverage: Coverage | None = field(default=None, repr=False)
+
+    @cached_property
+    def history(self) -> BeamHistory:
+        """All steps with their candidates: verdicts, smaller beams, other length exponents, search errors."""
+        assert self._watch is not None
+        return self._watch.history()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "history": self.history, "_watch": None}
 
     def nbest(self, seq: int = 0, *, length_exponent: float | None = None, unfinished: bool = False) -> NBest:
         """The complete hypotheses of a sequence, best first, also those that are no longer in the beam; unfinished ones if no other.
@@ -80,12 +91,12 @@ class SearchResult:
             unfinished: Whether hypotheses that max_seq_len has cut are ranked with the complete ones.
         """
         exponent = self.length_exponent if length_exponent is None else length_exponent
-        found = self.history.finished(seq)
+        found = self._hypotheses.finished(seq)
         limit = self.decided[seq] if self.decided else None
         items = [item for item in found if limit is None or len(item.tokens) <= limit]
         cut = not self.stopped_early and limit in (None, self.steps)
         if (unfinished and cut) or not items:
-            items += [item for item in self.history.nbest(seq) if not item.ended]
+            items += [item for item in self._hypotheses.nbest(seq) if not item.ended]
         return NBest(sorted((self._row(seq, item, exponent) for item in items), key=lambda row: -row.score))
 
     def best(self, seq: int = 0) -> Found:
@@ -108,11 +119,11 @@ class SearchResult:
         if self._coverage is not None:
             parts["coverage"] = self._coverage.penalty(seq, item)
             score += parts["coverage"]
-        text = _text_of(self.history, item, self.join, self.end_label)
+        text = _text_of(self._hypotheses, item, self.join, self.end_label)
         return Found(item.tokens, text, score, parts, item.ended)
 
     def __repr__(self) -> str:
-        return "\n\n".join(f"sequence {seq}\n{self.nbest(seq)!r}" for seq in range(self.history.num_seqs))
+        return "\n\n".join(f"sequence {seq}\n{self.nbest(seq)!r}" for seq in range(self._hypotheses.num_seqs))
 
 
 def beam_search(
@@ -285,7 +296,9 @@ def beam_search(
     finally:
         watch.close()
     decided = tuple(stop.decided) if stop.safe else ()
-    return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, decided, cover)
+    return SearchResult(
+        len(watch.values), stopped, watch.hypotheses(), watch, length_exponent, join, end_label, decided, cover
+    )
 
 
 def _unknown_option(frame: FrameType) -> TypeError:
@@ -390,7 +403,16 @@ class _SearchWatch:
         self.stop, self.vocab, self.join, self.end_label, self.progress = stop, vocab, join, end_label, progress
         self.values: list[Later] = []  # of each step that is over
         self.steps: list[Mapping[str, np.ndarray]] = []  # the same on the host, each moved once
+        self.kept: list[Mapping[str, np.ndarray]] = []  # without candidates
+        self._search = search
         search.keep = self.values.append
+
+    def hypotheses(self) -> BeamHistory:
+        """The history of what was decided so far without candidates, which nobody has to put in order for it."""
+        link, labels = self._search.links[-1], self.vocab
+        if labels is None and link.last is not None:
+            labels = label_names(link.last.tokens.sparse_dim)
+        return BeamHistory(self.kept, labels, length_exponent=link.normalized or 0.0)
 
     def history(self) -> BeamHistory:
         """The history of what was decided so far."""
@@ -413,9 +435,10 @@ class _SearchWatch:
         last = self.values[-1]
         if last.host is None:
             self.history()
-        stop.after_step(step, self.steps[-1] if last.host is None else last.host())
+        self.kept.append(self.steps[-1] if last.host is None else last.host())
+        stop.after_step(step, self.kept[-1])
         if self.progress is not None:
-            history = self.history()
+            history = self.hypotheses()
             best = tuple(
                 _text_of(history, history.best(seq, length_exponent=stop.exponent), self.join, self.end_label)
                 for seq in range(history.num_seqs)

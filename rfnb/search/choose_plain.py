@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,6 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.lowering import LoweredCall
 from rfnb.rec.program import Listing, Program, ProgramCode
@@ -79,20 +79,19 @@ def _watched(
             own = own.copy_transpose(scores.dims)
     base = search.begin()[1]
     total = own if base is None else own + base
-    free, limits = total, dict[str, Tensor]()
+    flat, limits = rank.flat_of(total, plain.in_dim, axis, plain.dims[:-1]), dict[str, Tensor]()
     if rule is not None:
-        nodes, raw = plain.limited(rule, ended, scores._raw)
+        nodes, raw = plain.limited(rule, ended)
         if raw is not None:
             limit = limits[rule.name] = new_tensor(raw, (*plain.over, axis))
-            total = where(limit, total, float("-inf"))
-    flat = rank.flat_of(total, plain.in_dim, axis, plain.dims[:-1])
+            flat = replace(flat, raw=plain.backend.where_raw(flat.like(limit), flat.raw, plain.never(flat.raw)))
     ranked = rank.best_of(flat, count, num_candidates(None, count))
     if not ranked.is_known:
         rank.check_later(search.wanted, flat, ranked, total.dims, (scores.dims, scores.dtype), place_of(loop))
     else:
         rank.check_ranked(flat, ranked, total, place_of(loop))
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
-    parts = parts_of(flat, total, free, limits, scores, base, options, has_ended)
+    parts = parts_of(flat, total, total, limits, scores, base, options, has_ended)
     if rule is not None:
         parts.blockers = (rule.name,)
     labels = follow(search, link, flat, ranked)
@@ -113,7 +112,6 @@ class PlainChoices:
         dims: Of the results.
         parents_dim: The beam that parents index into.
         over: The dims of the hypotheses before the choice.
-        ranking: Raw scores to raw results, while nothing has ended.
     """
 
     def __init__(
@@ -122,7 +120,7 @@ class PlainChoices:
         rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
         axes = (axis,) if in_dim is None else (in_dim, axis)
         self.search, self.link, self._place = link.search, link, f'choice in loop "{loop.name}", step '
-        self._on_host = scores.backend.is_on_host_raw(scores._raw)
+        self._on_host, self._device = scores.backend.is_on_host_raw(scores._raw), scores.device
         self.kind, self.scores, self.axis, self.in_dim = scores._raw.__class__, scores.dims, axis, in_dim
         self.base, self.count, self.backend = base, count, scores.backend
         self.order = to_order(scores.dims, (*rest, *axes), scores.backend)
@@ -130,16 +128,10 @@ class PlainChoices:
         self.shape = (*full_shape(rest), math.prod(full_shape(axes)))
         out_dim, carried = link.dims(count)
         self.dims, self.parents_dim = (*rest, out_dim), carried if in_dim is None else in_dim
-        self.ranking, self._usual = self._ranking(None), 1 + (base is not None)
         self.over = rest if in_dim is None else (*rest, in_dim)
         self._before = full_shape(self.over)
-        self._of_others: dict[Any, Program] = {}
-
-    def _ranking(self, stay: Any, limits: bool = False) -> Program:
-        return ranking(
-            self.backend, order=self.order, before=self.base_shape, stay=stay, limits=limits, shape=self.shape, count=self.count,
-            num_labels=self.axis.extent, reads=self._on_host,
-        )  # fmt: skip
+        self._nevers: dict[Any, Any] = {}
+        self._rankings: dict[Any, Program] = {}  # raw scores to raw results
 
     def fits(self, scores: Tensor, last: Decision, axis: Dim, count: int) -> bool:
         """Whether it is for this step."""
@@ -170,14 +162,10 @@ class PlainChoices:
                 return None
             args.append(mask)
         if rule is not None:
-            nodes, limit = self.limited(rule, ended, raw)
+            nodes, limit = self.limited(rule, ended)
             if limit is not None:
                 args.append(limit)
-        if len(args) == self._usual:
-            program = self.ranking
-        else:
-            program = self._other_ranking(raw, ended is not None, limit is not None)
-        best, parents, labels, total = program.run(*args)
+        best, parents, labels, total = self._program(raw, ended is not None, limit is not None).run(*args)
         if self._on_host:
             host = self.backend.raw_to_numpy(best)
             if not rank.falls(host, self.count + 1, 0.0):
@@ -207,7 +195,7 @@ class PlainChoices:
 
     def listings(self) -> list[Listing]:
         """The programs, to read."""
-        return [self.ranking.listing, *(program.listing for program in self._of_others.values())]
+        return [program.listing for program in self._rankings.values()]
 
     def takes_rule(self, ended: Ended | None) -> bool:
         """Whether a rule about labels is asked here: on the host, of a step with one choice, in the order of the scores."""
@@ -215,7 +203,7 @@ class PlainChoices:
         in_order = last is None or (last is self.search.last and last.tokens.dims == self.base)
         return self._on_host and in_order and (ended is None or {*ended[1]} <= {*self.over})
 
-    def limited(self, rule: Allowed, ended: Ended | None, like: Any) -> tuple[list[int], Any]:
+    def limited(self, rule: Allowed, ended: Ended | None) -> tuple[list[int], Any]:
         """The nodes of the hypotheses before the choice, and a raw mask of what the rule allows them; None if that is everything."""
         last = self.link.last
         known = None if last is None else last.written.get(NODES)
@@ -226,12 +214,14 @@ class PlainChoices:
             nodes = known if isinstance(known, list) else known[0].ravel().tolist()
         places = rule.places(nodes)
         if ended is not None:  # what has ended goes on as it does
-            is_over = np.broadcast_to(align_host(*ended, self.over), self._before).ravel().tolist()
-            places = [0 if over else place for over, place in zip(is_over, places)]
+            is_over, dims = ended
+            if dims != self.over:
+                is_over = np.broadcast_to(align_host(is_over, dims, self.over), self._before)
+            places = [0 if over else place for over, place in zip(is_over.ravel().tolist(), places)]
         if not any(places):
             return nodes, None
-        mask = rule.rows(places).reshape(*self._before, -1)
-        return nodes, self.backend.from_numpy(mask, dtype="bool", device=self.backend.get_device_raw(like))
+        make = lambda mask: self.backend.from_numpy(mask, dtype="bool", device=self._device)  # noqa: E731
+        return nodes, rule.mask(tuple(places), (self._before, self.backend, self._device), make)
 
     def note(self, rule: Allowed, nodes: list[int]) -> None:
         """Keep the nodes of the hypotheses after the choice."""
@@ -250,14 +240,29 @@ class PlainChoices:
         mask = align_host(host, dims, self.over)[..., None]
         return self.backend.from_numpy(mask, dtype="bool", device=self.backend.get_device_raw(like))
 
-    def _other_ranking(self, raw: Any, ends: bool, limits: bool) -> Program:
-        """`ranking` if something has ended, or may not come."""
-        scores = new_tensor(raw, self.scores)
-        key = scores.dtype, scores.device, ends, limits
-        found = self._of_others.get(key)
+    def never(self, like: Any) -> Any:
+        """The score of what may not come: as a raw array, which is quicker than a number."""
+        backend = self.backend
+        key = backend.dtype_key_raw(like), backend.device_key_raw(like)
+        found = self._nevers.get(key)
         if found is None:
+            dtype, device = backend.get_dtype_name_raw(like), backend.get_device_raw(like)
+            found = self._nevers[key] = backend.full_raw((), float("-inf"), dtype=dtype, device=device)
+        return found
+
+    def _program(self, raw: Any, ends: bool, limits: bool) -> Program:
+        """`ranking`, where something may have ended, or may not come."""
+        backend = self.backend
+        key = backend.dtype_key_raw(raw), backend.device_key_raw(raw), ends, limits
+        found = self._rankings.get(key)
+        if found is None:
+            scores = new_tensor(raw, self.scores)
             stay = stay_row(scores, self.axis, self.link, 0)._raw if ends else None
-            found = self._of_others[key] = self._ranking(stay, limits)
+            never = self.never(raw) if limits else None
+            found = self._rankings[key] = ranking(
+                backend, order=self.order, before=self.base_shape, stay=stay, never=never, shape=self.shape, count=self.count,
+                num_labels=self.axis.extent, reads=self._on_host,
+            )  # fmt: skip
         return found
 
 
@@ -287,7 +292,7 @@ def ranking(
     order: Callable[[Any], Any] | None,
     before: Sequence[int] | None,
     stay: Any,
-    limits: bool,
+    never: Any,
     shape: Sequence[int],
     count: int,
     num_labels: int,
@@ -300,7 +305,7 @@ def ranking(
         order: Brings the scores into the order {batch dims, hypothesis, label}; None: they are so.
         before: The shape in which the scores before are added; None: there are none.
         stay: The scores of a hypothesis that has ended; None: none has.
-        limits: Whether something may not come.
+        never: The score of what may not come; None: everything may.
         shape: Of the sums, {batch dims, hypothesis * label}.
         count: How many go on.
         reads: Whether the host looks if some are equal: then the first result has one more. Else of equal sums the first are taken.
@@ -311,9 +316,9 @@ def ranking(
         "top_k": backend.top_k_raw, "part": backend.slice_raw, "divide": backend.binary_fn("floordiv"),
         "remainder": backend.binary_fn("mod"), "stay": stay, "before_shape": before, "shape": tuple(shape), "axis": axis,
         "count": count, "count_and_next": count + 1, "num_labels": num_labels, "first_top_k": backend.first_top_k_raw,
-        "is_impossible": backend.unary_fn("is_neg_infinite"), "never": float("-inf"),
+        "is_impossible": backend.unary_fn("is_neg_infinite"), "never": never,
     }  # fmt: skip
-    code, bound = _code(order is not None, before is not None, stay is not None, limits, reads)
+    code, bound = _code(order is not None, before is not None, stay is not None, never is not None, reads)
     return Program(code, {name: values[name] for name in bound}, lambda place: "choice")
 
 

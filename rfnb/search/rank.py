@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -196,9 +197,9 @@ def falls(host: np.ndarray, count: int, highest: float = math.inf) -> bool:
 
 def falls_until_impossible(host: np.ndarray) -> bool:
     """Whether each row begins with a number of 0 at most, and each entry is better than the next one, which may be -inf."""
-    left, right = host[..., :-1], host[..., 1:]
-    return bool(
-        ((left > right) | (right == -np.inf)).all() and (np.abs(host[..., 0]) < np.inf).all() and host.max() <= 0
+    rows = host.reshape(-1, host.shape[-1]).tolist()
+    return all(
+        -math.inf < row[0] <= 0 and all(a > b or b == -math.inf for a, b in itertools.pairwise(row)) for row in rows
     )
 
 
@@ -259,18 +260,8 @@ def with_last(flat: Flat, ranked: Ranked, index: np.ndarray) -> Ranked:
 def take(flat: Flat, index: Any, raw: Any = None) -> Any:
     """The entries of a raw array like `flat.raw` at an index {batch dims, n}."""
     backend = flat.backend
-    raw = flat.raw if raw is None else raw
-    shape, out = backend.get_shape_tuple_raw(raw), backend.get_shape_tuple_raw(index)
-    num_batch = math.prod(shape[:-1])
-    if num_batch == 0:
-        return backend.full_raw(out, 0.0, dtype=backend.get_dtype_name_raw(raw), device=backend.get_device_raw(raw))
-    rows = backend.reshape_raw(index, (num_batch, out[-1]))
-    if num_batch > 1:
-        rows = backend.binary_tensors_fn("add")(
-            rows, _starts(backend, backend.get_device_raw(raw), num_batch, shape[-1])
-        )
-    picked = backend.take_raw(backend.reshape_raw(raw, (-1,)), backend.reshape_raw(rows, (-1,)), 0)
-    return backend.reshape_raw(picked, out)
+    num_batch = len(backend.get_shape_tuple_raw(index)) - 1
+    return backend.batched_take_raw(flat.raw if raw is None else raw, index, num_batch)
 
 
 def best_of_each_row(flat: Flat, raw: Any, count: int) -> tuple[Any, Any]:

@@ -139,7 +139,10 @@ class ChoiceRecord:
         else:  # they are put in order when somebody looks: until then the kept ones come first, then the best of all
             both = backend.concat_raw([ranked.index, index], axis)
             self.candidates = Some.of(flat, parts, both, take(flat, both, totals))
-            self.kept = self.candidates.first(backend, axis, self.num_kept)._replace(scores=ranked.scores)
+            cut = lambda raw: backend.slice_raw(raw, axis, 0, self.num_kept)  # noqa: E731
+            _, _, log_prob, fused, tokens = self.candidates
+            first = {name: cut(raw) for name, raw in fused.items()}
+            self.kept = Some(ranked.index, ranked.scores, cut(log_prob), first, [*map(cut, tokens)])
             self._limits = [take(flat, both, limit) for limit in parts.limits]
             self._passed = None if parts.threshold is None else take(flat, both, flat.raw)
             self._in_order = False
@@ -301,7 +304,7 @@ class ChoiceRecord:
         return [some.index, some.scores, some.log_prob, *some.fused.values(), *raws]
 
     def host(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, np.ndarray]:
-        """The scores of the hypotheses that are kept, and what they are made of, as host arrays [batch, beam]."""
+        """The hypotheses that are kept, and what their scores are made of, as host arrays [batch, beam]."""
         flat, backend = self.flat, self.flat.backend
         rows = math.prod(dim.extent for dim in flat.rest)
         on_way = self._on_way
@@ -309,7 +312,7 @@ class ChoiceRecord:
         given = iter(arrays)
         own = lambda: next(given).reshape(rows, -1)[:, : self.num_kept]  # noqa: E731
         carried = (*flat.rest, self.carried)
-        parents, scores = own() // flat.num_labels, own()
+        (parents, tokens), scores = np.divmod(own(), flat.num_labels), own()
         of_parents = lambda: take_host(next(given).reshape(rows, -1), parents, 1)  # noqa: E731
         fused = (self.candidates if self.kept is None else self.kept).fused
         parts = {name: own() for name in ("log_probs", *(f"part:{name}" for name in fused))}
@@ -318,7 +321,10 @@ class ChoiceRecord:
             parts = {name: np.where(before, 0, array) for name, array in parts.items()}
         host = _ended_in(ended, ended_dims, carried)
         base = np.zeros_like(scores) if self.base is None or flat.in_dim is None else of_parents()
-        return {"scores": scores, "parents": parents, "ended": host.reshape(rows, -1), "base": base, **parts}
+        more = {name: np.reshape(array, (rows, -1)) for name, (array, _) in self.more.items()}
+        return {
+            "tokens": tokens, "parents": parents, "scores": scores, "ended": host.reshape(rows, -1), "base": base, **parts, **more
+        }  # fmt: skip
 
     def num_bytes(self) -> int:
         """bytes of the fields, as they will be."""
@@ -368,7 +374,9 @@ def _taken(flat: Flat, parts: ScoreParts) -> Any:
     backend, (allowed, *more) = flat.backend, parts.limits
     for limit in more:
         allowed = backend.binary_tensors_fn("logical_and")(allowed, limit)
-    lost = backend.where_raw(allowed, 0.0, backend.unary_fn("exp")(parts.log_prob))
+    lost = backend.binary_tensors_fn("mul")(
+        backend.unary_fn("exp")(parts.log_prob), backend.unary_fn("logical_not")(allowed)
+    )
     shape = backend.get_shape_tuple_raw(lost)
     of_each = backend.reshape_raw(lost, (*shape[:-1], shape[-1] // flat.num_labels, flat.num_labels))
     return backend.reduce_raw(of_each, "sum", (len(shape),))

@@ -398,6 +398,26 @@ def test_generate_of_transformers_takes_the_same_rule():
     assert {row.tokens[:-1] for row in own.nbest()} == words
 
 
+@pytest.mark.parametrize("ended", ["stay", "leave"])
+def test_results_are_the_same_whether_the_history_was_looked_at_and_in_a_copy(ended):
+    lexicon = rf.Lexicon([[1, 2], [2, 1, 3], [3]])
+
+    def search():
+        return run("raw", Markov(num_seqs=2, seed=0), beam_size=3, max_seq_len=STEPS, allowed=lexicon, ended=ended)
+
+    looked, unlooked = search(), search()
+    assert looked.history.blockers == ["the lexicon"]
+    for seq in range(2):
+        assert unlooked.nbest(seq) == looked.nbest(seq)
+        assert unlooked.best(seq).tokens == unlooked.history.finished(seq)[0].tokens
+    for copied in (pickle.loads(pickle.dumps(search())), copy.deepcopy(search())):
+        assert [copied.nbest(seq) for seq in range(2)] == [looked.nbest(seq) for seq in range(2)]
+        for step, other in zip(copied.history.steps, looked.history.steps, strict=True):
+            assert {name: array.tolist() for name, array in step.items()} == {
+                name: array.tolist() for name, array in other.items()
+            }
+
+
 @pytest.mark.parametrize("library", ["xgrammar", "llguidance"])
 def test_bits_of_a_grammar(library):
     """A grammar of one of these libraries, asked for each hypothesis by its labels."""
