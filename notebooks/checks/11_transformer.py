@@ -1,4 +1,4 @@
-"""Checks of 11_transformer: positions, attention with a causal mask, a cache, badges, and a look at the mask."""
+"""Checks of 11_transformer: positions, attention with a causal mask, a cache, two stacks of blocks, badges, and a look at the mask."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import numpy as np
 import torch
 
 import rfnb as rf
-from rfnb.teaching import call, check_gradient, check_padding, check_same, exercise, kind_of, truth_of, wrong
+from rfnb.teaching import (
+    call,
+    check_gradient,
+    check_padding,
+    check_same,
+    check_without,
+    exercise,
+    kind_of,
+    truth_of,
+    wrong,
+)
 from rfnb.teaching.difference import difference
 
 
@@ -220,6 +230,375 @@ def cached_step(answer):
             torch.as_tensor(caches[-1][1]), parts[2]
         ):
             wrong("The cache has not the keys and the values of all positions in their order.", shown)
+
+
+def normed(x, weight, bias, eps=1e-5, *, mean=True, spread="variance", axis=-1):
+    """A layer norm; the options are mistakes."""
+    centred = x - x.mean(axis, keepdim=True) if mean else x
+    if spread == "variance":
+        scale = ((centred**2).mean(axis, keepdim=True) + eps).sqrt()
+    elif spread == "unbiased":
+        scale = (x.var(axis, keepdim=True) + eps).sqrt()
+    elif spread == "outside":
+        scale = (centred**2).mean(axis, keepdim=True).sqrt() + eps
+    elif spread == "no eps":
+        scale = (centred**2).mean(axis, keepdim=True).sqrt()
+    else:
+        scale = (centred**2).mean(axis, keepdim=True) + eps
+    return centred / scale * weight + bias
+
+
+NORM_MISTAKES = {
+    "The variance is divided by size - 1.": (
+        {"spread": "unbiased"},
+        "x.var(-1, correction=0) is the mean of the squared differences.",
+    ),
+    "It is divided by the variance, not by its root.": ({"spread": "squared"}, "sqrt(variance + eps)"),
+    "eps is added to the standard deviation.": (
+        {"spread": "outside"},
+        "It is added to the variance, before the root is taken.",
+    ),
+    "eps is left out.": (
+        {"spread": "no eps"},
+        "sqrt(variance + eps): numbers that are all the same have the variance 0.",
+    ),
+    "The mean is not subtracted.": ({"mean": False}, "x - mean, divided by the root of variance + eps."),
+    "It normalises over the positions.": (
+        {"axis": -2},
+        "Each position alone: the mean and the variance are of its last axis, with keepdim=True.",
+    ),
+    "It normalises all positions together.": (
+        {"axis": None},
+        "Each position alone: the mean and the variance are of its last axis, with keepdim=True.",
+    ),
+}
+
+
+@exercise(
+    "A layer norm",
+    hints=[
+        "mean = x.mean(-1, keepdim=True), and the variance is the mean of (x - mean) ** 2.",
+        "Divide by (variance + eps) ** 0.5. Weight and bias are broadcast over all axes but the last.",
+    ],
+)
+def norm(answer):
+    for shape, eps in (((3,), 1e-5), ((2, 4), 1e-5), ((2, 3, 5), 1e-5), ((4, 3, 6), 1e-5), ((2, 3, 5), 0.5)):
+        draws = torch.Generator().manual_seed(len(shape))
+        x = 2 * torch.randn(shape, generator=draws) + 3
+        if shape[0] == 4:
+            x[0, 0] = 2.0  # nothing but eps keeps it from a division by 0
+            x[1] *= 0.002
+        weight, bias = torch.rand(2, shape[-1], generator=draws) + 0.5
+        options = {} if eps == 1e-5 else {"eps": eps}
+        before = x.clone()
+        got, wanted = call(answer, x, weight, bias, **options), normed(x, weight, bias, eps)
+        given = [("x", before), ("eps", eps)]
+        if not torch.equal(x, before):
+            wrong(
+                "x itself is changed.", given, "The sum of a residual needs it as it was: x - mean makes a new tensor."
+            )
+        if same(got, wanted):
+            continue
+        if eps != 1e-5 and same(got, normed(x, weight, bias)):
+            wrong("It does not use the eps that it is given.", given, "eps is an argument.")
+        for name, (mistake, rule) in NORM_MISTAKES.items():
+            if mistake.get("axis", -1) != -1 and x.ndim < 2:
+                continue
+            if mistake.get("axis", -1) is None:
+                flat = x - x.mean()
+                if same(got, flat / (flat.square().mean() + eps).sqrt() * weight + bias):
+                    wrong(name, given, rule)
+            elif same(got, normed(x, weight, bias, eps, **mistake)):
+                wrong(name, given, rule)
+        ones, zeros = torch.ones_like(weight), torch.zeros_like(bias)
+        for name, other in {"weight": (ones, bias), "bias": (weight, zeros), "weight nor bias": (ones, zeros)}.items():
+            if same(got, normed(x, *other, eps)):
+                wrong(f"It uses no {name}.", given, "normalised * weight + bias")
+        check_same(got, wanted, what="The normalised tensor", given=given)
+    check_without(
+        answer, (x, weight, bias), ("layer_norm", "native_layer_norm", "LayerNorm"), "Write it with means and a root."
+    )
+    leaves = {"x": torch.randn(2, 3, 5, requires_grad=True), "weight": torch.rand(5, requires_grad=True),
+              "bias": torch.rand(5, requires_grad=True)}  # fmt: skip
+    check_gradient((answer(*leaves.values()) * torch.arange(5)).sum(), leaves)
+
+
+class Parts:
+    """Parts of a block with weights of their own, and what is asked of them."""
+
+    def __init__(self, size, seed, *, cross=True):
+        draws = torch.Generator().manual_seed(seed)
+
+        def weights(*shape):
+            return torch.randn(shape, generator=draws) / shape[-1] ** 0.5
+
+        own, query, value = weights(size, size), weights(size, size), weights(size, size)
+        inner, outer = weights(size, 2 * size), weights(2 * size, size)
+        scales = [(weights(size) + 1, weights(size)) for _ in range(2 + cross)]
+        self.norms = [lambda x, scale=scale: normed(x, *scale) for scale in scales]
+        self.inner, self.outer = (lambda x: x @ inner), (lambda x: x @ outer)
+        self._own, self._query, self._value, self._cross = own, query, value, cross
+
+    def self_attention(self, x):
+        """A mean of what is so far, which depends on the order of the positions."""
+        count = torch.arange(1, x.shape[1] + 1)[:, None]
+        return x.cumsum(1) / count @ self._own
+
+    def cross_attention(self, x, states):
+        """What x finds in states."""
+        if not self._cross:
+            wrong(
+                "A block of an encoder has no cross-attention.",
+                [("states", states)],
+                "Without states, the second line is left out.",
+            )
+        if states is None:
+            wrong("Cross-attention gets no states.", rule="parts.cross_attention(x, states)")
+        return (x @ self._query @ states.transpose(1, 2)).softmax(-1) @ states @ self._value
+
+
+def put_together(
+    x,
+    states,
+    parts,
+    *,
+    norm="before",
+    residual="sum",
+    first="attention",
+    activation="relu",
+    states_normed=False,
+    swapped=False,
+    norms="own",
+):
+    """A block; the options are mistakes."""
+    cross = (
+        (lambda x: parts.cross_attention(x, parts.norms[1](states) if states_normed else states))
+        if not swapped
+        else (lambda x: parts.cross_attention(x, x))
+    )
+    active = {"relu": torch.relu, "none": lambda x: x, "gelu": torch.nn.functional.gelu, "tanh": torch.tanh}[activation]
+    lines = [parts.self_attention, cross, lambda x: parts.outer(active(parts.inner(x)))]
+    if states is None:
+        del lines[1]
+    if first == "feed-forward":
+        lines = lines[::-1]
+    elif first == "cross" and states is not None:
+        lines = [lines[1], lines[0], lines[2]]
+    own = {"own": parts.norms, "first": [parts.norms[0]] * 3, "turned": parts.norms[::-1]}[norms]
+    at_first = x
+    for line, scaled in zip(lines, own):
+        if norm == "after":
+            x = scaled(x + line(x))
+        elif norm == "of the result":
+            x = x + scaled(line(x))
+        else:
+            asked = scaled(x) if norm == "before" else x
+            on = {"sum": x, "none": 0, "of the norm": asked, "of the input": at_first}[residual]
+            x = on + line(asked)
+    return x
+
+
+BLOCK_MISTAKES = {
+    "The norm comes after the sum.": (
+        {"norm": "after"},
+        "That is the order of the first paper. Here each line is x + f(norm(x)).",
+    ),
+    "What is added is normalised, not what is read.": (
+        {"norm": "of the result"},
+        "x + f(norm(x)): the sum itself never passes a norm.",
+    ),
+    "There is no norm.": ({"norm": "none"}, "x + f(norm(x)), with the norm of the line."),
+    "The residuals are missing: each line gives only what it computes.": (
+        {"residual": "none"},
+        "x + f(norm(x)): what was there stays.",
+    ),
+    "What is normalised is added, not x.": (
+        {"residual": "of the norm"},
+        "x + f(norm(x)): the path from x to the end passes no norm.",
+    ),
+    "Each line adds to the input of the block.": (
+        {"residual": "of the input"},
+        "Each line goes on with the x of the line before it.",
+    ),
+    "The feed-forward comes first.": ({"first": "feed-forward"}, "Self-attention, cross-attention, feed-forward."),
+    "Cross-attention comes before self-attention.": (
+        {"first": "cross"},
+        "Self-attention, cross-attention, feed-forward.",
+    ),
+    "Between the two maps of the feed-forward nothing is set to 0.": (
+        {"activation": "none"},
+        "parts.outer(torch.relu(parts.inner(...)))",
+    ),
+    "Between the two maps stands a GELU.": ({"activation": "gelu"}, "Here it is a ReLU: negative numbers become 0."),
+    "The states of the encoder are normalised once more.": (
+        {"states_normed": True},
+        "The encoder has its own last norm: parts.cross_attention(norm(x), states).",
+    ),
+    "Cross-attention looks at the decoder's own positions.": (
+        {"swapped": True},
+        "x asks, and states are what it looks at: parts.cross_attention(norm(x), states).",
+    ),
+    "All lines use the first norm.": ({"norms": "first"}, "parts.norms has one for each line, in their order."),
+    "The norms are used from the last to the first.": (
+        {"norms": "turned"},
+        "parts.norms has one for each line, in their order.",
+    ),
+}
+
+
+@exercise(
+    "A block",
+    hints=[
+        "Each line reads x through its norm, and adds what it computes to the x that it has read.",
+        "Without states there are two norms, so the one of the feed-forward is the last of the list in both cases.",
+    ],
+    points=2,
+)
+def block(answer):
+    for size, cross, time in ((4, False, 1), (5, True, 3), (4, False, 5), (3, True, 2)):
+        draws = torch.Generator().manual_seed(size + time)
+        parts = Parts(size, time, cross=cross)
+        x, states = (
+            torch.randn(2, time, size, generator=draws),
+            torch.randn(2, 4, size, generator=draws) if cross else None,
+        )
+        before = x.clone()
+        got, wanted = call(answer, x, states, parts), put_together(x, states, parts)
+        given = [("x", before), ("states", "None" if states is None else states)]
+        if not torch.equal(x, before):
+            wrong(
+                "x itself is changed.",
+                given,
+                "It belongs to the caller: x = x + ... makes a new tensor, x += ... does not.",
+            )
+        if same(got, wanted):
+            continue
+        for name, (mistake, rule) in BLOCK_MISTAKES.items():
+            if (mistake.keys() & {"states_normed", "swapped"} or mistake.get("first") == "cross") and not cross:
+                continue
+            if same(got, put_together(x, states, parts, **mistake)):
+                wrong(name, given, rule)
+        if cross and same(got, put_together(x, None, Without(parts))):
+            wrong("Cross-attention is missing.", given, "With states, the second line comes between the others.")
+        check_same(got, wanted, what="The result", given=given)
+    x = torch.randn(2, 3, 3, requires_grad=True)
+    states = torch.randn(2, 4, 3, requires_grad=True)
+    check_gradient(answer(x, states, parts), {"x": x, "states": states})
+
+
+class Without:
+    """Parts of a block whose cross-attention is left out."""
+
+    def __init__(self, parts):
+        self.norms = [parts.norms[0], parts.norms[2]]
+        self.self_attention, self.inner, self.outer = parts.self_attention, parts.inner, parts.outer
+
+
+class Stack:
+    """Blocks that mix what they get, and a norm."""
+
+    def __init__(self, name, size, count, *, cross):
+        self.blocks = [lambda x, states, at=at: self._block(x, states, at) for at in range(count)]
+        self._name, self._cross = name, cross
+        self._weights = torch.randn(count, size, size, generator=torch.Generator().manual_seed(count)) / size**0.5
+        ones = torch.ones(size)
+        self.norm = lambda x: normed(x, ones * 0.7, ones * (0.2 if cross else 0.1))
+
+    def _block(self, x, states, at):
+        if self._cross and states is None:
+            wrong(
+                f"Block {at} of the decoder gets no states.",
+                rule="decoder.blocks[i](target, states), with what the encoder gives.",
+            )
+        if not self._cross and states is not None:
+            wrong(f"Block {at} of the encoder gets states.", rule="It has no cross-attention: block(source, None).")
+        found = torch.tanh(x.cumsum(1) @ self._weights[at])
+        return x + found + (states.mean(1, keepdim=True) * (at + 1) if self._cross else 0)
+
+
+def both_stacks(
+    source,
+    target,
+    encoder,
+    decoder,
+    *,
+    encoder_norm=True,
+    decoder_norm=True,
+    looks_at="states",
+    blocks="all",
+    into="target",
+):
+    """Two stacks; the options are mistakes."""
+    x, depths = source, [source]
+    for one in encoder.blocks[:1] if blocks == "first" else encoder.blocks:
+        x = one(x, None)
+        depths.append(x)
+    states = encoder.norm(x) if encoder_norm else x
+    x = states if into == "states" else target
+    for at, one in enumerate(decoder.blocks[:1] if blocks == "first" else decoder.blocks):
+        seen = {"states": states, "source": source, "depth": depths[min(at + 1, len(depths) - 1)], "itself": x}[
+            looks_at
+        ]
+        x = one(x, seen)
+    return decoder.norm(x) if decoder_norm else x
+
+
+STACK_MISTAKES = {
+    "The encoder's last norm is left out.": (
+        {"encoder_norm": False},
+        "states = encoder.norm(...) behind its last block.",
+    ),
+    "The decoder's last norm is left out.": (
+        {"decoder_norm": False},
+        "return decoder.norm(...) behind its last block.",
+    ),
+    "Both last norms are left out.": (
+        {"encoder_norm": False, "decoder_norm": False},
+        "Each stack ends with a norm of its own.",
+    ),
+    "The decoder looks at the source, before the encoder.": (
+        {"looks_at": "source"},
+        "Its states are what comes out of the encoder.",
+    ),
+    "A block of the decoder looks at the block of the encoder that is as deep.": (
+        {"looks_at": "depth"},
+        "All of them get the same states: those behind the encoder's last norm.",
+    ),
+    "The decoder looks at its own positions.": (
+        {"looks_at": "itself"},
+        "Its states are what comes out of the encoder.",
+    ),
+    "Only the first block of each stack is used.": ({"blocks": "first"}, "for one in encoder.blocks: ..."),
+    "The decoder goes on with the states of the encoder, and nobody reads the target.": (
+        {"into": "states"},
+        "The first block of the decoder gets the target; the states are its second argument.",
+    ),
+}
+
+
+@exercise(
+    "Two stacks",
+    hints=[
+        "The blocks of the encoder run one after the other, without states; its norm comes once, behind the last of them.",
+        "Each block of the decoder gets the same states, and what the block before it has made of the target.",
+    ],
+    points=2,
+)
+def transformer(answer):
+    for size, counts, times in ((4, (2, 3), (3, 3)), (3, (1, 1), (2, 2)), (5, (3, 2), (4, 2))):
+        draws = torch.Generator().manual_seed(size)
+        source, target = (torch.randn(2, time, size, generator=draws) for time in times)
+        encoder, decoder = (
+            Stack(name, size, count, cross=name == "decoder") for name, count in zip(("encoder", "decoder"), counts)
+        )
+        given = [("source", source), ("target", target), ("blocks", " and ".join(map(str, counts)))]
+        got, wanted = call(answer, source, target, encoder, decoder), both_stacks(source, target, encoder, decoder)
+        if same(got, wanted):
+            continue
+        for name, (mistake, rule) in STACK_MISTAKES.items():
+            if same(got, both_stacks(source, target, encoder, decoder, **mistake)):
+                wrong(name, given, rule)
+        check_same(got, wanted, what="The result", given=given)
 
 
 @exercise(

@@ -30,6 +30,29 @@ def cached_step(query, key, value, cache):
     return torch.einsum("hp,phd->hd", energy.softmax(-1), values), (keys, values)
 
 
+def norm(x, weight, bias, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    variance = (centred**2).mean(-1, keepdim=True)
+    return centred / (variance + eps) ** 0.5 * weight + bias
+
+
+def block(x, states, parts):
+    x = x + parts.self_attention(parts.norms[0](x))
+    if states is not None:
+        x = x + parts.cross_attention(parts.norms[1](x), states)
+    return x + parts.outer(torch.relu(parts.inner(parts.norms[-1](x))))
+
+
+def transformer(source, target, encoder, decoder):
+    states = source
+    for one in encoder.blocks:
+        states = one(states, None)
+    states = encoder.norm(states)
+    for one in decoder.blocks:
+        target = one(target, states)
+    return decoder.norm(target)
+
+
 def previous_score(weights):
     return np.diagonal(np.asarray(weights), offset=-1, axis1=1, axis2=2).mean(-1)
 
@@ -41,6 +64,7 @@ def looks_ahead(weights):
 PREDICTIONS = {
     "draw": np.tril(np.ones((5, 5), int)).tolist(),
     "where": "where this letter was read",
+    "kind": "cross-attention of layer 1",
     "weakest": "layer 0 head 0",
     "better_loss": "without the mask",
     "better_writing": "with the mask",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +68,52 @@ def forgetful(query, key, value, cache):
     return result, (key[None], value[None])
 
 
+def norm_but(**mistake):
+    return lambda x, weight, bias, eps=1e-5: checks.normed(x, weight, bias, eps, **mistake)
+
+
+def of_all_positions(x, weight, bias, eps=1e-5):
+    return (x - x.mean()) / (x.var(correction=0) + eps).sqrt() * weight + bias
+
+
+def norm_in_place(x, weight, bias, eps=1e-5):
+    x -= x.mean(-1, keepdim=True)
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias
+
+
+def by_torch_norm(x, weight, bias, eps=1e-5):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def block_but(**mistake):
+    return lambda x, states, parts: checks.put_together(x, states, parts, **mistake)
+
+
+def block_in_place(x, states, parts):
+    x += parts.self_attention(parts.norms[0](x))
+    return solution.block(x, states, parts)
+
+
+def always_crossed(x, states, parts):
+    return x + parts.cross_attention(parts.norms[1](x), states)
+
+
+def stacks_but(**mistake):
+    return lambda source, target, encoder, decoder: checks.both_stacks(source, target, encoder, decoder, **mistake)
+
+
+def with_reduce(source, target, encoder, decoder):
+    states = encoder.norm(functools.reduce(lambda x, one: one(x, None), encoder.blocks, source))
+    return decoder.norm(functools.reduce(lambda x, one: one(x, states), decoder.blocks, target))
+
+
+def by_torch_block(x, states, parts):
+    """What nn.TransformerDecoderLayer would do, written in one expression for each line."""
+    a = torch.add(x, parts.self_attention(parts.norms[0](x)))
+    b = a if states is None else torch.add(a, parts.cross_attention(parts.norms[1](a), states))
+    return torch.add(b, parts.outer(parts.inner(parts.norms[2 - (states is None)](b)).clamp(min=0)))
+
+
 def only_first_row(weights):
     return bool((weights[..., 0, 1:] > 0).any())
 
@@ -100,6 +148,62 @@ WRONG = {
         ),
         "It returns two things": lambda query, key, value, cache: query,
     },
+    "norm": {
+        "The variance is divided by size - 1": norm_but(spread="unbiased"),
+        "It is divided by the variance, not by its root": norm_but(spread="squared"),
+        "eps is added to the standard deviation": norm_but(spread="outside"),
+        "eps is left out": norm_but(spread="no eps"),
+        "The mean is not subtracted": norm_but(mean=False),
+        "It normalises over the positions": lambda x, *more: checks.normed(x, *more, axis=-2 if x.ndim > 1 else -1),
+        "It normalises all positions together": of_all_positions,
+        "It uses no weight.": lambda x, weight, bias, *eps: solution.norm(x, 1.0, bias, *eps),
+        "It uses no bias.": lambda x, weight, bias, *eps: solution.norm(x, weight, 0.0, *eps),
+        "It does not use the eps that it is given": lambda x, weight, bias, eps=0: solution.norm(x, weight, bias),
+        "x itself is changed": norm_in_place,
+        "It calls layer_norm, which makes all of it already": by_torch_norm,
+        "The normalised tensor": lambda x, weight, bias, eps=1e-5: (x - x.mean(-1, keepdim=True)) * weight + bias,
+    },
+    "block": {
+        "The norm comes after the sum": block_but(norm="after"),
+        "What is added is normalised": block_but(norm="of the result"),
+        "There is no norm": block_but(norm="none"),
+        "The residuals are missing": block_but(residual="none"),
+        "What is normalised is added, not x": block_but(residual="of the norm"),
+        "Each line adds to the input of the block": block_but(residual="of the input"),
+        "The feed-forward comes first": block_but(first="feed-forward"),
+        "Cross-attention comes before self-attention": block_but(first="cross"),
+        "nothing is set to 0": block_but(activation="none"),
+        "Between the two maps stands a GELU": block_but(activation="gelu"),
+        "The states of the encoder are normalised once more": block_but(states_normed=True),
+        "Cross-attention looks at the decoder's own positions": block_but(swapped=True),
+        "All lines use the first norm": block_but(norms="first"),
+        "The norms are used from the last to the first": block_but(norms="turned"),
+        "Cross-attention is missing": lambda x, states, parts: solution.block(
+            x, None, checks.Without(parts) if states is not None else parts
+        ),
+        "A block of an encoder has no cross-attention": always_crossed,
+        "x itself is changed": block_in_place,
+        "The result differs": block_but(activation="tanh"),
+    },
+    "transformer": {
+        "The encoder's last norm is left out": stacks_but(encoder_norm=False),
+        "The decoder's last norm is left out": stacks_but(decoder_norm=False),
+        "Both last norms are left out": stacks_but(encoder_norm=False, decoder_norm=False),
+        "The decoder looks at the source, before the encoder": stacks_but(looks_at="source"),
+        "the block of the encoder that is as deep": stacks_but(looks_at="depth"),
+        "The decoder looks at its own positions": stacks_but(looks_at="itself"),
+        "Only the first block of each stack is used": stacks_but(blocks="first"),
+        "nobody reads the target": stacks_but(into="states"),
+        "Block 0 of the decoder gets no states": lambda source, target, encoder, decoder: decoder.blocks[0](
+            target, None
+        ),
+        "Block 0 of the encoder gets states": lambda source, target, encoder, decoder: encoder.blocks[0](
+            source, target
+        ),
+        "The result": lambda source, target, encoder, decoder: (
+            solution.transformer(source, target, encoder, decoder) * 2
+        ),
+    },
     "previous_score": {
         "It divides by all positions": lambda weights: np.stack(
             [np.sum([one[t, t - 1] for t in range(1, len(one))]) / len(one) for one in weights]
@@ -119,6 +223,13 @@ WRONG = {
 RIGHT = {
     "self_attention": {"by torch": by_torch},
     "cached_step": {"the cache as a list": lambda *parts: (lambda made: (made[0], list(made[1])))(solution.cached_step(*parts))},
+    "norm": {
+        "by var": lambda x, weight, bias, eps=1e-5: (
+            weight * (x - x.mean(-1)[..., None]) / torch.sqrt(x.var(-1, False)[..., None] + eps) + bias
+        ),
+    },
+    "block": {"by torch": by_torch_block},
+    "transformer": {"with reduce": with_reduce},
     "previous_score": {"a list": lambda weights: [float(np.mean([w[t, t - 1] for t in range(1, len(w))])) for w in weights]},
     "looks_ahead": {
         "by what is left for the past": lambda weights: not np.allclose(np.tril(weights).sum(-1), 1),
@@ -138,6 +249,14 @@ def test_a_check_of_one_head_is_not_enough():
     assert "not found" in course.judged("looks_ahead", only_first_head).message
 
 
+def stack_of(stack, mask=None):
+    """A stack of torch.nn as the notebook makes it, of its own cell."""
+    (cell,) = [cell.source for cell in course.stored.cells if cell.id == "11-whole-use"]
+    space = {"norm": solution.norm, "block": solution.block, "SimpleNamespace": SimpleNamespace}
+    exec(cell[cell.index("def norm_of") : cell.index("with torch.no_grad")], space)
+    return space["stack_of"](stack, mask)
+
+
 def share(text):
     return [int(number) / 100 for number in re.findall(r"(\d+)%", text)]
 
@@ -149,7 +268,7 @@ def test_it_has_no_problems(ran):
 
 @pytest.mark.notebook
 def test_the_truths_are_those_of_the_solutions(ran):
-    names = ["where", "weakest", "better_loss", "better_writing", "first"]
+    names = ["where", "kind", "weakest", "better_loss", "better_writing", "first"]
     assert [ran.truth(name) for name in names] == [str(solution.PREDICTIONS[name]) for name in names]
 
 
@@ -170,6 +289,28 @@ def test_the_rows_of_the_untrained_model_are_almost_even(ran):
 def test_own_attention_and_the_cache_give_what_the_layer_gives(ran):
     assert float(ran.printed("11-attention-use").split()[-1]) < 1e-5
     assert "are the same within the tolerance" in ran.printed("11-cache-use")
+
+
+def test_the_solutions_give_what_torch_gives_whatever_the_sizes():
+    for size, heads, layers, times in ((8, 2, (1, 3), (1, 4)), (12, 3, (2, 2), (5, 2))):
+        model = torch.nn.Transformer(size, heads, *layers, 3 * size, 0.0, batch_first=True, norm_first=True).eval()
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        source, target = (torch.randn(2, time, size) for time in times)
+        mask = model.generate_square_subsequent_mask(times[1])
+        stacks = [stack_of(model.encoder), stack_of(model.decoder, mask)]
+        with torch.no_grad():
+            wanted = model(source, target, tgt_mask=mask)
+            torch.testing.assert_close(solution.transformer(source, target, *stacks), wanted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.notebook
+def test_own_transformer_gives_what_torch_gives_and_the_last_cross_attention_finds_the_next_letter(ran):
+    assert float(ran.printed("11-whole-use").split()[-1]) < 1e-4
+    (words,) = [text for text in ran.shown("11-reveal-kind") if "The mean weight there" in text]
+    assert "It writes gohegdeh#." in words
+    first, second = map(float, re.findall(r"cross-attention of layer \d (\d\.\d\d)", words))
+    assert second > first + 0.1 and second > 0.5
 
 
 @pytest.mark.notebook

@@ -341,6 +341,7 @@ IN_TORCH = {
     ("04_encoder_decoder", "decoder_inputs"), ("04_encoder_decoder", "masked_loss"), ("05_attention", "scaled_scores"),
     ("05_attention", "masked_scores"), ("05_attention", "dot_attention"), ("05_attention", "additive_attention"),
     ("10_transducers", "forward"), ("11_transformer", "cached_step"),
+    ("11_transformer", "norm"), ("11_transformer", "block"),
 }  # fmt: skip
 
 

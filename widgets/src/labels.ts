@@ -12,6 +12,20 @@ export function shorten(label: string, most = 16): string {
   return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
 }
 
+/** Labels as `shorten` makes them; of paths that would look the same then, without the parts that are the same in all of them. */
+export function apart(labels: string[], most = 16): string[] {
+  const short = labels.map((label) => shorten(label, most));
+  if (new Set(short).size === new Set(labels).size) return short;
+  const paths = labels.map((label) => label.split(".")).filter(({ length }) => length > 1),
+    [first = []] = paths;
+  if (paths.some(({ length }) => length !== first.length)) return labels.map((label) => shorten(label, most + 8));
+  const differs = first.map((part, at) => paths.some((path) => path[at] !== part));
+  return labels.map((label) => {
+    const parts = label.split(".");
+    return shorten(parts.length > 1 ? parts.filter((_, at) => differs[at]).join(".") : label, most + 8);
+  });
+}
+
 /** Each how-many-th label is drawn when each needs `room` pixels and has `pitch`: 1, 2, 5, 10, 20, ... */
 export function stride(pitch: number, room: number): number {
   for (let base = 1; base < 1e9; base *= 10)

@@ -5,7 +5,7 @@ import type { Choice, Wanted } from "../src/attention/grid";
 import { briefly, gridOf, hitGrid, layoutGrid, mapsAt, nearest, rowsBy, walkGrid, wordOf } from "../src/attention/grid";
 import type { Head } from "../src/attention/matrix";
 import { factsOf, largest, matrixOf, meanOf } from "../src/attention/matrix";
-import { telling } from "../src/labels";
+import { apart, telling } from "../src/labels";
 import { directionOf } from "../src/attention/text";
 import { codedBlock, exactBlock } from "../src/block";
 import type { Frame } from "../src/frame";
@@ -61,19 +61,59 @@ const chosen: Choice = { layer: 0, head: 0, seq: 0, step: 0 };
 const place: Wanted = { by: "layer", order: "place", badge: -1, least: 0 };
 const at = (layer: number, head: number) => ({ ...chosen, layer, head });
 
+describe("labels of maps", () => {
+  it("that would look the same when they are cut are told apart by what differs", () => {
+    const paths = ["self_attn", "multihead_attn"].flatMap((name) => [0, 1].map((at) => `decoder.layers.${at}.${name}`));
+    expect(apart([...paths, "mean"], 18)).toEqual([
+      "0.self_attn",
+      "1.self_attn",
+      "0.multihead_attn",
+      "1.multihead_attn",
+      "mean",
+    ]);
+    expect(apart(["layer 0", "layer 1"], 18)).toEqual(["layer 0", "layer 1"]);
+    expect(apart(["one.very.long.path.of.parts", "other.path"], 18)).toEqual(["one.very.long.pat…", "other.path"]);
+    expect(apart(["a very long label of one", "a very long label of two"], 18)).toEqual([
+      "a very long label of one",
+      "a very long label of two",
+    ]);
+  });
+});
+
 describe("the maps of a choice", () => {
   it("are one, or all that a mean is of", () => {
-    const { head } = frame();
-    expect(mapsAt(head, at(1, 1))).toEqual([3]);
-    expect(mapsAt(head, at(1, 2))).toEqual([2, 3]);
-    expect(mapsAt(head, at(3, 0))).toEqual([0, 2, 4]);
-    expect(mapsAt(head, at(3, 2))).toEqual([0, 1, 2, 3, 4, 5]);
+    const made = frame();
+    expect(mapsAt(made, at(1, 1))).toEqual([3]);
+    expect(mapsAt(made, at(1, 2))).toEqual([2, 3]);
+    expect(mapsAt(made, at(3, 0))).toEqual([0, 2, 4]);
+    expect(mapsAt(made, at(3, 2))).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
+  it("have no mean where their axes are others: it is not offered, and no other map stands for it", () => {
+    for (const spoil of [
+      (made: ReturnType<typeof frame>) => (made.head.maps[2]!.col_dim = { name: "memory" }),
+      (made: ReturnType<typeof frame>) =>
+        (made.blocks["map2"] = exactBlock(new Float32Array(SIZE * (SIZE + 1)), [1, SIZE, SIZE + 1])),
+    ]) {
+      const made = frame();
+      spoil(made);
+      expect(mapsAt(made, at(3, 0))).toEqual([]);
+      expect(mapsAt(made, at(1, 2))).toEqual([]);
+      expect(mapsAt(made, at(3, 1))).toEqual([1, 3, 5]);
+      expect(nearest(made, at(3, 0))).not.toEqual(at(3, 0));
+      const { lines } = gridOf(made, chosen, place);
+      expect(lines.map(({ title }) => title)).toEqual(["layer 0", "layer 1", "layer 2", "mean"]);
+      expect(lines.at(-1)!.items.map((item) => item?.maps ?? null)).toEqual([null, [1, 3, 5], null]);
+    }
+    const cross = frame();
+    for (const map of cross.head.maps.slice(2, 4)) map.col_dim = { name: "memory" };
+    expect(gridOf(cross, chosen, place).lines.map(({ title }) => title)).toEqual(["layer 0", "layer 1", "layer 2"]);
   });
 
   it("are near by where a layer has fewer heads", () => {
-    const { head } = frame();
-    head.maps.splice(5, 1);
-    expect(nearest(head, at(2, 1))).toEqual(at(2, 0));
+    const made = frame();
+    made.head.maps.splice(5, 1);
+    expect(nearest(made, at(2, 1))).toEqual(at(2, 0));
   });
 
   it("have a mean that is theirs, cell by cell", () => {

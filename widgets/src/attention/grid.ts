@@ -1,6 +1,7 @@
 // All maps at a glance: which are beside each other, in which order, and where. Pure geometry in CSS pixels, no page.
 
 import type { Frame } from "../frame";
+import { apart } from "../labels";
 import type { Head, MapEntry } from "./matrix";
 
 /** What is chosen. `layer` and `head` beyond the last one are the mean of all. */
@@ -42,20 +43,28 @@ const layersOf = (head: Head): string[] => head.layers ?? [""];
 const headsOf = (head: Head): string[] => head.heads ?? head.maps.map(({ label }) => label);
 export const placeOf = (entry: MapEntry, index: number): [number, number] => entry.at ?? [0, index];
 
-/** The maps of a place; those that a mean is of. */
-export function mapsAt(head: Head, { layer, head: column, step }: Omit<Choice, "seq">): number[] {
+/** The maps of a place; those that a mean is of: none where their axes are others, as of self- and cross-attention. */
+export function mapsAt({ head, blocks }: Frame<Head>, { layer, head: column, step }: Omit<Choice, "seq">): number[] {
   const [layers, heads] = [layersOf(head).length, headsOf(head).length];
-  return head.maps.flatMap((entry, index) => {
+  const found = head.maps.flatMap((entry, index) => {
     const [own, other] = placeOf(entry, index);
     return (entry.step ?? 0) === step && (layer >= layers || own === layer) && (column >= heads || other === column)
       ? [index]
       : [];
   });
+  const axes = new Set(
+    found.map((index) => {
+      const { block, row_dim, col_dim } = head.maps[index]!;
+      return [row_dim?.name, col_dim?.name, ...(blocks[block]?.shape.slice(1) ?? [])].join();
+    }),
+  );
+  return axes.size > 1 ? [] : found;
 }
 
 /** What can be chosen: a place that has maps, near the one that is wanted. */
-export function nearest(head: Head, choice: Choice): Choice {
-  if (mapsAt(head, choice).length) return choice;
+export function nearest(frame: Frame<Head>, choice: Choice): Choice {
+  const { head } = frame;
+  if (mapsAt(frame, choice).length) return choice;
   const fits = head.maps.map((entry, index) => ({ at: placeOf(entry, index), step: entry.step ?? 0 }));
   const first =
     fits.find(({ at, step }) => at[0] === choice.layer && step === choice.step) ??
@@ -98,7 +107,7 @@ export function gridOf(frame: Frame<Head>, chosen: Choice, { by, order, badge, l
   const value = (map: number, seq: number, which: number): number =>
     block && which >= 0 && map < block.shape[0]! && seq < block.shape[1]! ? block.at(map, seq, which) : NaN;
   const item = (choice: Choice): Item | null => {
-    const maps = mapsAt(head, choice).filter((map) => choice.seq < head.maps[map]!.seqs.length);
+    const maps = mapsAt(frame, choice).filter((map) => choice.seq < head.maps[map]!.seqs.length);
     if (!maps.length) return null;
     const mean = choice.layer >= layers.length || choice.head >= heads.length;
     if (mean && maps.length < 2) return null;
@@ -125,7 +134,7 @@ export function gridOf(frame: Frame<Head>, chosen: Choice, { by, order, badge, l
       faint: least > 0 && !(own >= least),
     };
   };
-  if (order === "place") return inPlace(head, chosen, by, item);
+  if (order === "place") return inPlace(frame, chosen, by, item);
   const all: Item[] = [];
   layers.forEach((_, layer) =>
     heads.forEach((_, column) => {
@@ -148,10 +157,11 @@ export function gridOf(frame: Frame<Head>, chosen: Choice, { by, order, badge, l
   return { cols: null, lines: [{ title: "", items: all.sort((a, b) => rank(a) - rank(b) || 0) }] };
 }
 
-function inPlace(head: Head, chosen: Choice, by: By, item: (choice: Choice) => Item | null): Grid {
-  const [layers, heads] = [layersOf(head), headsOf(head)];
+function inPlace(frame: Frame<Head>, chosen: Choice, by: By, item: (choice: Choice) => Item | null): Grid {
+  const { head } = frame,
+    [layers, heads] = [layersOf(head), headsOf(head)];
   const columns = heads.length > 1 ? [...heads.keys(), heads.length] : [...heads.keys()];
-  const seqs = head.maps[mapsAt(head, chosen)[0] ?? 0]?.seqs ?? [];
+  const seqs = head.maps[mapsAt(frame, chosen)[0] ?? 0]?.seqs ?? [];
   const rows: [string, Partial<Choice>][] =
     by === "layer"
       ? [...layers.keys(), ...(layers.length > 1 ? [layers.length] : [])].map((layer) => [
@@ -161,13 +171,12 @@ function inPlace(head: Head, chosen: Choice, by: By, item: (choice: Choice) => I
       : by === "seq"
         ? seqs.map((index, seq) => [head.seqs[index]!.label, { seq }])
         : (head.slider?.labels ?? [""]).map((label, step) => [label, { step }]);
-  return {
-    cols: columns.map((column) => heads[column] ?? "mean"),
-    lines: rows.map(([title, change]) => ({
-      title,
-      items: columns.map((column) => item({ ...chosen, head: column, ...change })),
-    })),
-  };
+  const lines = rows.map(([title, change]) => ({
+    title,
+    items: columns.map((column) => item({ ...chosen, head: column, ...change })),
+  }));
+  const without = by === "layer" && !lines.at(-1)?.items.some(Boolean) ? layers.length : lines.length; // a mean that there is not
+  return { cols: columns.map((column) => heads[column] ?? "mean"), lines: lines.slice(0, without) };
 }
 
 /** "layer 3" as "L3". */
@@ -223,7 +232,8 @@ export function layoutGrid(
   const texts = lines.map(({ title }) => title);
   const word = wordOf(texts);
   const plain = texts.map((text) => (word && text.startsWith(`${word} `) ? text.slice(word.length + 1) : text));
-  const widest = Math.min(110, Math.max(0, ...plain.map(measure)));
+  const titled = apart(plain, 18);
+  const widest = Math.min(160, Math.max(0, ...titled.map(measure)));
   const left = texts.some(Boolean) ? Math.ceil(Math.max(widest, measure(word ? `${word} ↓` : "")) + 10) : 2;
   const fit = Math.floor((width - left) / Math.max(1, cols.length)) - GAP;
   const top = cols.some(Boolean) ? 2 * LINE : 2;
@@ -232,7 +242,7 @@ export function layoutGrid(
     caption = badged && size >= 20 ? CAPTION : 0;
   lines.forEach(({ items }, row) => {
     const y = top + row * (size + caption + GAP);
-    titles.push({ text: plain[row]!, y: y + size / 2, lone: false });
+    titles.push({ text: titled[row]!, y: y + size / 2, lone: false });
     items.forEach((item, col) => {
       if (item) places.push({ item, x: left + col * (size + GAP), y });
     });

@@ -5,7 +5,7 @@ import type { Table } from "../color";
 import type { Context } from "../context";
 import { h, on, slider, status } from "../dom";
 import type { Frame } from "../frame";
-import { measurer, shorten } from "../labels";
+import { measurer } from "../labels";
 import { context } from "../canvas";
 import { percent, share, short } from "../number";
 import type { Scene, Spot } from "../pane";
@@ -246,7 +246,7 @@ export class Overview {
     }
     for (const { text, y, lone } of made.titles)
       if (lone) write(g, text, 2, y, `bold ${font}`, palette.ink);
-      else write(g, shorten(text, 18), made.left - 6, y, font, palette.ink, "right", made.left - 6);
+      else write(g, text, made.left - 6, y, font, palette.ink, "right", made.left - 6);
     const every = Math.ceil((Math.max(0, ...made.columns.map(({ text }) => text.length)) * 6.5) / (size + 4)) || 1;
     made.columns.forEach(({ text, x }, index) => {
       if (index % every === 0 || text === "mean")

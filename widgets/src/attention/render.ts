@@ -117,7 +117,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       const { heads } = this.frame.head;
       if (head === null || head === this.choice.head || head >= (heads?.length ?? 0)) return;
       const at = { ...this.choice, head };
-      if (mapsAt(this.frame.head, at).length) this.chooseMap(at, true);
+      if (mapsAt(this.frame, at).length) this.chooseMap(at, true);
     });
   }
 
@@ -133,8 +133,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       const [layer, column] = placeOf(head.maps[first]!, first);
       this.choice = { ...this.choice, layer, head: column };
     }
-    this.choice = nearest(head, this.choice);
-    this.maps = mapsAt(head, this.choice);
+    this.choice = nearest(this.frame, this.choice);
+    this.maps = mapsAt(this.frame, this.choice);
     const { seqs } = head.maps[this.maps[0]!]!;
     return seqs.map((index, at) => [head.seqs[index]!.label, this.maps.some((map) => !!head.maps[map]!.notes?.[at])]);
   }
@@ -206,7 +206,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       { layers = [""], heads = head.maps.map(({ label }) => label) } = head;
     const own = (layer: number, column: number) => {
       const at = { ...this.choice, layer, head: column };
-      const maps = mapsAt(head, at);
+      const maps = mapsAt(this.frame, at);
       const mean = layer >= layers.length || column >= heads.length;
       const wrong = !mean && maps.some((map) => !!head.maps[map]!.notes);
       return maps.length > (mean ? 1 : 0) ? [{ label: this.nameOf(at), wrong, at }] : [];
@@ -408,7 +408,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       names: heads,
       others: () =>
         heads.flatMap((_, head) => {
-          const [map] = mapsAt(this.frame.head, { ...this.choice, head });
+          const [map] = mapsAt(this.frame, { ...this.choice, head });
           const matrix =
             map === undefined || this.choice.layer >= (this.frame.head.layers?.length ?? 1)
               ? null
