@@ -190,6 +190,7 @@ def _all_learned(candidates: list[WrittenSoftmax]) -> dict[str, list[Learned | N
     found: dict[str, list[Learned | None]] = {}
     for path, home in homes.items():
         own = [each for each in candidates if each.home is home]
+        _read_once_more(own)
         lines = list(dict.fromkeys([each.line for each in own if each.reason is None]))
         if lines or not any([written_attention.is_by_name(home, each) for each in own]):
             names = dict(zip(lines, variables_of(lines) if len(lines) > 1 else [""]))
@@ -236,6 +237,7 @@ def end(call: Call, result: Any) -> None:
     alone, siblings = call.seen.pop(_ALONE, ()), call.seen.pop(_HEADS, None)
     for group in (siblings or {}).values():
         _offer_siblings(group)
+    _read_once_more(alone)
     found = [each for each in alone if each.reason is None]
     for each in alone:
         each.told = True  # from here on it is offered where it is used
@@ -287,6 +289,14 @@ def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -
     if same and (there.kind == "param" or _is_of_pairs(candidate.scores)):
         return None
     return "the entries on its axis are features, no positions"
+
+
+def _read_once_more(candidates: Sequence[WrittenSoftmax]) -> None:
+    """A line that has read a parameter or buffer, and in a later turn what the model has made of that, reads a memory: all turns count."""
+    lines = {each.line for each in candidates if each.reason is None}
+    for each in candidates:
+        if each.is_table and each.line in lines:
+            each.reason = None
 
 
 def _are_of_different_modules(parts: Sequence[AxisNode]) -> bool:
@@ -346,7 +356,15 @@ def _are_heads(group: Sequence[WrittenSoftmax]) -> bool:
         return False
     if any((each.shape, each.axis, each.shared) != (first.shape, first.axis, first.shared) for each in group):
         return False
-    return first.used is not None and not reaches(second.scores, first.used)
+    return first.used is not None and not reaches(second.scores, first.used) and not _are_parts_of_targets(group)
+
+
+def _are_parts_of_targets(group: Sequence[WrittenSoftmax]) -> bool:
+    """Whether the targets of maps are all entries of one axis of what the model got, a part in each: queries in chunks."""
+    first = group[0]
+    ends = [origin(first.scores, axis) for axis in set(range(len(first.shape))) - {*first.shared, first.axis}]
+    whole = [end.node.shape[end.axis] for end in ends if end.kind == "input"]
+    return any(sum(each.shape[axis] for each in group) in whole for axis in range(len(first.shape) - 1))
 
 
 def _offer_siblings(group: list[WrittenSoftmax]) -> None:

@@ -314,6 +314,11 @@ class SoftmaxSearch(Looks):
                 if of.use is not None and node.op in ("sum", "mean", "nansum"):
                     self._used(node, of, of.use.values, of.use.axis, of.use.shared, own=True)
                 return
+        again = _of_quotient_again(node, parent)
+        if again is not None and of.candidate.reason is not None and node.shape == of.candidate.shape:
+            of.candidate.axis, of.candidate.kept = again, ValueSnapshot(raw)
+            node.weights = of._replace(axis=again)
+            return
         use, others = of.use, [each for each in node.inputs if each is not parent]
         if node.op == "mul" and others and use is None:
             use = _multiplied(node, parent, others[0])
@@ -408,6 +413,15 @@ def _of_quotient(node: AxisNode) -> tuple[AxisNode, int] | None:
     if norm is None or scores is None or not _alike(norm.inputs[0], top) or len(reduced(norm)) != 1:
         return None
     return scores, next(iter(reduced(norm)))
+
+
+def _of_quotient_again(node: AxisNode, weights: AxisNode) -> int | None:
+    """The axis over which weights are divided by their sum once more: of slots that compete for inputs."""
+    if node.op != "div" or len(node.inputs) != 2 or node.inputs[0] is not weights or weights.weights.use is not None:
+        return None
+    norm = _norm(node.inputs[1], "sum")
+    axes = reduced(norm) if norm is not None and norm.inputs[0] is weights else frozenset()
+    return next(iter(axes)) if len(axes) == 1 else None
 
 
 def _alike(one: AxisNode, other: AxisNode, depth: int = 6) -> bool:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class CarriedLoop(NamedTuple):
     Attributes:
         first, last: Its lines.
         target: The name that each turn sets, "" if it is none.
-        names: The variables that a turn reads before it sets them.
+        names: The variables, and attributes of variables, that a turn reads before it sets them.
         used: Those that it reads for more than to make their next value or to append them.
     """
 
@@ -97,7 +97,7 @@ class LoopRun:
         if begins:
             values = self.frame.f_locals
             names = [self.loop.target] if self.loop.target else self.loop.names
-            marks = [values.get(name) for name in names]
+            marks = [_value(values, name) for name in names]
             if len(self._marks) != len(marks) or any([one is not other for one, other in zip(marks, self._marks)]):
                 self._marks = marks
                 self.keep(values, node_of)
@@ -107,7 +107,7 @@ class LoopRun:
         before = [turns[-1].node for turns in self.turns.values()]
         changed = []
         for name in self.loop.names:
-            for path, raw in _tensors(name, values.get(name)):
+            for path, raw in _tensors(name, _value(values, name)):
                 turns = self.turns.get(path)
                 if path in self._none or not (raw.is_floating_point() and raw.ndim and raw.numel() > 1):
                     continue
@@ -129,7 +129,7 @@ class LoopRun:
         if old.raw.shape != new.raw.shape and old.number >= 0:
             return False
         if (
-            not (more or re.split(r"[._]\d+$", path)[0] in self.loop.used)
+            not (more or any([path == name or path.startswith((f"{name}.", f"{name}_")) for name in self.loop.used]))
             or not (weights or entries)
             or old.version != version_of(old.raw)
         ):
@@ -248,19 +248,42 @@ def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
 
 
 def _short_names(paths: list[str]) -> dict[str, str]:
-    """The names of states; a pair in a tuple is h and c, as of nn.LSTMCell."""
-    if len(paths) == 2 and [path.rpartition(".")[2] for path in paths] == ["0", "1"]:
+    """The names of states; a pair in a tuple is h and c, as of nn.LSTMCell, and parts that have names go by these."""
+    last = [path.rpartition(".")[2] for path in paths]
+    if last == ["0", "1"]:
         return dict(zip(paths, ("h", "c")))
+    if len(set(last)) == len(last) and all([each.isidentifier() for each in last]):
+        return dict(zip(paths, last))
     return {path: path.replace(".", "_") for path in paths}
+
+
+def _value(values: Any, name: str) -> Any:
+    """What a variable holds, or an attribute of one; nothing that code computes."""
+    first, _, attribute = name.partition(".")
+    value = values.get(first)
+    if not attribute:
+        return value
+    own = getattr(value, "__dict__", {})
+    return own.get(attribute, own.get("_buffers", {}).get(attribute))
 
 
 def _tensors(path: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
         yield path, value
-    elif isinstance(value, (tuple, list)) and len(value) < 65:
-        for place, each in enumerate(value):
+        return
+    mark, parts = ".", dict[Any, Any]()
+    if isinstance(value, dict):
+        parts = value
+    elif isinstance(value, tuple):
+        parts = dict(zip(getattr(value, "_fields", range(len(value))), value))
+    elif isinstance(value, list):
+        mark, parts = "_", dict(enumerate(value))
+    elif is_dataclass(value):
+        parts = vars(value)
+    if len(parts) < 65:
+        for place, each in list(parts.items()):
             if isinstance(each, torch.Tensor):
-                yield f"{path}{'.' if isinstance(value, tuple) else '_'}{place}", each
+                yield f"{path}{mark}{place}", each
 
 
 # -- what is a state ----------------------------------------------------------------------------------------------------------------
@@ -335,12 +358,19 @@ def _used(loop: ast.For | ast.While) -> frozenset[str]:
     for node in ast.walk(loop):
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", ast.Tuple([]))]
-            own = {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+            own = {name for target in targets for each in ast.walk(target) if (name := _name(each))}
             value = node.value
             if isinstance(node, ast.Expr) and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-                own |= {each.id for each in [value.func.value, *value.args] if isinstance(each, ast.Name)}
-            found |= {each.id for each in ast.walk(value) if isinstance(each, ast.Name)} - own
+                own |= {name for each in [value.func.value, *value.args] if (name := _name(each))}
+            found |= {name for each in ast.walk(value) if (name := _name(each))} - own
     return frozenset(found)
+
+
+def _name(node: ast.AST) -> str:
+    """The name of a variable, or of an attribute of one; "": it is neither."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _order(nodes: Iterable[ast.AST], known: set[str]) -> tuple[set[str], set[str]]:
@@ -348,22 +378,22 @@ def _order(nodes: Iterable[ast.AST], known: set[str]) -> tuple[set[str], set[str
     reads, sets = set[str](), set(known)
 
     def visit(node: Any) -> None:
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                reads.update({node.id} - sets)
+        if name := _name(node):
+            if isinstance(getattr(node, "ctx", None), ast.Load):
+                reads.update({name, name.partition(".")[0]} - sets)
             else:
-                sets.add(node.id)
+                sets.add(name)
         elif isinstance(node, ast.AugAssign):
-            reads.update({each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)} - sets)
+            reads.update({name for each in ast.walk(node.target) if (name := _name(each))} - sets)
             visit(node.value)
-            sets.update(each.id for each in ast.walk(node.target) if isinstance(each, ast.Name))
+            sets.update(name for each in ast.walk(node.target) if (name := _name(each)))
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             if node.value is not None:
                 visit(node.value)
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 visit(target)
-                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):  # hs[layer] = ...
-                    sets.add(target.value.id)
+                if isinstance(target, ast.Subscript) and (name := _name(target.value)):  # hs[layer] = ...
+                    sets.add(name)
         elif isinstance(node, ast.If):
             visit(node.test)
             before, after = set(sets), set[str]()
@@ -384,7 +414,11 @@ def _order(nodes: Iterable[ast.AST], known: set[str]) -> tuple[set[str], set[str
                 visit(each)
         else:
             reads.update(
-                {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+                {
+                    name
+                    for each in ast.walk(node)
+                    if (name := _name(each)) and isinstance(getattr(each, "ctx", None), ast.Load)
+                }
                 - sets
             )
 
