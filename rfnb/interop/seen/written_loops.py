@@ -258,7 +258,7 @@ def _short_names(paths: list[str]) -> dict[str, str]:
 
 
 def _value(values: Any, name: str) -> Any:
-    """What a variable holds, or an attribute of one; nothing that code computes."""
+    """The value of a variable, or of an attribute of one; no code of it runs."""
     first, _, attribute = name.partition(".")
     value = values.get(first)
     if not attribute:
