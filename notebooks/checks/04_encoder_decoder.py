@@ -1,4 +1,6 @@
-"""Checks of 04_encoder_decoder: teacher forcing, a step of the decoder, the masked loss, the last real position."""
+"""Checks of 04_encoder_decoder: teacher forcing, a step of the decoder, the masked loss, a training loop, the last real position."""
+
+from functools import partial
 
 import torch
 
@@ -199,6 +201,183 @@ def masked_loss(answer):
     few = torch.arange(_WORDS.shape[1]) < _LENGTHS[:2, None]
     wanted = torch.nn.functional.cross_entropy(logits[:2, :, :9][few], (_WORDS[:2] % 9)[few])
     check_same(float(got), float(wanted), what="The loss of two sequences over nine labels")
+
+
+class Training:
+    """A training of two or three weights whose losses are known, and what is asked of it.
+
+    Args:
+        validation: What `validate` says after each epoch.
+        counts: How many batches each epoch has.
+    """
+
+    def __init__(self, validation, counts, patience):
+        values = [torch.tensor([1.0, -2.0]), torch.tensor(0.5), torch.ones(2, 2)]
+        self.weights = [value.requires_grad_() for value in values[: 2 + patience % 2]]
+        self.validation, self.patience = validation, patience
+        self.all = [[0.25 * (epoch + 1) + 0.5 * at for at in range(count)] for epoch, count in enumerate(counts)]
+        self.optimizer = torch.optim.SGD(self.weights, lr=0.05)
+        self.taken = self.asked = 0
+
+    def epochs(self):
+        """The batches of each epoch; a number each."""
+        for batches in self.all:
+            self.taken += 1
+            yield list(batches)
+
+    def loss_of(self, batch):
+        """A loss that pulls the weights to a batch."""
+        first, second, *more = self.weights
+        return ((first - batch) ** 2).sum() + (second * first.sum() - batch) ** 2 + sum((one**2).sum() for one in more)
+
+    def validate(self):
+        """The next number, which only depends on how often it was asked."""
+        self.asked += 1
+        if self.asked > len(self.validation):
+            wrong("The validation loss is asked for more often than there are epochs.", [("epochs", self.taken)])
+        return self.validation[self.asked - 1]
+
+    def run(self, loop):
+        """What a loop gives, and the weights afterwards."""
+        given = [*self.weights]
+        curves = loop(given, self.epochs(), self.loss_of, self.validate, self.optimizer, self.patience)
+        return curves, [weight.detach().clone() for weight in self.weights]
+
+
+def looped(
+    weights,
+    epochs,
+    loss_of,
+    validate,
+    optimizer,
+    patience,
+    *,
+    zero=True,
+    back="best",
+    total=False,
+    least="lower",
+    early=0,
+    mean=True,
+):
+    """The loop that is asked for; the options are mistakes."""
+    train, valid, kept, waited, best = [], [], None, 0, float("inf")
+    for batches in epochs:
+        losses = []
+        for batch in batches:
+            if zero:
+                optimizer.zero_grad()
+            loss = loss_of(batch)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        train.append(sum(losses) / len(losses) if mean else losses[-1])
+        valid.append(validate())
+        before = valid[-2] if len(valid) > 1 else float("inf")
+        if valid[-1] < (before if least == "before" else best) or (least == "as low" and valid[-1] == best):
+            kept, best = [weight.detach().clone() for weight in weights], min(best, valid[-1])
+            waited = waited if total else 0
+        else:
+            waited += 1
+        if patience and waited >= patience + early:
+            break
+    if back == "best":
+        with torch.no_grad():
+            for weight, own in zip(weights, kept):
+                weight.copy_(own)
+    return train, valid
+
+
+LOOP_MISTAKES = {
+    "It does not begin each update without the gradients of the one before.": (
+        {"zero": False},
+        "optimizer.zero_grad()",
+    ),
+    "It stops one epoch too early.": ({"early": -1}, "`patience` epochs in a row were no better than the best one."),
+    "It stops one epoch too late.": ({"early": 1}, "`patience` epochs in a row were no better than the best one."),
+    "It counts all epochs that were no better, and not those in a row.": (
+        {"total": True},
+        "A better epoch begins the count anew.",
+    ),
+    "It compares each epoch with the one before it.": (
+        {"least": "before"},
+        "It is compared with the best of all so far.",
+    ),
+    "An epoch as good as the best one counts as better.": ({"least": "as low"}, "Better is lower."),
+    "It gives the loss of the last batch of each epoch.": (
+        {"mean": False},
+        "The mean over the batches of the epoch is asked for.",
+    ),
+}
+_TRAININGS = [
+    ([5.0, 4.0, 4.5, 3.0, 3.2, 3.0, 3.5, 3.4, 3.6, 3.7, 1.0], [2, 1, 3, 2, 1, 2, 2, 2, 1, 2, 2], 2),
+    ([5.0, 6.0, 4.0, 4.5, 4.2, 4.1, 3.0], [1, 2, 2, 1, 3, 1, 1], 3),
+    ([3.0, 2.0, 1.0], [2, 2, 2], 1),
+    ([2.0, 2.5, 1.5, 1.8, 1.7, 1.6, 1.0], [2, 1, 2, 1, 2, 1, 2], 4),
+    ([2.0, 3.0], [1, 3], 1),
+]
+
+
+@exercise(
+    "A training loop that knows when to stop",
+    hints=[
+        "One update: no gradients, the loss, its gradients, a step. One epoch: all its batches, and then the validation loss.",
+        "A weight is changed in place, so what is kept of the best epoch is a copy of its values: weight.detach().clone().",
+        "In the end the values go back into the same tensors, by copy_, and no gradient is asked for that.",
+    ],
+    points=3,
+)
+def trained(answer):
+    for validation, counts, patience in _TRAININGS:
+        given = [("validation losses", validation), ("patience", patience)]
+        mine = Training(validation, counts, patience)
+        wanted, weights = mine.run(looped)
+        theirs = Training(validation, counts, patience)
+        got, other = theirs.run(partial(call, answer))
+        if not (isinstance(got, (tuple, list)) and len(got) == 2 and all(isinstance(one, list) for one in got)):
+            wrong("It returns two lists: the training losses, and the validation losses.", [("got", kind_of(got))])
+        if any(isinstance(value, torch.Tensor) for curve in got for value in curve):
+            wrong(
+                "A curve holds tensors.",
+                [
+                    *given,
+                    (
+                        "got",
+                        kind_of(next(value for curve in got for value in curve if isinstance(value, torch.Tensor))),
+                    ),
+                ],
+                "loss.item() is a float; a tensor keeps all that it was computed from.",
+            )
+        at = [("epochs", f"{len(got[1])}, and {mine.asked} are wanted")]
+        for name, (mistake, rule) in LOOP_MISTAKES.items():
+            if difference(got, wanted, 1e-4) is None:
+                break
+            if patience + mistake.get("early", 0) < 1:
+                continue
+            made = Training(validation, counts, patience).run(partial(looped, **mistake))[0]
+            if difference(got, made, 1e-4) is None:
+                wrong(name, [*given, *at], rule)
+        if theirs.asked > mine.asked and theirs.asked == len(validation):
+            wrong(
+                "It never stops before the epochs end.",
+                [*given, *at],
+                "After `patience` epochs in a row without a better one: break.",
+            )
+        if theirs.taken > mine.taken:
+            wrong(
+                "It begins an epoch after the last one.",
+                [*given, ("epochs begun", theirs.taken), ("wanted", mine.taken)],
+            )
+        check_same(got[0], wanted[0], what="The list of training losses", given=given)
+        check_same(got[1], wanted[1], what="The list of validation losses", given=given)
+        if difference(other, weights, 1e-4) is not None:
+            last = Training(validation, counts, patience).run(partial(looped, back="last"))[1]
+            if difference(other, last, 1e-4) is None:
+                wrong(
+                    "In the end the weights are those of the last epoch, not of the best one.",
+                    [*given, ("weights", other), ("best epoch", wanted[1].index(min(wanted[1])))],
+                    "Copies of the best values (a list of the weights themselves changes with them) go back by weight.copy_.",
+                )
+            check_same(other, weights, what="The list of weights in the end", given=given)
 
 
 @exercise(

@@ -22,6 +22,29 @@ def masked_loss(logits, words, lengths):
     )  # of the real cells alone: NaN elsewhere is not seen
 
 
+def trained(weights, epochs, loss_of, validate, optimizer, patience):
+    train, valid, kept, waited = [], [], [], 0
+    for batches in epochs:
+        losses = []
+        for batch in batches:
+            optimizer.zero_grad()
+            loss = loss_of(batch)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        train.append(sum(losses) / len(losses))
+        valid.append(validate())
+        waited += 1
+        if valid[-1] == min(valid) and valid.count(valid[-1]) == 1:
+            waited, kept = 0, [weight.detach().clone() for weight in weights]
+        if waited == patience:
+            break
+    with torch.no_grad():
+        for weight, best in zip(weights, kept):
+            weight.copy_(best)
+    return train, valid
+
+
 def last_output(outputs, lengths):
     return outputs[torch.arange(len(outputs)), lengths - 1]
 
@@ -29,6 +52,7 @@ def last_output(outputs, lengths):
 PREDICTIONS = {
     "after_s": "EH, which it wanted to say",
     "after_nine": "hundred, and then no longer seventeen",
+    "few": "it turns and rises",
     "comes_back": "ratio 0",
     "best_taught": "ratio 1",
     "better": "both about the same",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import pytest
@@ -9,8 +10,10 @@ import torch
 from course.harness import Course
 
 import rfnb as rf
+from rfnb.teaching.course import load
 
 course = Course("04_encoder_decoder")
+checks = load(course.folder / "checks/04_encoder_decoder.py")
 
 
 def shifted(words, begin):
@@ -67,6 +70,70 @@ def by_hand(logits, words, lengths):
     return torch.cat(rows).mean()
 
 
+def loop_but(**mistake):
+    return lambda *args: checks.looped(*args, **mistake)
+
+
+def loop_by_reference(weights, epochs, loss_of, validate, optimizer, patience):
+    """Keeps the weights themselves, which go on to change."""
+    kept, best, train, valid, waited = list(weights), float("inf"), [], [], 0
+    for batches in epochs:
+        losses = []
+        for batch in batches:
+            optimizer.zero_grad()
+            loss = loss_of(batch)
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss))
+        train.append(sum(losses) / len(losses))
+        valid.append(validate())
+        waited += 1
+        if valid[-1] < best:
+            best, kept, waited = valid[-1], list(weights), 0
+        if waited == patience:
+            break
+    weights[:] = kept
+    return train, valid
+
+
+def loop_with_tensors(weights, epochs, loss_of, validate, optimizer, patience):
+    train, valid = checks.looped(weights, epochs, loss_of, validate, optimizer, patience)
+    return [torch.tensor(one, requires_grad=True) for one in train], valid
+
+
+def loop_over_all(weights, epochs, loss_of, validate, optimizer, patience):
+    return checks.looped(weights, epochs, loss_of, validate, optimizer, 0)
+
+
+def loop_that_asks_for_more(weights, epochs, loss_of, validate, optimizer, patience):
+    epochs = iter(epochs)
+    curves = checks.looped(weights, epochs, loss_of, validate, optimizer, patience)
+    next(epochs, None)
+    return curves
+
+
+def loop_with_deepcopy(weights, epochs, loss_of, validate, optimizer, patience):
+    """In other words: a counter that begins anew, values in a dict, the best by index."""
+    history, values = [], {}
+    for epoch, batches in enumerate(epochs):
+        total = 0.0
+        for batch in batches:
+            loss = loss_of(batch)
+            for weight in weights:
+                weight.grad = None
+            loss.backward()
+            optimizer.step()
+            total += loss.detach().item()
+        history.append((total / len(batches), validate()))
+        values[epoch] = copy.deepcopy([weight.data for weight in weights])
+        best = min(range(len(history)), key=lambda at: history[at][1])
+        if epoch - best == patience:
+            break
+    for weight, value in zip(weights, values[best]):
+        weight.data.copy_(value)
+    return [train for train, _ in history], [valid for _, valid in history]
+
+
 WRONG = {
     "decoder_inputs": {
         "The inputs are the words themselves": lambda words, begin: words,
@@ -113,6 +180,21 @@ WRONG = {
         "The sign is wrong": lambda *given: -by_hand(*given),
         "The result is no tensor": lambda *given: by_hand(*given).item(),
     },
+    "trained": {
+        "without the gradients of the one before": loop_but(zero=False),
+        "It stops one epoch too early": loop_but(early=-1),
+        "It stops one epoch too late": loop_but(early=1),
+        "not those in a row": loop_but(total=True),
+        "compares each epoch with the one before it": loop_but(least="before"),
+        "An epoch as good as the best one counts as better": loop_but(least="as low"),
+        "It gives the loss of the last batch": loop_but(mean=False),
+        "It never stops before the epochs end": loop_over_all,
+        "It begins an epoch after the last one": loop_that_asks_for_more,
+        "the weights are those of the last epoch, not of the best one": loop_but(back="last"),
+        "those of the last epoch": loop_by_reference,
+        "A curve holds tensors": loop_with_tensors,
+        "It returns two lists": lambda *args: checks.looped(*args)[0],
+    },
     "last_output": {
         "at the last position of the array": lambda outputs, lengths: outputs[:, -1],
         "one position too far": lambda outputs, lengths: outputs[
@@ -134,6 +216,7 @@ RIGHT = {
         "in float64": lambda logits, words, lengths: by_hand(logits.double(), words, lengths),
         "overwritten in place": overwritten,
     },
+    "trained": {"in other words": loop_with_deepcopy},
     "last_output": {"in float64": lambda outputs, lengths: outputs.double()[torch.arange(len(outputs)), lengths - 1],
     "with gather": lambda outputs, lengths: outputs.gather(
         1, (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])
@@ -176,6 +259,18 @@ def test_the_loss_begins_near_that_of_equal_probabilities(ran):
 @pytest.mark.notebook
 def test_free_running_says_the_number(ran):
     assert "four thousand two hundred seventeen" in text_of(ran, "04-build-greedy-cell")
+
+
+@pytest.mark.notebook
+def test_few_numbers_are_learned_by_heart_and_the_training_stops_after_the_turn(ran):
+    said = "".join(ran.shown("04-loop-reveal"))
+    turn, low, last, own, epochs = re.search(
+        r"lowest in epoch (\d+), (\S+) nats, and (\S+) in the last one, .* is (\d\.\d+)\. With a patience of 5 .* after (\d+) epochs",
+        said,
+        re.DOTALL,
+    ).groups()
+    assert int(turn) < 50 and float(last) > 1.1 * float(low) > 10 * float(own) and int(epochs) < 60
+    assert "Learning curves" in said
 
 
 @pytest.mark.notebook

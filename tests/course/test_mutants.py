@@ -65,6 +65,12 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
     },
     "03_loops": {"read": {"rf.Loop(axis=time, name='read') -> rf.Loop(axis=time)": "a loop needs no name"}},
     "04_encoder_decoder": {
+        "trained": {
+            "weight.detach() -> weight": "it is copied back without gradients",
+            **dict.fromkeys(("0 -> -1", "0 -> 1"), "the first epoch is the best so far, and begins the count"),
+            "for weight, best in zip(weights, kept): weight.copy_(best) -> "
+            "for weight, best in list(zip(weights, kept))[::-1]: weight.copy_(best)": "each weight has its own value",
+        },
         "masked_loss": dict.fromkeys(
             ("return torch.nn.functional.cross_entropy(logits[real], words[real]) -> "
              "return torch.nn.functional.cross_entropy(logits[real], words[real]).sum()",
