@@ -208,7 +208,7 @@ class View(NearNames):
         """
         self._frozen = True
         if self._widget is not None:
-            self._widget.close()
+            self._widget.end()
             self._widget = None
         if self._handle is not None:
             display.republish(self._handle, self._repr_mimebundle_())

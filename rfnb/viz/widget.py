@@ -1,8 +1,11 @@
 """The widget of a view: the only file that imports anywidget and ipywidgets.
 
-One *carrier* model holds the bundle for all views of a kernel; a view itself carries only a loader of 200 bytes, its style sheet
-and its frame. Saved notebooks thus hold the bundle once, and all views of a page share one module (and so one selection).
-A page asks for exact values by a custom message, and gets them as one buffer; synced traits would be stored with the notebook.
+One *carrier* model holds the bundle for all views of a kernel; a view itself carries only a small loader and its style sheet.
+Saved notebooks thus hold the bundle once, and all views of a page share one module (and so one selection).
+
+Frames and messages go by a *channel*, a plain model of ipywidgets: a model of anywidget hears nothing any more, without a word, where its
+page took longer than two seconds to load it (0.11), and a view would stay at its first frame. A page asks for exact values by a custom
+message, and gets them as one buffer; synced traits would be stored with the notebook.
 """
 
 from __future__ import annotations
@@ -18,11 +21,20 @@ from ipywidgets import Widget, widget_serialization
 
 STATIC = Path(__file__).parent / "static"
 
-# ipywidgets' reference (so that saved state follows it), turned into anywidget's.
-_LOADER = """export default { async render({ model, el, signal, host }) {
-  const ref = String(model.get("_carrier")).replace("IPY_MODEL_", "anywidget:");
-  return (await host.getWidget(ref)).exports.render({ model, el, signal });
-} };"""
+# ipywidgets' references (so that saved state follows them), turned into anywidget's, which waits ten seconds for the bundle.
+_LOADER = """export default {
+  initialize: ({ model }) => void (async () => model.send({ rfnb: "here" }))().catch(() => {}),
+  async render({ model, el, signal, host }) {
+    const ref = (name) => String(model.get(name)).replace("IPY_MODEL_", "anywidget:");
+    for (let left = 12; !signal.aborted; left--)
+      try {
+        const [carrier, channel] = [await host.getWidget(ref("_carrier")), await host.getModel(ref("_channel"))];
+        return carrier.exports.render({ model: channel, el, signal });
+      } catch (error) {
+        if (!left && !signal.aborted) throw error;
+      }
+  },
+};"""
 
 
 class Carrier(anywidget.AnyWidget):
@@ -31,13 +43,50 @@ class Carrier(anywidget.AnyWidget):
     _esm = STATIC / "rfnb.js"
 
 
+class Channel(Widget):
+    """The model by which a view and its pages hear from each other."""
+
+    frame = traitlets.Bytes(b"").tag(sync=True)
+
+
 class ViewWidget(anywidget.AnyWidget):
-    """Shows one frame."""
+    """Shows the newest frame of its channel."""
 
     _esm = _LOADER
     _css = STATIC / "rfnb.css"  # each view its own: the carrier's is not seen inside a shadow root (marimo)
     _carrier = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
-    frame = traitlets.Bytes(b"").tag(sync=True)
+    _channel = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
+    _is_here = _ends = False
+
+    @property
+    def frame(self) -> bytes:
+        """The frame that it shows."""
+        return self._channel.frame
+
+    @frame.setter
+    def frame(self, frame: bytes) -> None:
+        self._channel.frame = frame
+
+    def send(self, content: Any, buffers: Any = None) -> None:
+        """Send a message to its pages."""
+        self._channel.send(content, buffers)
+
+    def close(self) -> None:
+        """Close both comms."""
+        self._channel.close()
+        super().close()
+
+    def end(self) -> None:
+        """Close it once a page has loaded it: one that is closed while anywidget loads it is an error in the console."""
+        self._ends = True
+        if self._is_here:
+            self.close()
+
+    def loaded(self, *_: Any) -> None:
+        """A page has loaded it."""
+        self._is_here = True
+        if self._ends:
+            self.close()
 
 
 _carrier: Carrier | None = None
@@ -60,30 +109,31 @@ def make_widget(frame: bytes, hear: Hear) -> ViewWidget:
     global _carrier
     if _carrier is None or _carrier.comm is None:
         _carrier = Carrier()
-    widget = ViewWidget(_carrier=_carrier, frame=frame)
-    _answer_at_once(widget)
+    widget = ViewWidget(_carrier=_carrier, _channel=(channel := Channel(frame=frame)))
+    widget.on_msg(ViewWidget.loaded)
+    _answer_at_once(channel)
     heard = weakref.WeakMethod(hear)
 
-    def asked(widget: ViewWidget, content: Any, buffers: Any) -> None:
+    def asked(channel: Channel, content: Any, buffers: Any) -> None:
         now = heard()
         if not isinstance(content, dict):
             return
         if now is not None:
-            now(content, widget.send)
+            now(content, channel.send)
         else:
-            widget.send(_NOBODY.get(str(content.get("rfnb")), {}) | {"id": content.get("id")})
+            channel.send(_NOBODY.get(str(content.get("rfnb")), {}) | {"id": content.get("id")})
 
-    widget.on_msg(asked)
+    channel.on_msg(asked)
     return widget
 
 
-def _answer_at_once(widget: ViewWidget) -> None:
+def _answer_at_once(channel: Channel) -> None:
     """Let the page choose the thread that its messages are handled in, so that a running cell does not hold them up.
 
     ipykernel 7.4 routes a message to the (sub)shell that has last published on its comm, which is the one of the cell that made the
     widget, as long as that runs. Its method to decide that is private; where there is none, nothing needs to be done.
     """
-    comm = widget.comm
+    comm = channel.comm
     if comm is not None and hasattr(comm, "_reply_subshell_for"):
         comm._reply_subshell_for = lambda data, default: default
 

@@ -103,7 +103,16 @@ def test_twenty_thousand_points_are_drawn_as_a_few_per_pixel(page):
     assert root.locator("svg *").count() < 100
 
 
-def test_curves_grow_while_their_cell_runs(lab):
+# A page in which anywidget gives a model no time to load: from then on that hears no message.
+TOO_SLOW = """AbortSignal.timeout = () => {
+    const over = new AbortController();
+    queueMicrotask(() => over.abort());
+    return over.signal;
+};"""
+
+
+def test_curves_grow_while_their_cell_runs_also_in_a_slow_page(lab):
+    lab.page.add_init_script(TOO_SLOW)
     lab.open(lab.write("curves.ipynb", *GROWING))
     lab.run_all()
     root = lab.page.locator('.rfnb-root[data-kind="curves"]')

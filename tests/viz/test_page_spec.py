@@ -296,7 +296,7 @@ def test_the_widget_answers_its_page(monkeypatch):
     view._repr_mimebundle_()
     head = unpack(view._widget.frame).head
     sent = []
-    monkeypatch.setattr(type(view._widget), "send", lambda self, message, buffers: sent.append((message, buffers)))
+    monkeypatch.setattr(type(view._widget._channel), "send", lambda self, message, buffers: sent.append((message, buffers)))
     asked = {
         "rfnb": "exact",
         "id": 1,
@@ -305,7 +305,7 @@ def test_the_widget_answers_its_page(monkeypatch):
         "start": [0, 1, 0],
         "size": [1, 1, 64],
     }
-    view._widget._handle_custom_msg(asked, [])
+    view._widget._channel._handle_custom_msg(asked, [])
     [(message, [values])] = sent
     assert message["id"] == 1 and values == view.spec.blocks["map5"][0, 1].tobytes()
     assert view.spec.head.get("thinned") is None and not view.spec.codes, "what a view holds is exact"

@@ -72,7 +72,25 @@ def test_the_widget_carries_the_packed_spec_and_shares_one_bundle():
         view._repr_mimebundle_()
     assert unpack(one._widget.frame).head["title"] == "one"
     assert one._widget._carrier is other._widget._carrier
-    assert len(one._widget._esm) < 400
+    assert len(one._widget._esm) < 600
+
+
+def test_a_frozen_view_is_closed_once_a_page_has_loaded_it():
+    """A model of anywidget that is closed while a page loads it is an error in its console."""
+    view = attention_view()
+    view._repr_mimebundle_()
+    widget, channel = view._widget, view._widget._channel
+    view.freeze()
+    assert widget.comm is not None and channel.comm is not None
+    widget._handle_custom_msg({"rfnb": "here"}, [])
+    assert widget.comm is None and channel.comm is None
+    later = attention_view()
+    later._repr_mimebundle_()
+    widget = later._widget
+    widget._handle_custom_msg({"rfnb": "here"}, [])
+    assert widget.comm is not None
+    later.freeze()
+    assert widget.comm is None
 
 
 def test_an_update_that_is_the_last_one_is_sent_at_once():
