@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from browser.what_if import find
+from browser.what_if import click, find
 from playwright.sync_api import expect
 from waiting import wait_until
 
@@ -49,18 +49,18 @@ def opened(lab, *cells, maps=2):
 def test_it_fills_and_a_cell_becomes_a_branch_by_mouse_and_by_key(lab, told):
     looks, matters = opened(lab, MADE, TOLD)
     expect(matters).to_have_attribute("data-live", "false")  # all cells are there
-    at = find(matters, "0 0", "row", "col")
+    find(matters, "0 0", "row", "col")
     expect(matters.locator(".rfnb-readout, [role=status]").first).to_contain_text("AA")
     expect(looks).to_have_attribute("data-linked", "0")  # the same step, where it looks
     rail = lab.page.locator(".rfnb-rail").first
-    lab.page.mouse.click(*at)
+    click(matters, "0 0", "row", "col")
     expect(rail).to_contain_text("o hidden at 0")
     pane = matters.locator(".rfnb-pane")
     pane.focus()
     pane.press("ArrowRight")
     pane.press("Enter")
     expect(rail).to_contain_text("x hidden at 0")
-    lab.page.mouse.click(*find(matters, "0 0", "row", "col"))  # it is there: it is shown
+    click(matters, "0 0", "row", "col")  # it is there: it is shown
     expect(lab.page.locator('.rfnb-rail-row[aria-selected="true"]')).to_contain_text("o hidden at 0")
     found = told(1)
     assert found["branches"] == ["o hidden at 0", "x hidden at 0"] and found["left"] == 0

@@ -9,7 +9,7 @@ import json
 import re
 
 import pytest
-from browser.what_if import find
+from browser.what_if import find, press
 from playwright.sync_api import expect
 from waiting import ms, wait_until
 
@@ -193,12 +193,7 @@ def test_a_weight_of_each_family_is_dragged_and_a_sweep_fills_its_map(lab):
         expect(maps).to_have_attribute("data-step", "2", timeout=ms(60))
         plain, wanted = ([str(label) for label in labels] for labels in printed(lab, cell))
         assert plain != wanted
-        at = find(maps, PLACES[name][1], "row", "col")
-        while (
-            f"{maps.get_attribute('data-row')} {maps.get_attribute('data-col')}" != PLACES[name][1]
-        ):  # the page has moved
-            at = find(maps, PLACES[name][1], "row", "col")
-        page.mouse.down()
+        at = press(maps, PLACES[name][1], "row", "col")
         for part in range(1, 13):
             page.mouse.move(at[0], at[1] - 10 * part)
         text = r"\D+".join(wanted[:-1] if name == "BART" else wanted)  # which ends with its </s>

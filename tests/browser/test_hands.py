@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from browser.test_access import AXE
+from browser.what_if import press
 from control.plain_search import Decision, plain_search
 from plain_g2p import PlainG2P
 from playwright.sync_api import expect
@@ -95,25 +96,6 @@ class Page:
         assert output["output_type"] == "stream", output
         return json.loads("".join(output["text"]))
 
-    def hover_cut(self, view) -> tuple[int, int]:
-        """Brings the pointer onto a candidate that was cut, of the latest step that shows one; (step, number)."""
-        canvas = view.locator(".rfnb-pane canvas").first
-        canvas.scroll_into_view_if_needed()
-        box, found = canvas.bounding_box(), {}
-        for y in range(int(box["height"] * 0.2), int(box["height"]), 7):
-            for x in range(int(box["width"] * 0.12), int(box["width"] * 0.75), 14):
-                self.lab.page.mouse.move(box["x"] + x, box["y"] + y)
-                cursor = re.fullmatch(r"(\d+),cut(\d+)", view.get_attribute("data-cursor") or "")
-                if cursor:
-                    found.setdefault((int(cursor[1]), int(cursor[2])), []).append((x, y))
-            if any(step and len(spots) > 2 for (step, _), spots in found.items()):
-                break
-        cut = max(found)
-        x, y = found[cut][len(found[cut]) // 2]
-        self.lab.page.mouse.move(box["x"] + x, box["y"] + y)
-        expect(view).to_have_attribute("data-cursor", "{},cut{}".format(*cut))
-        return cut
-
 
 def assert_found(found: dict, beam: list) -> None:
     np.testing.assert_allclose(found["scores"], [hyp.score for hyp in beam], rtol=1e-4)
@@ -129,10 +111,10 @@ def test_a_search_is_paused_stepped_forced_by_clicks_and_run_on(lab, plain):
         page.paused(begun + more)
     view = page.view("beams")
     expect(view).to_have_attribute("data-step", str(begun + 2))
-    step, _ = page.hover_cut(view)
+    press(view, r"[1-9]\d*,cut\d+", "cursor")
+    step = int(view.get_attribute("data-cursor").split(",")[0])
     readout = view.locator(".rfnb-beams-prefix").inner_text().split()
     label = readout[-1]
-    lab.page.mouse.down()
     lab.page.mouse.up()
     branch = lab.page.locator(".rfnb-rail-row", has_text=f"{label} at {step}")
     expect(branch).to_be_visible()

@@ -67,12 +67,11 @@ def test_a_run_is_held_by_clicks_in_notebook_7(notebook):
 
 def test_what_if_is_answered_in_notebook_7_by_a_rest_a_click_and_a_drag(notebook):
     page = Page(notebook, in_notebook_7)
-    at = page.find(page.tree, "1,cut0", "cursor")
+    page.find(page.tree, "1,cut0", "cursor")
     expect(page.told).to_have_text("With EY at 1: P EY R AH SH UW T, −6.72, 4.95 nats worse.")
-    page.page.mouse.click(*at)
+    page.click(page.tree, "1,cut0", "cursor")
     expect(page.rail).to_contain_text("EY at 1")
-    at = page.find(page.map, "1 5", "row", "col")
-    page.page.mouse.down()
+    at = page.press(page.map, "1 5", "row", "col")
     page.drag(at, 0, -120)
     expect(page.map).to_have_attribute("data-dragged", re.compile("With EH: 1 on h: P HH EH R AH CH UW T, .*"))
     page.page.mouse.up()

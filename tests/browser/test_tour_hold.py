@@ -14,7 +14,7 @@ import pytest
 from browser.conftest import SHOTS
 from browser.jupyter import Lab
 from browser.tour import VIEWS, Tour, hovered, number, source
-from browser.what_if import find
+from browser.what_if import find, press
 from control.plain_search import Decision, plain_search
 from PIL import Image
 from plain_g2p import PlainG2P
@@ -122,9 +122,9 @@ def test_a_candidate_is_rested_on_and_a_weight_is_dragged_and_both_are_read(tour
     find(beams, "1,cut0", "cursor")
     expect(beams.locator(".rfnb-beams-told")).to_contain_text("With EY at 1: P EY R AH SH UW T, −6.72")
     tour.moving.frame(2500)
-    at = find(weights, "1 5", "row", "col")  # of EH, on h
+    find(weights, "1 5", "row", "col")  # of EH, on h
     tour.moving.frame(900)
-    mouse.down()
+    at = press(weights, "1 5", "row", "col")
     for part in range(1, 13):
         mouse.move(at[0], at[1] - 10 * part)
         if tour.moving.path:
@@ -155,8 +155,8 @@ def test_the_search_is_held_by_its_buttons(tour, plain):
         step.click()
         expect(beams).to_have_attribute("data-step", str(made))
     tour.lab.screenshot(SHOTS / "tour-hold-paused.png")
-    step, words = cut(beams)
-    tour.page.mouse.down()
+    press(beams, r"1,cut\d+", "cursor")
+    step, words = 1, beams.locator(".rfnb-beams-prefix").inner_text().split()
     tour.page.mouse.up()
     label = words[-1]
     branch = cell.locator(".rfnb-rail-row", has_text=f"{label} at {step}")
@@ -171,24 +171,6 @@ def test_the_search_is_held_by_its_buttons(tour, plain):
     said = [plain.labels[one] for one in best.labels]
     expect(beams).to_contain_text(" ".join(label for label in said if label != "<end>"))
     assert tour.lab.errors == []
-
-
-def cut(view) -> tuple[int, list[str]]:
-    """Brings the pointer onto a candidate that was cut; its step, and what is read there."""
-    canvas = view.locator(".rfnb-pane canvas").first
-    box = canvas.bounding_box()
-    found: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for y in range(int(box["height"] * 0.2), int(box["height"] * 0.5), 7):
-        for x in range(int(box["width"] * 0.12), int(box["width"] * 0.5), 14):
-            view.page.mouse.move(box["x"] + x, box["y"] + y)
-            cursor = re.fullmatch(r"(\d+),cut(\d+)", view.get_attribute("data-cursor") or "")
-            if cursor:
-                found.setdefault((int(cursor[1]), int(cursor[2])), []).append((x, y))
-    place = min(at for at, spots in found.items() if at[0] == 1 and len(spots) > 1)
-    x, y = found[place][len(found[place]) // 2]
-    view.page.mouse.move(box["x"] + x, box["y"] + y)
-    expect(view).to_have_attribute("data-cursor", "{},cut{}".format(*place))
-    return place[0], view.locator(".rfnb-beams-prefix").inner_text().split()
 
 
 def test_the_branch_is_the_best_that_plain_torch_finds_with_the_label_that_is_forced(tour, plain):

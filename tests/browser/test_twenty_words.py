@@ -85,7 +85,7 @@ def test_each_of_twenty_gestures_makes_the_branch_that_plain_torch_computes(lab,
         expect(page.tree).to_have_attribute("data-seq", str(seq))
         kind, step, number = kinds[seq], DRAW.randint(1, 2), DRAW.randrange(2)
         if kind == "a click":
-            mouse.click(*page.find(page.tree, f"{step},cut{number}", "cursor"))
+            page.click(page.tree, f"{step},cut{number}", "cursor")
         elif kind == "keys":
             pane = page.tree.locator(".rfnb-pane").first
             for key in ["Home", *["ArrowRight"] * step]:
@@ -99,8 +99,7 @@ def test_each_of_twenty_gestures_makes_the_branch_that_plain_torch_computes(lab,
                 "a unit": (page.strips, rf"(.*\.)?[hc] [0-9]+ {step - 1}", ("track", "row", "col")),
                 "a gate": (page.strips, rf"(.*\.)?(input|forget|output)_gate [0-9]+ {step}", ("track", "row", "col")),
             }[kind]
-            at = page.find(view, pattern, *names)
-            mouse.down()
+            at = page.press(view, pattern, *names)
             page.drag(at, 0, DRAW.choice([-70, 70]) if kind != "a weight" else -70)
             mouse.up()
         expect(rows).to_have_count(seq + 2, timeout=ms(30))

@@ -31,7 +31,7 @@ def touched(server, browser):
 
 def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):
     tall = page.tree.locator(".rfnb-pane").first.bounding_box()["height"]
-    at = page.find(page.tree, "1,cut0", "cursor")
+    page.find(page.tree, "1,cut0", "cursor")
     expect(page.told).to_have_text(EY)
     assert page.tree.get_attribute("data-ghosts") == "1"
     expect(page.map).to_have_attribute("data-ghosts", "EY R AH SH UW T <end>")  # where it would look, below the map
@@ -41,9 +41,9 @@ def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):
     expect(page.map).to_have_attribute("data-ghosts", "")
     expect(page.rail).to_be_hidden()  # nothing was kept
     expect(page.told).to_contain_text("Rest on a candidate")  # what can be done is said again
-    page.page.mouse.move(*at)
+    page.find(page.tree, "1,cut0", "cursor")
     expect(page.told).to_have_text(EY)
-    page.page.mouse.click(*at)
+    page.click(page.tree, "1,cut0", "cursor")
     page.clicks += 1
     expect(page.rail).to_contain_text("6.72")
     page.page.mouse.move(5, 5)
@@ -85,8 +85,7 @@ def test_all_candidates_of_a_step_by_one_key_and_nothing_is_left_by_escape(page)
 
 
 def test_a_weight_is_dragged_in_the_map_and_the_word_follows(page):
-    at, mouse = page.find(page.map, "1 5", "row", "col"), page.page.mouse  # of EH, on h
-    mouse.down()
+    at, mouse = page.press(page.map, "1 5", "row", "col"), page.page.mouse  # of EH, on h
     page.drag(at, 0, -120)
     expect(page.map).to_have_attribute(
         "data-dragged", re.compile(r"With EH: 1 on h: P HH EH R AH CH UW T, −\d.\d\d, .* worse\.")
@@ -95,8 +94,7 @@ def test_a_weight_is_dragged_in_the_map_and_the_word_follows(page):
     expect(page.map).to_have_attribute("data-dragged", "")
     mouse.up()
     assert page.made()["branches"] == []  # it was let go
-    at = page.find(page.map, "1 5", "row", "col")
-    mouse.down()
+    at = page.press(page.map, "1 5", "row", "col")
     page.drag(at, 0, -120)
     mouse.up()
     expect(page.rail).to_contain_text("EH: 1 on h")
@@ -106,22 +104,19 @@ def test_a_weight_is_dragged_in_the_map_and_the_word_follows(page):
 
 
 def test_a_weight_that_is_dragged_below_a_kept_candidate_is_named_by_what_the_run_says_there(page):
-    at, mouse = page.find(page.tree, "1,cut0", "cursor"), page.page.mouse
-    mouse.click(*at)
+    page.click(page.tree, "1,cut0", "cursor")
     expect(page.map).to_have_attribute("data-hypothesis", "P EY")
     expect(page.rail).to_contain_text("6.72")
-    at = page.find(page.map, "1 5", "row", "col")
-    mouse.down()
+    at = page.press(page.map, "1 5", "row", "col")
     page.drag(at, 0, -120)
     expect(page.map).to_have_attribute("data-dragged", re.compile(r"With EH: 1 on h: P HH EH R AH CH UW T"))
     page.page.keyboard.press("Escape")
-    mouse.up()
+    page.page.mouse.up()
 
 
 def test_a_state_is_dragged_in_its_strip_and_the_word_follows(page):
     norm, mouse = r"(.*\.)?h -1 1", page.page.mouse  # the line of the norm, after EH
-    at = page.find(page.strips, norm, "track", "row", "col")
-    mouse.down()
+    at = page.press(page.strips, norm, "track", "row", "col")
     page.drag(at, 0, 60)
     expect(page.strips).to_have_attribute("data-dragged", H_OFF)
     expect(page.strips.locator(".rfnb-readout")).to_have_text(H_OFF)
@@ -130,16 +125,14 @@ def test_a_state_is_dragged_in_its_strip_and_the_word_follows(page):
     mouse.up()
     assert page.strips.locator(".rfnb-hands").is_hidden()  # the end of a drag is no click
     assert page.made()["branches"] == []
-    at = page.find(page.strips, norm, "track", "row", "col")
-    mouse.down()
+    at = page.press(page.strips, norm, "track", "row", "col")
     page.drag(at, 0, 60)
     mouse.up()
     expect(page.rail).to_contain_text("P EH R AH CH UW T")
     [[name, changes, result]] = page.made()["branches"]
     assert (name, result) == ("h = 0 at 2", "P EH R AH CH UW T")
     assert changes == ['step 2 of "search": state decoder.h (batch 0, beam 0) set to 0 (by hand)']
-    at = page.find(page.strips, r"(.*\.)?output_gate -1 1", "track", "row", "col")  # the line of the mean opening
-    mouse.down()
+    at = page.press(page.strips, r"(.*\.)?output_gate -1 1", "track", "row", "col")  # the line of the mean opening
     page.drag(at, 0, 90)
     expect(page.strips).to_have_attribute("data-dragged", SHUT)
     mouse.up()
@@ -151,16 +144,14 @@ def test_a_state_is_dragged_in_its_strip_and_the_word_follows(page):
 
 def test_a_unit_is_dragged_up_and_down_and_a_range_of_steps_across(page):
     mouse = page.page.mouse
-    at = page.find(page.strips, r"(.*\.)?h [0-9]+ 0", "track", "row", "col")
-    mouse.down()
+    at = page.press(page.strips, r"(.*\.)?h [0-9]+ 0", "track", "row", "col")
     page.drag(at, 130, 10)
     mouse.up()
     expect(page.strips).to_have_attribute("data-brush", re.compile("0-[12]"))  # that is no drag of a value
     assert not page.strips.get_attribute("data-dragged") and page.made()["branches"] == []
     page.strips.locator(".rfnb-pane").first.press("Escape")
-    at = page.find(page.strips, r"(.*\.)?h [0-9]+ 0", "track", "row", "col")
+    at = page.press(page.strips, r"(.*\.)?h [0-9]+ 0", "track", "row", "col")
     unit = page.strips.get_attribute("data-row")
-    mouse.down()
     page.drag(
         at, 130, -300
     )  # a drag that has begun upward goes on as one, also across steps; at the end of the range it stays
@@ -174,8 +165,7 @@ def test_a_unit_is_dragged_up_and_down_and_a_range_of_steps_across(page):
 
 
 def test_the_rail_shows_compares_moves_and_lets_go(page):
-    at = page.find(page.tree, "1,cut0", "cursor")
-    page.page.mouse.click(*at)
+    page.click(page.tree, "1,cut0", "cursor")
     expect(page.rail).to_contain_text("6.72")
     row = page.rail.locator(".rfnb-rail-row").nth(1)
     row.click(modifiers=["Shift"])
@@ -239,19 +229,19 @@ def test_a_finger_drags_what_it_has_tapped_and_scrolls_elsewhere(touched):
 def test_without_subshells_ghosts_come_too_and_while_a_cell_runs_the_page_says_what_it_waits_for(lab):
     busy = 'import pathlib, time\nwhile not pathlib.Path("go_on").exists():\n    time.sleep(0.05)\nrun.state'
     page = Page(lab, without_subshells, (RUN, busy))
-    at = page.find(page.tree, "1,cut0", "cursor")
+    page.find(page.tree, "1,cut0", "cursor")
     expect(page.told).to_have_text(EY)
     page.page.mouse.move(5, 5)
     expect(page.tree).to_have_attribute("data-ghosts", "0")
     page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
     lab.start("notebook:run-cell")
     page.page.wait_for_function("() => document.querySelector('.jp-Notebook').textContent.includes('[*]')")
-    at = page.find(page.tree, "1,cut0", "cursor")  # to run a cell scrolls to it
+    page.find(page.tree, "1,cut0", "cursor")  # to run a cell scrolls to it
     late = page.page.get_by_text("The kernel has not answered yet: a cell holds it up.")
     expect(late).to_be_visible()
     expect(page.told).not_to_have_text(EY)
     (lab.server.root / "go_on").touch()
     expect(page.told).to_have_text(EY)  # what was asked for is done when it hears of it
     expect(late).to_be_hidden()
-    page.page.mouse.click(*at)
+    page.click(page.tree, "1,cut0", "cursor")
     expect(page.rail).to_contain_text("EY at 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -74,11 +75,44 @@ def in_notebook_7(lab, name: str) -> None:
 
 def find(view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
     """Where a pointer is on the place that a view says it is on; it stays there, or has never been there."""
-    at = view.evaluate(_FIND, [list(names), pattern])
-    assert at is not None, f"{pattern} is nowhere"
-    if stay:
+    for _ in range(20):  # the page may move between a look and a move
+        at = view.evaluate(_FIND, [list(names), pattern])
+        assert at is not None, f"{pattern} is nowhere"
+        if not stay:
+            return tuple(at)
         view.page.mouse.move(*at)
-    return tuple(at)
+        if is_on(view, pattern, names):
+            return tuple(at)
+    raise AssertionError(f"{pattern} does not stay in its place")
+
+
+def is_on(view, pattern: str, names) -> bool:
+    """Whether a view says that it is on the place."""
+    return bool(
+        re.fullmatch(
+            pattern, view.evaluate("(view, names) => names.map((name) => view.dataset[name]).join(' ')", [*names])
+        )
+    )
+
+
+def press(view, pattern: str, *names: str) -> tuple[float, float]:
+    """Presses the pointer on the place that a view says it is on; where the page has moved meanwhile, it is let go without effect."""
+    mouse = view.page.mouse
+    for _ in range(20):
+        at = find(view, pattern, *names)
+        mouse.down()
+        if is_on(view, pattern, names):
+            return at
+        mouse.move(5, 5)
+        view.page.keyboard.press("Escape")
+        mouse.up()
+    raise AssertionError(f"{pattern} does not stay in its place")
+
+
+def click(view, pattern: str, *names: str) -> None:
+    """Clicks on a place, wherever it is by now."""
+    press(view, pattern, *names)
+    view.page.mouse.up()
 
 
 class Page:
@@ -98,6 +132,14 @@ class Page:
     def find(self, view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
         """As the function `find`."""
         return find(view, pattern, *names, stay=stay)
+
+    def press(self, view, pattern: str, *names: str) -> tuple[float, float]:
+        """As the function `press`."""
+        return press(view, pattern, *names)
+
+    def click(self, view, pattern: str, *names: str) -> None:
+        """As the function `click`."""
+        click(view, pattern, *names)
 
     def drag(self, at: tuple[float, float], right: int, down: int) -> None:
         """Moves the pressed pointer from a place, a few pixels at a time."""

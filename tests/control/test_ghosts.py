@@ -340,7 +340,7 @@ def test_a_label_that_is_forced_alone_cannot_fall_out():
     assert forced_in([force("EY", only=False), force("R", only=False)]) is None
 
 
-def test_ghosts_in_turn_run_one_after_another_and_only_their_ends_are_told(model):
+def test_ghosts_in_turn_run_one_after_another_and_only_their_ends_are_told(model, monkeypatch):
     run = held(model)
     heard, answers, together = [], [], []
 
@@ -372,4 +372,13 @@ def test_ghosts_in_turn_run_one_after_another_and_only_their_ends_are_told(model
     ask(10, "OY")  # and whose turn it is, is nobody's after the last
     assert wait_until(lambda: len(heard) == 6)
     assert heard[-1]["of"] == 10 and ghosts._there == {}
+    # What cannot be told is said, and holds up nothing.
+    with monkeypatch.context() as broken:
+        broken.setattr(Ghost, "told", lambda self: 1 / 0)
+        ask(11, "OY")
+        assert wait_until(lambda: len(heard) == 7)
+    ask(12, "OY")
+    assert wait_until(lambda: len(heard) == 8)
+    assert [(message["of"], message["over"], message["refused"]) for message in heard[6:]] == [
+        (11, True, "ZeroDivisionError: division by zero"), (12, True, None)]  # fmt: skip
     run.stop()

@@ -96,6 +96,8 @@ const AHEAD = 2; // of a change that goes on: one is computed, and while its ans
 export class Trial {
   private readonly ends = new Set<() => void>();
   private next: Change | null = null;
+  private asked: Change | null = null;
+  private answered: Change | null = null;
 
   /** `told` is called when one is over. */
   constructor(
@@ -103,7 +105,13 @@ export class Trial {
     private readonly told: (told: Told, of: Change) => void,
   ) {}
 
+  /** Whether the last answer is not of the last change: it must not pass for its answer. */
+  get behind(): boolean {
+    return this.asked !== this.answered;
+  }
+
   ask(change: Change): void {
+    this.asked = change;
     if (this.ends.size >= AHEAD) {
       this.next = change;
       return;
@@ -112,6 +120,7 @@ export class Trial {
     let end: (() => void) | null = null;
     const heard = (told: Told): void => {
       if (!told.over || !end || !ends.delete(end)) return;
+      this.answered = change;
       this.told(told, change);
       const { next } = this;
       this.next = null;

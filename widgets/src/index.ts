@@ -1,4 +1,4 @@
-// The bundle's entry as an anywidget module. The carrier's `initialize` only hands out functions: anywidget gives it two seconds.
+// The bundle's entry as an anywidget module. `initialize` of the carrier only hands out functions; `model` is the channel of a view.
 
 import type { Wire } from "./exact";
 import { mount } from "./mount";

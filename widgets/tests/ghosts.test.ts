@@ -22,6 +22,7 @@ describe("a change that goes on", () => {
 
   it("is asked for one ahead, and then again in its newest form", () => {
     const { made, asked, given } = trial();
+    expect(made.behind).toBe(false);
     for (const name of ["a", "b", "c", "d"]) made.ask(change(name));
     expect(asked.map(({ name }) => name)).toEqual(["a", "b"]);
     asked[0]!.told({ ...over, over: false });
@@ -30,8 +31,11 @@ describe("a change that goes on", () => {
     asked[0]!.told(over); // an answer counts once
     expect([asked.map(({ name }) => name), given]).toEqual([["a", "b", "d"], ["a"]]);
     asked[1]!.told(over);
+    expect(made.behind).toBe(true); // the answer is of "b", what is shown beside it of "d"
     asked[2]!.told(over);
+    expect(made.behind).toBe(false);
     made.ask(change("e"));
+    expect(made.behind).toBe(true);
     expect([asked.map(({ name }) => name), given]).toEqual([
       ["a", "b", "d", "e"],
       ["a", "b", "d"],

@@ -321,8 +321,12 @@ class Ghosts:
         try:
             begin()
         except Exception as error:
-            self._say({"rfnb": "ghost", "of": number, "name": "", "over": True, "refused": said(error), "lane": None})
+            self._refuse(number, error)
             self._end(number)
+
+    def _refuse(self, number: Any, error: Exception) -> None:
+        """Tell why there is nothing to tell."""
+        self._say({"rfnb": "ghost", "of": number, "name": "", "over": True, "refused": said(error), "lane": None})
 
     def _end(self, number: Any) -> None:
         """Forget a ghost, which is over or not looked at any more."""
@@ -341,7 +345,10 @@ class Ghosts:
             return None if number == self._turn else controls.put(key, lambda: self._tell_now(number, ghost))
         if self._there.pop(number, None) is not None:
             controls.drop(key)
-            self._tell_now(number, ghost)
+            try:
+                self._tell_now(number, ghost)
+            except Exception as error:  # the page waits for an answer, and the next one for its turn
+                self._refuse(number, error)
             self._end(number)
 
     def _tell_now(self, number: Any, ghost: Ghost) -> None:

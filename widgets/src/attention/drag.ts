@@ -79,7 +79,7 @@ export class Drag {
     this.trial.stop();
   }
 
-  /** The labels from the row that is dragged on, each with its probability; what was said before is struck through. */
+  /** The labels from the row that is dragged on, each with its probability; what was said before is struck through. "…": of an earlier weight. */
   draw(
     g: CanvasRenderingContext2D,
     { left, top, height }: Scene,
@@ -109,7 +109,7 @@ export class Drag {
         g.fillRect(from, y - 0.5, width, 1);
         from += width + 6;
       }
-      const text = `${shorten(label, 8)}  ${sure}`;
+      const text = `${shorten(label, 8)}  ${sure}${this.trial.behind ? " …" : ""}`;
       write(g, text, from, y, `${differs ? "bold " : ""}11px ${palette.font}`, differs ? palette.focus : palette.muted);
     }
   }

@@ -134,6 +134,7 @@ export class Drag {
       : [[told ? shorten(line(told.refused ?? told.words ?? ""), MOST) : "…", plain, palette.ink]];
     if (told?.difference != null && !told.same)
       words.push([`${told.difference > 0 ? "+" : ""}${fixed(told.difference, 2)}`, plain, palette.muted]);
+    if (told && this.trial.behind) words.push(["…", plain, palette.muted]);
     const gap = 5,
       widths = words.map(([text, font]) => ((g.font = font), g.measureText(text).width)),
       total = widths.reduce((sum, width) => sum + width + gap, -gap);
