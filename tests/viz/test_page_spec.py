@@ -296,7 +296,9 @@ def test_the_widget_answers_its_page(monkeypatch):
     view._repr_mimebundle_()
     head = unpack(view._widget.frame).head
     sent = []
-    monkeypatch.setattr(type(view._widget._channel), "send", lambda self, message, buffers: sent.append((message, buffers)))
+    monkeypatch.setattr(
+        type(view._widget._channel), "send", lambda self, message, buffers: sent.append((message, buffers))
+    )
     asked = {
         "rfnb": "exact",
         "id": 1,
