@@ -108,12 +108,19 @@ _Said = Iterator[tuple[torch.Tensor, Sequence[Any]]]
 
 def _of_annotations(function: Any, args: Any, kwargs: Any, result: Any) -> _Said:
     known = annotations_of(function)
-    values = {OUTPUT: result} if result is not None else inspect.signature(function).bind(*args, **kwargs).arguments
+    values = {OUTPUT: result} if result is not None else dict(zip(_positional(function), args)) | kwargs
     for name, value in values.items():
         for path, raw in tensors_of(value, name):
             entries = next((each for each in known.get(path, ()) if fits(each, raw.ndim)), None)
             if entries is not None:
                 yield raw, entries
+
+
+@functools.cache
+def _positional(function: Any) -> list[str]:
+    """The parameters of a function that may be given by position."""
+    every = inspect.signature(function).parameters.values()
+    return [each.name for each in every if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
 
 
 def _of_pattern(function: Any, args: Any, kwargs: Any, result: Any) -> _Said:
