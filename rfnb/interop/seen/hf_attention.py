@@ -68,7 +68,8 @@ def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
 def _asking(original: Any) -> Any:
     @functools.wraps(original)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        return _seeing(original(*args, **kwargs))
+        function = original(*args, **kwargs)
+        return function if current() is None else _seeing(function)
 
     return asked
 

@@ -133,13 +133,15 @@ class Method:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self.original
+        layers = self._layers.get(id(instance))
+        if layers is None:
+            return self.original.__get__(instance, owner)
         made = self._made.get(id(instance))
         if made is None:
             made = self.original.__get__(instance, owner)
-            layers = self._layers.get(id(instance), {}).values()
-            for make, _ in layers:
+            for make, _ in layers.values():
                 made = make(made)
-            if layers and not any(weak for _, weak in layers):
+            if not any(weak for _, weak in layers.values()):
                 self._made[id(instance)] = made
         return made
 

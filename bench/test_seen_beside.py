@@ -1,0 +1,61 @@
+"""What a recorded value costs, beside nnsight in one run: the results of all modules of a GPT-2 of twelve layers, kept.
+
+nnsight is run by its documented way, a trace with `.save()` for each result; both by the CPU seconds beyond plain passes. The aim is 10
+microseconds for each array of a recording, in which are inputs, too. It is missed: on a busy machine 67 to 69, nnsight 25 (which keeps
+the results alone, not copied and without names); most of it is around the call of a module, whatever is kept of it.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_seen import gpt2, seconds
+
+import rfnb as rf
+from rfnb.core.tree import values_in
+
+nnsight = pytest.importorskip("nnsight", reason="is measured beside: pip install 'rfnb[bench]'")
+TURNS, PASSES, AT_MOST = 9, 4, 3.2
+
+
+def test_a_recorded_value():
+    torch.manual_seed(1)
+    model, _ = gpt2(256)
+    ids = torch.randint(0, 500, (1, 32))
+    modules: list[str] = []  # in the order in which they return, as a trace asks for them
+    hooks = [
+        module.register_forward_hook(lambda *_, name=name: modules.append(name))
+        for name, module in model.named_modules()
+        if name
+    ]
+    model(ids)
+    for hook in hooks:
+        hook.remove()
+    theirs = nnsight.NNsight(model)
+    counts = []
+
+    def plainly():
+        for _ in range(PASSES):
+            model(ids)
+
+    def ours():
+        with rf.record(model=model, values=True) as trace:
+            plainly()
+        leaves = [leaf for event in trace.events for leaf in values_in(dict(event.values))]
+        counts[:] = [sum(isinstance(leaf, rf.Tensor) for leaf in leaves)]
+
+    def saved():
+        for _ in range(PASSES):
+            kept: list[object] = []
+            with theirs.trace(ids):
+                for name in modules:
+                    kept.append(theirs.get(name).output.save())
+            assert len(kept) == len(modules)
+
+    with torch.no_grad():
+        plainly(), ours(), saved()
+        turns = [(seconds(plainly), seconds(ours), seconds(saved)) for _ in range(TURNS)]
+    plain, here, there = (min(each) for each in zip(*turns))
+    own, other = (here - plain) / counts[0] * 1e6, (there - plain) / (len(modules) * PASSES) * 1e6
+    print(f"\n{own:.1f} us for each of {counts[0]} values, nnsight {other:.1f} us for each of {len(modules) * PASSES}")
+    assert own / other <= AT_MOST
