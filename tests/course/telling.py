@@ -233,13 +233,22 @@ def told_in(text: str, lesson: str, *, own: bool = True) -> list[Told]:
     Args:
         own: Whether the text is of this lesson; in others numbers and words that are somebody's by chance tell nothing, nor does code.
     """
-    asked = [truth for truth in truths(lesson) if own or truth.is_rare]
     said = [one for one in map(_without_questions, sentences(text)) if one]
-    found = [Told(truth.name, one) for one in said for truth in asked if _tells(one, truth)]
+    found = [Told(name, one) for one in said for name in _answered_by(one, lesson, own)]
     if own:
         whole = squeezed(text)
         found += [Told(name, one) for name, every in codes(lesson).items() for one in sorted(every) if one in whole]
     return found
+
+
+@lru_cache(200_000)  # the site, the copies and the assignments have the same sentences
+def _answered_by(sentence: str, lesson: str, own: bool) -> tuple[str, ...]:
+    return tuple(truth.name for truth in (truths(lesson) if own else _rare(lesson)) if _tells(sentence, truth))
+
+
+@cache
+def _rare(lesson: str) -> list[Truth]:
+    return [truth for truth in truths(lesson) if truth.is_rare]
 
 
 # What is said before code and what the code prints, as pages of documentation have them.
