@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 import torch
 from device_events import Event, Seen, place
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_map_only
 
 try:
     from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
@@ -60,6 +60,7 @@ _PRODUCTS = (
 )
 _COPIES = {"_to_copy", "copy", "copy_", "clone", "_copy_from", "_copy_from_and_resize"}
 _memory: dict[int, torch.UntypedStorage] = {}  # where the values of a storage are, by its address
+_ends: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 _lock = threading.RLock()  # for the state of the generators
 _watching: list[Seen] = []
 
@@ -95,8 +96,12 @@ def _of_values(raw: torch.Tensor) -> torch.Tensor:
     """A tensor of the device on this memory, which is its own from now on."""
     out = torch._C._acc.create_empty_tensor(tuple(raw.shape), raw.dtype)
     storage = out.untyped_storage()
-    _memory[storage._cdata] = raw.untyped_storage()
-    weakref.finalize(storage, _memory.pop, storage._cdata).atexit = False
+    key = storage._cdata
+
+    def end(_: object, pop: Any = _memory.pop, pop_end: Any = _ends.pop) -> None:
+        pop(key), pop_end(key)
+
+    _memory[key], _ends[key] = raw.untyped_storage(), weakref.ref(storage, end)
     return out if out.stride() == raw.stride() and not raw.storage_offset() else _view(out, raw)
 
 
@@ -108,10 +113,7 @@ def _is_mine(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.device.type == NAME
 
 
-def _refuse_two_devices(op: Any, name: str, leaves: list[Any]) -> None:
-    of_host = [x for x in leaves if isinstance(x, torch.Tensor) and x.device.type == "cpu"]
-    if not of_host or not any(map(_is_mine, leaves)):
-        return
+def _refuse_two_devices(op: Any, name: str, of_host: list[torch.Tensor]) -> None:
     if name == "_pack_padded_sequence":  # lengths are of the host
         return
     if any(x.dim() for x in of_host) or not (torch.Tag.pointwise in op.tags or name in _TAKE_SCALARS):
@@ -176,7 +178,7 @@ _INSTEAD: dict[str, Any] = {
 
 def _as_tensor(x: Any, schema: Any, raws: dict[int, torch.Tensor]) -> Any:
     """Numbers come as numbers where the op asks for a tensor."""
-    if not isinstance(x, int | float | complex) or "Tensor" not in str(schema.type):
+    if not isinstance(x, (int, float, complex)) or "Tensor" not in str(schema.type):
         return x
     dtypes = [raw.dtype for raw in raws.values()]
     dtype = torch.result_type(torch.empty(0, dtype=dtypes[0], device="cpu"), x) if dtypes else None
@@ -193,21 +195,32 @@ def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
         return args[0]
     if name == "set_":  # only says where its values are
         return op.redispatch(_META, *args, **kwargs)
-    leaves, tree = tree_flatten((args, kwargs))
-    _refuse_two_devices(op, name, leaves)
-    mine = {id(x): x for x in leaves if _is_mine(x)}
-    raws = {key: values(x) for key, x in mine.items()}
+    mine: dict[int, torch.Tensor] = {}
+    raws: dict[int, torch.Tensor] = {}
+    of_host: list[torch.Tensor] = []
+
+    def on_host(x: torch.Tensor) -> torch.Tensor:
+        if x.device.type != NAME:
+            if x.device.type == "cpu":
+                of_host.append(x)
+            return x
+        key = id(x)
+        if key not in raws:
+            mine[key], raws[key] = x, values(x)
+        return raws[key]
+
+    raw_args = _changed(args, on_host)
+    raw_kwargs = {key: _changed(x, on_host) for key, x in kwargs.items()}
+    if of_host and mine:
+        _refuse_two_devices(op, name, of_host)
     by_mask = name in ("index", "_index_put_impl_", "index_put_", "index_put") and any(
         x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]
     )
     if name in _READS or by_mask:
         _note("read", name, True)
-    on_host = [
-        raws[id(x)] if id(x) in raws else torch.device("cpu") if isinstance(x, torch.device) else x for x in leaves
-    ]
-    raw_args, raw_kwargs = tree_unflatten(on_host, tree)
     raw_args = [_as_tensor(x, schema, raws) for x, schema in zip(raw_args, op._schema.arguments)]
-    with _own_generator(op):
+    draws = torch.Tag.nondeterministic_seeded in op.tags
+    with _own_generator() if draws else contextlib.nullcontext():
         out = _INSTEAD.get(name, op)(*raw_args, **raw_kwargs)
     same = {id(raw): mine[key] for key, raw in raws.items()}
     sharing = {raw.untyped_storage()._cdata: mine[key] for key, raw in raws.items()}
@@ -226,7 +239,16 @@ def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
 
     if name == "_pack_padded_sequence":
         return of_device(out[0]), out[1]
-    return tree_map_only(torch.Tensor, of_device, out)
+    return _changed(out, of_device)
+
+
+def _changed(x: Any, change: Any) -> Any:
+    """Operands or results with other tensors; for operands the device of the host in the place of this one."""
+    if isinstance(x, torch.Tensor):
+        return change(x)
+    if isinstance(x, (list, tuple)):
+        return type(x)([_changed(each, change) for each in x])
+    return torch.device("cpu") if isinstance(x, torch.device) else x
 
 
 def _copy(name: str, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -265,10 +287,7 @@ BACKEND = _Backend()
 
 
 @contextlib.contextmanager
-def _own_generator(op: Any) -> Iterator[None]:
-    if torch.Tag.nondeterministic_seeded not in op.tags:
-        yield
-        return
+def _own_generator() -> Iterator[None]:
     with _lock:
         of_host = torch.get_rng_state()
         torch.set_rng_state(BACKEND.state)
