@@ -62,15 +62,15 @@ class Interrupts:
         if not frame.f_code.co_filename.startswith(self._files):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        return self._step
+        # Looked up once in a call: a code object is hashed anew each time.
+        return functools.partial(self._step, _places(frame.f_code))
 
-    def _step(self, frame, event, arg):
-        if event == "opcode" and frame.f_lasti in _places(frame.f_code):
+    def _step(self, places, frame, event, arg):
+        if event == "opcode" and frame.f_lasti in places:
             self.files.append(frame.f_code.co_filename)
             if len(self.files) - 1 == self.at:
                 self.place = f"{frame.f_code.co_qualname}, line {frame.f_lineno}, instruction {frame.f_lasti}"
                 raise KeyboardInterrupt
-        return self._step
 
 
 def instructions(call, also=()):
