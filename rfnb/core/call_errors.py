@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import keyword
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
@@ -77,12 +76,6 @@ _GONE = {"keepdim", "keepdims", "keep_dims"}
 FUNCTIONS: dict[CodeType, tuple[FunctionType, str, str]] = {}
 
 
-def no_keyword(unknown: Mapping[str, Any], *, of_caller: bool = False) -> TypeError:
-    """The error for arguments too many, raised by the function that has got them as `*extra` and `**unknown`, or, `of_caller`, by one
-    that it calls."""
-    return _explain_frame(sys._getframe(1 + of_caller))
-
-
 class MissingError(TypeError):
     """An argument is missing, in a call that the door of a function explains (`core/door.py`)."""
 
@@ -103,7 +96,7 @@ class MissingArgument:
         _, called = user_frame(1)
         if called is None or (called.f_code not in FUNCTIONS and called.f_code.co_name not in called.f_globals):
             return MissingError(f"{self.name} is missing.")
-        return _explain_frame(called)
+        return explain_frame(called)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
@@ -117,7 +110,7 @@ class MissingArgument:
     __hash__ = object.__hash__
 
 
-def _explain_frame(frame: FrameType) -> TypeError:
+def explain_frame(frame: FrameType) -> TypeError:
     """The error for a call of a public function, as its frame shows it."""
     code = frame.f_code
     name = code.co_name

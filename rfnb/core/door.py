@@ -20,7 +20,15 @@ from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from rfnb.core.argument_types import alternatives, fits, hints_of, is_array, is_taken, quick_types
-from rfnb.core.call_errors import FUNCTIONS, MissingArgument, MissingError, arguments_of, explain_call, failed_inside
+from rfnb.core.call_errors import (
+    FUNCTIONS,
+    MissingArgument,
+    MissingError,
+    arguments_of,
+    explain_call,
+    explain_frame,
+    failed_inside,
+)
 from rfnb.core.dim_names import Arguments, again, with_dims
 from rfnb.core.door_code import NO_DEFAULT, can_watch, code_through, with_checks, with_handler
 from rfnb.core.errors import DimError, NoPlanError, parts_of
@@ -142,6 +150,8 @@ def open_door(fn: FunctionType, what: str, code: str, bound: bool = False) -> No
     plain.__kwdefaults__, plain.__qualname__, plain.__module__ = fn.__kwdefaults__, fn.__qualname__, fn.__module__
     keep_signature(fn)
     door = Door(what, code, fn, bound, hasattr(fn, "__wrapped__") or bool(fn.__code__.co_flags & _LAZY))
+    for name in _refused(door):  # by Python itself
+        plain.__code__ = plain.__code__.replace(co_flags=plain.__code__.co_flags & ~_REFUSED[name])
     if can_watch() and not door.looks_first:
         plain.__code__ = _checked(fn, door, all_of_it=True)
     fn.__code__ = code_through(fn.__code__, plain, _through, door)
@@ -151,13 +161,15 @@ def open_door(fn: FunctionType, what: str, code: str, bound: bool = False) -> No
 def watch_body(fn: FunctionType, what: str, code: str, bound: bool = False) -> None:
     """The same for a function that is called often, where a call less counts: its code gets a handler for what fails in it.
 
-    On a Python whose code is another one, functions stay as they are.
+    On a Python whose code is another one, functions stay as they are, but for what refuses others' keywords.
     """
+    door = Door(what, code, fn, bound, False)
     if not can_watch():
+        if _refused(door):
+            open_door(fn, what, code, bound)
         return
     if bound and fn.__name__ not in _KEEP:
         _let_be_missing(fn)
-    door = Door(what, code, fn, bound, False)
     fn.__code__ = with_handler(_checked(fn, door), _Failed(door))
     if not bound:
         FUNCTIONS[fn.__code__] = fn, what, code
@@ -172,16 +184,25 @@ _KEEP_OPERANDS = set(
 # Refused by the functions, in words of their own.
 _OWN_WORDS = set(
     "axis beam_size budget device hypotheses poll references steps timeout choice.prefix record.limit run.fn Loss.loss Parameter.initial"
-    " Trace.select.step View.budget beam_search.fusion compile_loops.how explore.fn mean_over_processes.loss".split()
+    " Trace.select.step View.budget beam_search.fusion compile_loops.how concat.unknown explore.fn mean_over_processes.loss".split()
 )
 _OPEN = "Any", "object"
 _OPERANDS = "Tensor", "Dim", "Sequence[Dim]", "Sequence[Tensor]"  # an annotation of one begins so
 
 
+_REFUSED = {"extra": inspect.CO_VARARGS, "unknown": inspect.CO_VARKEYWORDS}  # of the type Never
+
+
+def _refused(door: Door) -> list[str]:
+    """The names of `*extra` and `**unknown`, as far as a function has them and leaves it to its door that they are empty."""
+    return [each for each in _REFUSED if door.fn.__annotations__.get(each) == "Never" and not door.has_own_words(each)]
+
+
 def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
     """The code of a function that looks at its options first, and at flags, numbers and texts that it needs: what is of another type
     would be kept, or be as good as true. A wrong Tensor or Dim fails soon enough, and is looked at only in `all_of_it`."""
-    code, tests, keeps = fn.__code__, [], door.keeps_operands
+    code, keeps = fn.__code__, door.keeps_operands
+    tests: list[tuple[str, Any, str]] = [(name, NO_DEFAULT, "") for name in ([] if all_of_it else _refused(door))]
     names = code.co_varnames[door.bound : code.co_argcount + code.co_kwonlyargcount]
     by_position = fn.__defaults__ or ()
     last = code.co_varnames[code.co_argcount - len(by_position) : code.co_argcount]
@@ -208,9 +229,11 @@ def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
 
 
 def _check_given() -> None:
-    """Refuse the arguments of the call that has just begun, if one of them would be kept or ignored."""
+    """Refuse the arguments of the call that has just begun, if one of them would be kept or ignored, or has no place."""
     frame = sys._getframe(1)
     door = next(each for each in reversed(frame.f_code.co_consts) if isinstance(each, Door))
+    if any(frame.f_locals[name] for name in _refused(door)):
+        raise explain_frame(frame)
     error = door.misfit(frame, *arguments_of(frame))
     if error is not None:
         raise error

@@ -77,12 +77,14 @@ def with_checks(code: CodeType, tests: Sequence[tuple[str, Any, str]], check: st
 
     Args:
         tests: (parameter, its default, the name of a global that has the types). The default is a constant of Python, or `NO_DEFAULT`.
+            Without types: the parameter is `*extra` or `**unknown`, and is to be empty.
         check: The name of a global, which finds the `door` among the constants.
     """
     begin, consts, names = code.co_code[::2].index(_RESUME) + 1, list(code.co_consts), list(code.co_names)
     first = bytearray()
     for parameter, default, types in tests:
-        fragment, holes = _check(default is not NO_DEFAULT)
+        unless = "" if default is NO_DEFAULT else "p is not '<default>' and "
+        fragment, holes = _check(f"{unless}not isinstance(p, types)" if types else "p")
         made = bytearray(fragment)
         for index, what in holes:
             if what == "p":
@@ -118,14 +120,12 @@ _RESUME, _LOAD_DEREF = dis.opmap["RESUME"], dis.opmap["LOAD_DEREF"]
 
 
 @cache
-def _check(with_default: bool) -> tuple[bytes, list[tuple[int, str]]]:
-    """The code of one look, and where what is in it: the place of an instruction, and what it loads. Constants and names have numbers
-    above 255, as if there were many."""
+def _check(is_wrong: str) -> tuple[bytes, list[tuple[int, str]]]:
+    """The code of one look at `p`, and where what is in it: the place of an instruction, and what it loads. Constants and names have
+    numbers above 255, as if there were many."""
     many = "; ".join([f"fn({number}.5)" for number in range(260)] + [f"name{number}" for number in range(130)])
-    default = "p is not '<default>' and " if with_default else ""
     code = _template(
-        0,
-        f"def fn(p):\n        {many}\n        begin\n        if {default}not isinstance(p, types): check()\n        end\n        fn",
+        0, f"def fn(p):\n        {many}\n        begin\n        if {is_wrong}: check()\n        end\n        fn"
     )
     holes: list[tuple[int, str]] = []
     begin = end = 0

@@ -19,7 +19,6 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core import foreign
 from rfnb.core.axis_names import Entry, fitted, kind_of, name_of, parse, text_of
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.named_lengths import Ragged, RawAxis, check_same, ragged_axes, ragged_axis
@@ -251,8 +250,6 @@ def unnamed(x: Tensor, names: Any, *extra: Never, **unknown: Never) -> Any:
     Raises:
         DimError: If a dim is not named, or a name is that of none or of several dims.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(x, Tensor):
         raise type_error(
             "unnamed: this operand is not a Tensor.",

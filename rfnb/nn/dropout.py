@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
@@ -39,8 +38,6 @@ def dropout(
 
     Source: Srivastava et al. 2014, section 4.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("dropout", source)
     is_number = not isinstance(drop_prob, Tensor)
@@ -73,6 +70,4 @@ def dropout_broadcast_default(*extra: Never, **unknown: Never) -> bool:
     rfnb has no global configuration that could say otherwise. A module with an own choice has an option, as
     `att_dropout_broadcast` of attention; `dropout` itself shares nothing unless its `axis` says so.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return True

@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
@@ -47,8 +46,6 @@ def masked_computation(
     Raises:
         ValueError: If mask is not bool.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     _check_bool("masked_computation", mask)
     out, unit = fn(state.unit)
     out, unit = _where(mask, (out, unit), (state.output, state.unit))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.finite import finite_with
@@ -55,8 +54,6 @@ def moments(
         DimError: If an axis is not a dim of x.
         NotImplementedError: For the frames of all processes of a distributed training.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("moments", x)
     if distributed:
         refuse_distributed("moments", x)
@@ -86,8 +83,6 @@ def wide_moments(
 
 def normalize(a: Tensor, *extra: Never, axis: Dim | Sequence[Dim], epsilon: float = 1e-6, **unknown: Never) -> Tensor:
     """(a - mean) / sqrt(variance + epsilon), over the real frames of `axis`. See `moments`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("normalize", a)
     return narrowed(_normalized(widened(a), dims_of("normalize", axis), epsilon), a)
 

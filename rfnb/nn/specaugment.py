@@ -8,7 +8,6 @@ from typing import Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor, new_tensor
@@ -59,8 +58,6 @@ def specaugment(
     Source: Park et al. 2019, "SpecAugment", section 2, time and frequency masks without time warping, there of one number for all
     lengths; with more masks for longer sequences as Park et al. 2020, "SpecAugment on Large Scale Datasets".
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("specaugment", x)
     feature_dim = x.feature_dim if feature_dim is None else feature_dim
     if feature_dim is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -54,8 +53,6 @@ def unmask(
         DimError: If source has no in_spatial_dim or mask no axis.
         ValueError: If mask is not bool, or a single step has no state.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("unmask", source, mask)
     single = axis is single_step_dim
     _check(source, mask, axis, in_spatial_dim, state)
@@ -77,8 +74,6 @@ def unmask_initial_state(
     *extra: Never, batch_dims: Sequence[Dim], device: str | None = None, **unknown: Never
 ) -> State:
     """The state of `unmask` before the first frame: index {*batch_dims}, -1."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return State(index=full(dims=list(batch_dims), fill_value=-1, dtype="int32", device=device))
 
 

@@ -20,7 +20,6 @@ from typing import Any, Never
 
 from rfnb.backends import registry
 from rfnb.core.block import block
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -64,8 +63,6 @@ _state = _PolicyOfThread()
 
 def get_amp_policy(*extra: Never, **unknown: Never) -> AmpPolicy | None:
     """The policy of this thread; None: everything is computed as it is."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _state.policy
 
 
@@ -79,8 +76,6 @@ def set_amp_policy(policy: AmpPolicy | str | None, *extra: Never, **unknown: Nev
         ValueError: If the dtype is none of 16 bits.
         NotImplementedError: If the backend has no mixed precision.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if isinstance(policy, str):
         policy = AmpPolicy(policy)
     scope = None if policy is None else registry.selected().autocast_raw(policy.compute_dtype)
@@ -112,8 +107,6 @@ def amp_cast_compute(*tensors: Tensor, **unknown: Never) -> Any:
     Returns:
         A Tensor for one, else a tuple.
     """
-    if unknown:
-        raise no_keyword(unknown)
     policy = _state.policy
     if policy is None:
         return _one_or_all(tensors)
@@ -131,8 +124,6 @@ def amp_cast_float32(*tensors: Tensor, **unknown: Never) -> Any:
     Returns:
         A Tensor for one, else a tuple.
     """
-    if unknown:
-        raise no_keyword(unknown)
     if _state.policy is None:
         return _one_or_all(tensors)
     return _one_or_all(tuple(_cast(tensor, _DTYPES, "float32") for tensor in tensors))

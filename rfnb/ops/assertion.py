@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
@@ -27,8 +26,6 @@ def assert_(condition: Tensor | bool, message: str, *extra: Never, stop: bool = 
         AssertionError: If it does not hold.
         TypeError: If the condition is a Tensor of another dtype.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if isinstance(condition, Tensor):
         if condition.dtype != "bool":
             rows = [("condition", f"{shape_of(condition)} {condition.dtype}")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Never
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -16,8 +15,6 @@ from rfnb.core.type_errors import not_a_tensor
 @op
 def copy(tensor: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """A real copy; {...} -> {...}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(tensor, Tensor):
         raise not_a_tensor("copy", tensor)
     return tensor._like(tensor.backend.copy_raw(tensor._raw), tensor.dims)
@@ -26,8 +23,6 @@ def copy(tensor: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 @op
 def cast(tensor: Tensor, dtype: str, *extra: Never, **unknown: Never) -> Tensor:
     """Another dtype; the same object if it is that already. Marks are kept; {...} -> {...}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(tensor, Tensor):
         raise not_a_tensor("cast", tensor)
     raw = tensor._raw

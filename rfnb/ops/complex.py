@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error
 from rfnb.core.generations import aligned
@@ -38,8 +37,6 @@ def make_complex(real: Tensor | float, imag: Tensor | float, *extra: Never, **un
         DimError: If the dims do not broadcast.
         TypeError: If both are numbers, or a part is no float.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(real, Tensor):
         real = _like(imag, real)
     if not isinstance(imag, Tensor):
@@ -112,8 +109,6 @@ def real_as_complex(x: Tensor, *extra: Never, pair_dim: Dim, **unknown: Never) -
     Raises:
         DimError: If pair_dim is not in x, or not of size 2.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("real_as_complex", x)
     if x.dtype not in _PARTS:
         (x,) = _parts("real_as_complex", x=x)
@@ -144,8 +139,6 @@ def complex_as_real(x: Tensor, *extra: Never, out_dim: Dim | None = None, **unkn
         DimError: If out_dim has another size.
         TypeError: If x is not complex.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("complex_as_real", x)
     if not x.dtype.startswith("complex"):
         raise type_error(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among
 from rfnb.core.errors import dim_error, type_error, value_error
@@ -198,8 +197,6 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False, **unknown: 
     Raises:
         DimError: If a source has no feature_dim.
     """
-    if unknown:
-        raise no_keyword(unknown)
     pairs = []
     for index, source in enumerate(sources):
         if not isinstance(source, Tensor):
@@ -227,8 +224,6 @@ def split(source: Tensor, *extra: Never, axis: Dim, out_dims: Sequence[Dim], **u
     Raises:
         DimError: If the sizes do not add up to that of axis.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("split", source)
     out_dims = tuple(out_dims)
@@ -296,8 +291,6 @@ def cum_concat_step(
     Raises:
         DimError: If axis is not in prev_accum.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("cum_concat_step", source, prev_accum)
     prev_accum.axis_of(axis, "cum_concat_step")
     out_dim = axis + 1 if out_spatial_dim is None else out_spatial_dim

@@ -8,7 +8,6 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.fill import plain_number
@@ -46,8 +45,6 @@ def full(
     Raises:
         DimError: If the value is a Tensor with a dim that is not among the dims.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     dims = check_unique(dims_of("full", dims), "full")
     if isinstance(fill_value, Tensor):
         return _with(_spread(fill_value, dims, dtype, device), sparse_dim, feature_dim)
@@ -87,8 +84,6 @@ def constant(
     **unknown: Never,
 ) -> Tensor:
     """`full` with the value first; a list or array instead of a number is `convert_to_tensor`; {dims}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     make: Any = convert_to_tensor if isinstance(fill_value, Tensor) or np.ndim(fill_value) > 0 else _full_of
     return make(fill_value, dims=dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
@@ -108,8 +103,6 @@ def zeros(
     **unknown: Never,
 ) -> Tensor:
     """Zeros {dims}, of the default float dtype."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     dtype = dtype or get_default_float_dtype()
     return full(dims=dims, fill_value=0, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
@@ -125,8 +118,6 @@ def ones(
     **unknown: Never,
 ) -> Tensor:
     """Ones {dims}, of the default float dtype."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     dtype = dtype or get_default_float_dtype()
     return full(dims=dims, fill_value=1, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
@@ -134,8 +125,6 @@ def ones(
 @op
 def zeros_like(other: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """Zeros with the dims, dtype, device and marks of `other`; {...} -> {...}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(other, Tensor):
         raise not_a_tensor("zeros_like", other)
     return _fill_like(other, 0)
@@ -144,8 +133,6 @@ def zeros_like(other: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 @op
 def ones_like(other: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """Ones with the dims, dtype, device and marks of `other`; {...} -> {...}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(other, Tensor):
         raise not_a_tensor("ones_like", other)
     return _fill_like(other, 1)
@@ -184,8 +171,6 @@ def convert_to_tensor(
         ShapeError: If the shape does not fit the dims.
         TypeError: If the value is not a regular array of numbers.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     dims = shape if dims is None else dims
     dims = None if dims is None else dims_of("convert_to_tensor", dims)
     if isinstance(value, Tensor):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, PlanCache
@@ -67,8 +66,6 @@ def conv(
         DimError: If a dim is missing, in_dim or out_dim do not divide into groups, or an out_spatial_dim has another size.
         ValueError: For an unknown padding, or a stride or dilation below 1.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("conv", source, filter)
     options = (padding, strides, dilation_rate, groups, use_mask)
     return apply_filter(

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Never, TypeVar
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims
@@ -83,8 +82,6 @@ def calc_conv_out_length(
     Raises:
         ValueError: For another padding, or a size, stride or dilation below 1.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     size = _as_int(filter_size)
     return check_window("calc_conv_out_length", Window(size, stride, dilation_rate, padding)).out_length(in_length)
 
@@ -106,8 +103,6 @@ def make_conv_out_spatial_dims(
         filter_size, padding, strides, dilation_rate: One for all dims, or one for each. See `calc_conv_out_length`.
         description_prefix: Accepted; a dim made by arithmetic has the name of its expression.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     windows = make_windows(
         "make_conv_out_spatial_dims", tuple(in_spatial_dims), filter_size, padding, strides, dilation_rate
     )

@@ -11,7 +11,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, message
 from rfnb.core.layout import Dims, full_shape
@@ -75,8 +74,6 @@ def ctc_loss(
     Source: Graves et al. 2006, "Connectionist Temporal Classification", equations (3), (6)-(8) and (14); Sak et al. 2017,
     "Recurrent Neural Aligner", section 3, for label_loop=False.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("ctc_loss", logits, targets)
     batch, out = _compute(
         "ctc_loss", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,
@@ -113,8 +110,6 @@ def ctc_best_path(
 
     Source: Graves et al. 2006, with max instead of the sum in equation (6).
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("ctc_best_path", logits, targets)
     batch, out = _compute(
         "ctc_best_path", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,

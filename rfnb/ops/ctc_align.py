@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -62,8 +61,6 @@ def ctc_forced_align(
 
     Source: Graves et al. 2006, with max instead of the sum in equation (6); Kuerzinger et al. 2020, "CTC-Segmentation".
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("ctc_forced_align", logits, targets)
     path = ctc_best_path(
         logits=logits, logits_normalized=logits_normalized, targets=targets, input_spatial_dim=input_spatial_dim,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, message
 from rfnb.core.layout import full_shape
@@ -56,8 +55,6 @@ def ctc_greedy_decode(
 
     Source: Graves et al. 2006, section 3.2, "best path decoding".
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("ctc_greedy_decode", logits)
     classes = wb_target_dim or logits.feature_dim
     if classes is None:
@@ -117,8 +114,6 @@ def ctc_durations_from_path(
         DimError: If path has no path_spatial_dim, or out_spatial_dim another size.
         AssertionError: If the check fails.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("ctc_durations_from_path", path)
     what = "ctc_durations_from_path"
     blank = _blank_in(what, path, path_spatial_dim, blank_index)
@@ -153,8 +148,6 @@ def ctc_no_label_loop_blank_durations_from_path(
     Returns:
         int32 {..., out_spatial_dim}, out_spatial_dim. The sum over a sequence is its frames less its labels.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("ctc_no_label_loop_blank_durations_from_path", path)
     what = "ctc_no_label_loop_blank_durations_from_path"
     blank = _blank_in(what, path, path_spatial_dim, blank_index)

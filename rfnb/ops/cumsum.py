@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
@@ -17,8 +16,6 @@ _plans = PlanCache()
 @op
 def cumsum(source: Tensor, *extra: Never, spatial_dim: Dim, **unknown: Never) -> Tensor:
     """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("cumsum", source)
     key = (source._raw.__class__, source.dims, spatial_dim)

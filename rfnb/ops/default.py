@@ -12,7 +12,6 @@ from typing import Never
 
 from rfnb.backends import registry
 from rfnb.core.block import Setting
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -27,8 +26,6 @@ _set = [False]  # whether anybody has set one: before, nobody asks the context, 
 
 def get_default_device(*extra: Never, **unknown: Never) -> str | None:
     """The device of new tensors; None: that of the backend."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _device.get() if _set[0] else None
 
 
@@ -39,8 +36,6 @@ def set_default_device(device: str | None, *extra: Never, **unknown: Never) -> N
         TypeError: For something else.
         RuntimeError: For a name that the backend does not know; of NumPy a ValueError.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     device = None if device is None else device_name(device)
     if device is not None:
         registry.selected().check_device_name(device)
@@ -64,15 +59,11 @@ def set_default_device_ctx(device: str | None) -> AbstractContextManager[None]:
 
 def get_default_dim_size_device(*extra: Never, **unknown: Never) -> str:
     """Lengths live on the host."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return "cpu"
 
 
 def get_default_float_dtype(*extra: Never, **unknown: Never) -> str:
     """dtype of new float tensors and parameters."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _float_dtype.get() if _set[0] else "float32"
 
 
@@ -82,8 +73,6 @@ def set_default_float_dtype(dtype: str, *extra: Never, **unknown: Never) -> None
     Raises:
         TypeError: For another dtype.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if dtype not in FLOAT_DTYPES:
         raise type_error(
             "set_default_float_dtype: this is no dtype of floats.",
@@ -102,22 +91,16 @@ def set_default_float_dtype_ctx(dtype: str) -> AbstractContextManager[None]:
 
 def get_default_int_dtype(*extra: Never, **unknown: Never) -> str:
     """dtype of new integer tensors."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return "int32"
 
 
 def get_default_array_index_dtype(*extra: Never, **unknown: Never) -> str:
     """dtype of new tensors of indices."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return "int32"
 
 
 def is_float_dtype(dtype: str, *extra: Never, **unknown: Never) -> bool:
     """Whether a dtype of this name is a (real) float."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return dtype.startswith(("float", "bfloat"))
 
 
@@ -129,8 +112,6 @@ def has_fractions(dtype: str) -> bool:
 @op
 def copy_to_device(x: Tensor, device: str | None = None, *extra: Never, **unknown: Never) -> Tensor:
     """x on `device` (default: the default device); x itself if it is there or there is no such device."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(x, Tensor):
         raise not_a_tensor("copy_to_device", x)
     device = device_of_new(device)

@@ -8,7 +8,6 @@ from typing import Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
@@ -27,8 +26,6 @@ def range_over_dim(
     dim: Dim, *extra: Never, dtype: str | None = None, device: str | None = None, **unknown: Never
 ) -> Tensor:
     """0, 1, ... along `dim`; {dim}, int32 by default. Integers are sparse over the dim."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     dtype = dtype or "int32"
     if not isinstance(dim, Dim):
         raise no_dim("range_over_dim", dim)
@@ -41,8 +38,6 @@ def range_over_dim(
 @op
 def sequence_mask(dims: Sequence[Dim] | Dim, *extra: Never, device: str | None = None, **unknown: Never) -> Tensor:
     """True for real frames over all ragged dims among `dims`; {length dims, ragged dims}, a scalar True if none is ragged."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     dims = [dims] if isinstance(dims, Dim) else list(dims)
     mask = None
     for dim in dims:
@@ -67,8 +62,6 @@ def replace_dim(
     Raises:
         DimError: If in_dim is missing, or the sizes or lengths differ.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("replace_dim", source)
     index = source.axis_of(in_dim, "replace_dim")
@@ -103,8 +96,6 @@ def _same_lengths(a: Dim, b: Dim) -> bool:
 @op
 def set_sparse_dim(source: Tensor, sparse_dim: Dim | None, *extra: Never, **unknown: Never) -> Tensor:
     """The same tensor, marked as indices into `sparse_dim`; int {...} -> {...}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("set_sparse_dim", source)
     out = source._like(source._raw, source.dims)
@@ -121,8 +112,6 @@ def last_frame_position_of_dim(
     Args:
         allow_scalar_on_cpu: Accepted; a scalar is on `device` too.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
     raw = registry.selected().from_numpy(
         np.clip(lengths - 1, 0, max(dim.extent - 1, 0)), dtype="int32", device=device_of_new(device)
@@ -145,8 +134,6 @@ def num_elements_of_shape(
         An int if all dims are static, else int64 {}. For a ragged dim without the dims that its lengths are over: {these dims},
         e.g. for [time] the length of each sequence.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     dims = dims_of("num_elements_of_shape", dims)
     count = _num_elements(dims, use_mask)
     if all(dim.is_static() for dim in dims):
@@ -190,8 +177,6 @@ def replace_dim_v2(
     Raises:
         DimError: If in_dim is missing, or frames would be added without `allow_expand` or cut off without `allow_shrink`.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("replace_dim_v2", source)
     index = source.axis_of(in_dim, "replace_dim_v2")
     if not out_dim.is_dim_known():
@@ -231,8 +216,6 @@ def replace_dim_v2(
 @op
 def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim, **unknown: Never) -> Dim:
     """`dim`, or its twin with match_priority 1 if it is among `other_dims` too: for weights from a dim to itself."""
-    if unknown:
-        raise no_keyword(unknown)
     return dim.copy(match_priority=1) if dim in other_dims else dim
 
 
@@ -245,8 +228,6 @@ def masked_fraction_of_shape(
     Args:
         device: Of the result where that is a Tensor; see `num_elements_of_shape`.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     real, total = (num_elements_of_shape(dims, use_mask=use_mask, device=device) for use_mask in (True, False))
     if not isinstance(real, Tensor):
         return 1
@@ -267,6 +248,4 @@ def use_mask_default(
         default_false_for_behavior_version_up_to: Accepted. rfnb has one behaviour, the newest, which masks.
         func_name: Accepted. rfnb has no global configuration that could name a function.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return True if default is None else default

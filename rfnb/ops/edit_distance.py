@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
@@ -33,8 +32,6 @@ def edit_distance(
 
     Source: Levenshtein 1966; Wagner and Fischer 1974.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("edit_distance", a, b)
     backend = common_backend("edit_distance", a, b)
     for name, tensor, dim in (("a", a, a_spatial_dim), ("b", b, b_spatial_dim)):

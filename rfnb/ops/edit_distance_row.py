@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, full_shape
@@ -37,8 +36,6 @@ def initial_edit_distance_row(b: Tensor, *extra: Never, b_spatial_dim: Dim, **un
     Raises:
         DimError: If b lacks b_spatial_dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("initial_edit_distance_row", b)
     check_dim("initial_edit_distance_row", b, b_spatial_dim, "b")
     row = range_over_dim(b_spatial_dim + 1, dtype="int32", device=b.device)
@@ -76,8 +73,6 @@ def next_edit_distance_row(
 
     Source: Wagner and Fischer 1974.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("next_edit_distance_row", row, a, b)
     what = "next_edit_distance_row"
     check_dim(what, b, b_spatial_dim, "b")
@@ -111,8 +106,6 @@ def next_edit_distance_reduce(
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("next_edit_distance_reduce", row, a, b)
     what = "next_edit_distance_reduce"
     check_dim(what, b, b_spatial_dim, "b")
@@ -151,8 +144,6 @@ def optimal_completions(
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     what = "optimal_completions"
     need_tensors(what, row, b)
     labels = b.sparse_dim
@@ -201,8 +192,6 @@ def optimal_completion_edit_distance(
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("optimal_completion_edit_distance", a, b)
     row = _last_row("optimal_completion_edit_distance", a, a_spatial_dim, b, b_spatial_dim)
     return _reduced(row, b_spatial_dim, True)
@@ -217,8 +206,6 @@ def optimal_completion_edit_distance_per_successor(
     Raises:
         DimError: If a or b lacks its spatial dim, or their batch dims do not match.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("optimal_completion_edit_distance_per_successor", a, b)
     what = "optimal_completion_edit_distance_per_successor"
     row = _last_row(what, a, a_spatial_dim, b, b_spatial_dim)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import full_shape
@@ -24,8 +23,6 @@ def expand_dim(source: Tensor, dim: Dim, *extra: Never, **unknown: Never) -> Ten
     Raises:
         DimError: If the dim is there already.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("expand_dim", source)
     if dim in source.dims:
@@ -50,8 +47,6 @@ def expand_dim(source: Tensor, dim: Dim, *extra: Never, **unknown: Never) -> Ten
 @op
 def expand_dims(source: Tensor, dims: Sequence[Dim], *extra: Never, **unknown: Never) -> Tensor:
     """`expand_dim` for several dims."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("expand_dims", source)
     for dim in dims:
@@ -66,8 +61,6 @@ def squeeze(source: Tensor, axis: Dim, *extra: Never, **unknown: Never) -> Tenso
     Raises:
         DimError: If axis is not a dim of source, or its size is not 1.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("squeeze", source)
     index = source.axis_of(axis, "squeeze")

@@ -6,7 +6,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among, looked_up
 from rfnb.core.errors import dim_error, index_error, message, type_error
@@ -57,8 +56,6 @@ def gather(
         IndexError: An int index that is past the end, or before the beginning of some sequence.
         TypeError: Indices that are no integers, or an int index without axis.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(indices, Tensor):
         return _gather_one(source, indices, axis, clip_to_valid)
     if axis is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
@@ -42,8 +41,6 @@ def gating(
 
     Source: Dauphin et al. 2017, "Language Modeling with Gated Convolutional Networks", section 2.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("gating", x)
     axis = axis or x.feature_dim
     if axis is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Never
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import masks_for
@@ -20,8 +19,6 @@ from rfnb.ops.operands import need_tensors
 @op(changes_state=True)
 def set_requires_gradient(source: Tensor, *extra: Never, **unknown: Never) -> None:
     """Keep track of gradients with respect to `source`, in place; {...}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("set_requires_gradient", source)
     source.backend.set_requires_gradient_raw(source._raw, True)
 
@@ -29,8 +26,6 @@ def set_requires_gradient(source: Tensor, *extra: Never, **unknown: Never) -> No
 @op(changes_state=True)
 def gradient(y: Tensor, x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """dy/dx of a scalar y, with the dims of x; can itself be differentiated."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("gradient", y, x)
     return x._like(x.backend.gradient_raw(y._raw, x._raw), x.dims)
 
@@ -38,8 +33,6 @@ def gradient(y: Tensor, x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 @op
 def stop_gradient(source: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """The same values, through which no gradient flows; {...} -> {...}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("stop_gradient", source)
     return source._like(source.backend.detach_raw(source._raw), source.dims)
@@ -47,8 +40,6 @@ def stop_gradient(source: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 
 def stop_gradient_scope(*extra: Never, **unknown: Never) -> Any:
     """A context manager in which no gradients are tracked."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return registry.selected().no_grad()
 
 
@@ -65,8 +56,6 @@ def scaled_gradient(source: Tensor, scale: float | Tensor, *extra: Never, **unkn
 
     Source: Ganin and Lempitsky 2015, "Unsupervised Domain Adaptation by Backpropagation", equations (7) and (8), for scale < 0.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("scaled_gradient", source)
     if not isinstance(scale, Tensor) and scale == 0:
         return stop_gradient(source)
@@ -95,8 +84,6 @@ def scaled_gradient_ext(
     Raises:
         DimError: If scale or shift has a dim that source lacks, or source lacks the axis.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return shifted_gradient(source, scale, shift, scale_shift_by_sum_over_axis, absolute=True)
 
 
@@ -149,6 +136,4 @@ def gradient_checkpoint_scope(*extra: Never, **unknown: Never) -> Any:
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return registry.selected().checkpoint_scope()

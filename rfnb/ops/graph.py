@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Never
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import need_tensors
@@ -25,8 +24,6 @@ def get_tensor_dependencies(x: Tensor, *extra: Never, **unknown: Never) -> list[
 
     A leaf (a Parameter, or what `set_requires_gradient` was called for) has none. Looks at all objects of Python: slow.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("get_tensor_dependencies", x)
     graph = _Graph(x.backend)
     place = x.backend.graph_place_raw(x._raw)
@@ -36,8 +33,6 @@ def get_tensor_dependencies(x: Tensor, *extra: Never, **unknown: Never) -> list[
 @op
 def get_tensor_consumers(x: Tensor, *extra: Never, **unknown: Never) -> list[Tensor]:
     """The Tensors that were directly computed from x, as far as known (see above), oldest first. Looks at all objects: slow."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("get_tensor_consumers", x)
     place = x.backend.graph_place_raw(x._raw)
     return [] if place is None else _Graph(x.backend).consumers().get(place, [])
@@ -58,8 +53,6 @@ def walk_tensor_consumers(
         filter_outputs: Only those of which it is true are in the result; the walk goes on from the others too.
         ending_condition: The walk ends with the first Tensor of which it is true, which is still looked at.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("walk_tensor_consumers")
     seeds = [seed] if isinstance(seed, Tensor) else list(seed)
     if not seeds:

@@ -7,7 +7,6 @@ from typing import Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error
 from rfnb.core.op import op
@@ -49,8 +48,6 @@ def label_smoothed_log_prob_gradient(
         DimError: If it is not known which dim has the labels, or log_prob lacks it.
         IndexError: If an excluded label is not one of them.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("label_smoothed_log_prob_gradient", log_prob)
     axis = axis or log_prob.feature_dim
     if axis is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, message, not_one_of, value_error
 from rfnb.core.generations import aligned, with_beams
@@ -58,8 +57,6 @@ def cross_entropy(
         UserWarning: If a loss is below 0, so that the probabilities are none. Not on a GPU, which would have to be waited for. If
             estimated is the result of `rf.softmax`, and of the type "logits".
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not (isinstance(estimated, Tensor) and isinstance(target, Tensor)):
         need_tensors("cross_entropy", estimated, target)
     kinds = ("logits", "log-probs", "probs")
@@ -235,8 +232,6 @@ def label_smoothing(prob: Tensor, smoothing: float, *extra: Never, axis: Dim | N
     Raises:
         DimError: If nothing says over which dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("label_smoothing", prob)
     if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):
         count = prob.sparse_dim.extent

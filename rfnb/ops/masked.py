@@ -7,7 +7,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, type_error, value_error
@@ -48,8 +47,6 @@ def masked_select(
         DimError: If one of dims is not in the mask, or out_dim has another size.
         TypeError: If the mask is not bool.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("masked_select", tensor, mask)
     dims = tuple(dims)
     _check_mask("masked_select", mask, dims)
@@ -96,8 +93,6 @@ def masked_scatter(
         DimError: If in_dim is not in source, one of dims not in the mask, or source and backup have different ragged dims.
         TypeError: If the mask is not bool.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("masked_scatter", source, mask)
     dims = tuple(dims)
     _check_mask("masked_scatter", mask, dims)
@@ -181,8 +176,6 @@ def pack_padded(
     Raises:
         ValueError: For enforce_sorted.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("pack_padded", source)
     if enforce_sorted:
         raise value_error(
@@ -199,8 +192,6 @@ def pack_padded(
 @op
 def pad_packed(source: Tensor, *extra: Never, in_dim: Dim, dims: Sequence[Dim], **unknown: Never) -> Tensor:
     """Undo `pack_padded`: {..., in_dim} -> {..., dims}, 0 in the padding."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("pad_packed", source)
     return masked_scatter(source, mask=_real_frames(dims, source), dims=dims, in_dim=in_dim)
 

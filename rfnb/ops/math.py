@@ -10,7 +10,6 @@ from typing import Any, Never
 
 from rfnb.backends import protocol
 from rfnb.backends.elementwise import BINARY, UNARY
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.fill import plain_number
@@ -60,8 +59,6 @@ def _binary(kind: str) -> Callable[[Any, Any], Any]:
 
     @op
     def binary(a: Any, b: Any, *extra: Never, **unknown: Never) -> Any:
-        if extra or unknown:
-            raise no_keyword(unknown)
         cls = b.__class__
         if (cls is float or cls is int) and isinstance(a, Tensor):
             return with_number(a, b)
@@ -287,8 +284,6 @@ def combine(
     Raises:
         DimError: For an outer product that is not allowed.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _by_kind(_kind(kind, protocol.BINARY_KINDS, "combine"), a, b, allow_broadcast_all_sources, dim_order)
 
 
@@ -319,8 +314,6 @@ def combine_bc(
     a: Any, kind: str, b: Any, *extra: Never, dim_order: Sequence[Dim] | None = None, **unknown: Never
 ) -> Any:
     """`combine` which allows an outer product."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return combine(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
@@ -335,8 +328,6 @@ def compare(
     **unknown: Never,
 ) -> Any:
     """Elementwise comparison by word or symbol ("less", "<"); bool. Dims as in `combine`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _by_kind(_kind(kind, protocol.COMPARE_KINDS, "compare"), a, b, allow_broadcast_all_sources, dim_order)
 
 
@@ -345,16 +336,12 @@ def compare_bc(
     a: Any, kind: str, b: Any, *extra: Never, dim_order: Sequence[Dim] | None = None, **unknown: Never
 ) -> Any:
     """`compare` which allows an outer product."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return compare(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
 @op
 def maximum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
     """The largest of all arguments, elementwise; of plain numbers a plain number."""
-    if unknown:
-        raise no_keyword(unknown)
     if not other_tensors and isinstance(a, Tensor):
         return _maximum(a, b)
     return _fold(max, _maximum, (a, b, *other_tensors))
@@ -363,8 +350,6 @@ def maximum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
 @op
 def minimum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
     """The smallest of all arguments, elementwise; of plain numbers a plain number."""
-    if unknown:
-        raise no_keyword(unknown)
     if not other_tensors and isinstance(a, Tensor):
         return _minimum(a, b)
     return _fold(min, _minimum, (a, b, *other_tensors))
@@ -385,8 +370,6 @@ def _unary(kind: str) -> Callable[[Tensor], Tensor]:
 
     @op
     def unary(a: Tensor, *extra: Never, **unknown: Never) -> Tensor:
-        if extra or unknown:
-            raise no_keyword(unknown)
         try:
             raw, finite = a._raw, keeps and a._finite
         except AttributeError:
@@ -451,24 +434,18 @@ is_neg_infinite = _unary("is_neg_infinite")
 @op
 def identity(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """x itself."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return x
 
 
 @op
 def relu_square(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """relu(x)² (So et al. 2021). Keeps the dims."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return square(relu(x))
 
 
 @op
 def ceil_divide(a: Any, b: Any, *extra: Never, **unknown: Never) -> Any:
     """a / b rounded up."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if any(isinstance(x, Tensor) and x.dtype == "uint8" for x in (a, b)):  # which has no -a
         return floor_divide(a, b) + not_equal(mod(a, b), 0)
     return neg(floor_divide(neg(a) if isinstance(a, Tensor) else -a, b))
@@ -480,8 +457,6 @@ _SMALLEST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # the others ha
 @op
 def safe_log(a: Tensor, *extra: Never, eps: float | None = None, **unknown: Never) -> Tensor:
     """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype. Keeps the dims."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("safe_log", a)
     tiny = _SMALLEST_NORMAL.get(a.dtype, 2.0**-126) if eps is None else eps
     return log(maximum(a, tiny))
@@ -497,8 +472,6 @@ def clip_by_value(
     **unknown: Never,
 ) -> Tensor:
     """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(x, Tensor):
         x = as_tensor(x, "clip_by_value")
     if clip_value_min is clip_value_max is None:
@@ -517,8 +490,6 @@ def lerp(
     start: Tensor, end: Tensor, weight: Any, *extra: Never, allow_broadcast_all_sources: bool = False, **unknown: Never
 ) -> Tensor:
     """start + weight * (end - start), of integers as floats. Keeps the union of the dims."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     outer = allow_broadcast_all_sources
     start, end = (_with_fractions(x) for x in (start, end))
     delta = combine(end, "sub", start, allow_broadcast_all_sources=outer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among, looked_up_in_both
 from rfnb.core.errors import DimError, type_error
@@ -40,8 +39,6 @@ def matmul(
     Raises:
         DimError: If a or b lacks one of `reduce`.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if reduce.__class__ is not Dim:
         reduce = tuple(reduce) if reduce.__class__ is list or reduce.__class__ is tuple else dims_of("matmul", reduce)
     try:

@@ -8,7 +8,6 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends.constants import kept
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.op import op
@@ -54,8 +53,6 @@ def mel_filterbank(
         TypeError: If x is complex.
         ValueError: If f_min is not below f_max.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("mel_filterbank", x)
     check_dim("mel_filterbank", x, in_dim, "x")
     if x.dtype.startswith("complex"):
@@ -156,8 +153,6 @@ def log_mel_filterbank_from_raw(
     Raises:
         DimError: If in_spatial_dim is not in raw_audio.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("log_mel_filterbank_from_raw", raw_audio)
     feature = raw_audio.feature_dim
     if feature is not None and feature.size == 1:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_implemented_error
 from rfnb.core.layout import PlanCache, full_shape, to_order
@@ -37,8 +36,6 @@ def merge_dims(
     Returns:
         {..., out_dim}, out_dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     dims = tuple(dims)
     try:
         raw = source._raw
@@ -107,8 +104,6 @@ def split_dims(
         DimError: If the sizes do not multiply to that of axis, in each sequence where it has padding.
         NotImplementedError: For an axis that would have to be padded first.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     dims = tuple(dims)
     if pad_to_multiples:
         need_tensors("split_dims", source)
@@ -206,8 +201,6 @@ def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim], *ex
     Raises:
         DimError: If the sizes do not multiply to the same number, or one of in_dims is missing.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("reshape", source)
     merged, dim = merge_dims(source, dims=in_dims, out_dim=Dim(math.prod(full_shape(tuple(in_dims))), name="merged"))
     return split_dims(merged, axis=dim, dims=out_dims)

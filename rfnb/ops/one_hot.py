@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.fill import plain_number
@@ -23,8 +22,6 @@ from rfnb.ops.where import where
 @op
 def one_hot(source: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """1.0 at the index, 0.0 elsewhere; {dims of source, sparse_dim}, feature_dim is the sparse dim."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("one_hot", source)
     return sparse_to_dense(source, label_value=1.0, other_value=0.0)
 
@@ -51,8 +48,6 @@ def sparse_to_dense(
     Raises:
         DimError: Without axis and sparse_dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(labels, Tensor):
         labels = convert_to_tensor(labels, dims=(), sparse_dim=axis)
     axis = axis or labels.sparse_dim
@@ -90,8 +85,6 @@ def smooth_one_hot(source: Tensor, *extra: Never, label_prob: float | Tensor, **
     Raises:
         DimError: If source has no sparse_dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("smooth_one_hot", source)
     others = 1 if source.sparse_dim is None else max(source.sparse_dim.extent - 1, 1)
     return sparse_to_dense(source, label_value=label_prob, other_value=(1.0 - label_prob) / others)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
@@ -16,8 +15,6 @@ def opt_logical_and(a: Tensor | bool, b: Tensor | bool, *extra: Never, **unknown
 
     bool, over the union of the dims.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if isinstance(a, bool):
         return b if a else False
     if isinstance(b, bool):
@@ -31,8 +28,6 @@ def opt_logical_or(a: Tensor | bool, b: Tensor | bool, *extra: Never, **unknown:
 
     bool, over the union of the dims.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if isinstance(a, bool):
         return True if a else b
     if isinstance(b, bool):

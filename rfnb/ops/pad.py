@@ -7,7 +7,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
@@ -61,8 +60,6 @@ def pad(
         TypeError: If the padding of an axis is not two numbers, or the dtype of source cannot hold value.
         ValueError: Unknown mode, or other numbers of axes and widths.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("pad", source)
     known = ("constant", *_MODES)
     if mode not in known:
@@ -205,8 +202,6 @@ def expand_make_non_empty(
     Raises:
         DimError: If axis is not in source, or out_dim has another size.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("expand_make_non_empty", source)
     source.axis_of(axis, "expand_make_non_empty")
     if axis.extent > 0:

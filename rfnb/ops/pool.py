@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from rfnb.backends.protocol import Backend
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
@@ -62,8 +61,6 @@ def pool(
         DimError: If a dim is missing, there are not `nd` of them, or an out_spatial_dim has another size.
         ValueError: For an unknown mode or padding, or a size, stride or dilation below 1.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("pool", source)
     spatial = dims_of("pool", in_spatial_dims)
     out_spatial = None if out_spatial_dims is None else dims_of("pool", out_spatial_dims)
@@ -173,8 +170,6 @@ def max_pool(
     **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """The largest of each window. See `pool`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return pool(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
@@ -192,8 +187,6 @@ def max_pool1d(
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """The largest of each window along one dim. See `pool`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return pool1d(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                   in_spatial_dim=in_spatial_dim, out_spatial_dim=out_spatial_dim)  # fmt: skip
 
@@ -212,8 +205,6 @@ def pool1d(
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """Pooling along one dim: {..., in_spatial_dim} -> {..., out spatial dim}, and that. See `pool`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     out, (dim,) = pool(source, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                        in_spatial_dims=(in_spatial_dim,),
                        out_spatial_dims=None if out_spatial_dim is None else (out_spatial_dim,))  # fmt: skip
@@ -234,8 +225,6 @@ def pool2d(
     **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """Pooling along two dims. See `pool`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return pool(source, nd=2, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
@@ -254,7 +243,5 @@ def pool3d(
     **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """Pooling along three dims. See `pool`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return pool(source, nd=3, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip

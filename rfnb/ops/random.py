@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.layout import full_shape
@@ -68,8 +67,6 @@ def random(
         TypeError: A dtype that is not of the distribution, or no state; bounds of a truncated normal that differ by frame.
         DimError: If out or a parameter has other dims.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     given = {"mean": mean, "stddev": stddev, "bound": bound, "minval": minval, "maxval": maxval}
     source = {"seed": seed, "algorithm": algorithm, "explicit_state": explicit_state, "static": static,
               "auto_update_state": auto_update_state}  # fmt: skip
@@ -116,8 +113,6 @@ def random_uniform(
     Raises:
         ValueError: If minval is not below maxval.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if dtype is None and out is None and sparse_dim is not None:
         dtype = get_default_array_index_dtype()
     draw = _Draw("random_uniform", dims, dtype, device, sparse_dim, feature_dim, out,
@@ -144,8 +139,6 @@ def random_normal(
     explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
     out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
     """Normal with `mean` and standard deviation `stddev`; {dims}. See `random`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     draw = _Draw("random_normal", dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
                  static=static)  # fmt: skip
@@ -169,8 +162,6 @@ def random_truncated_normal(
         TypeError: Bounds with Tensors that have dims.
         ValueError: If there is nothing between the bounds.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     what = "random_truncated_normal"
     draw = _Draw(what, dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import full_shape
@@ -49,8 +48,6 @@ def random_choice_without_replacement(
 
     Source: Kool et al. 2019, "Stochastic Beams and Where to Find Them", section 2.3: the k largest of log_probs plus Gumbel noise.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("random_choice_without_replacement", log_probs)
     for dim in axis if isinstance(axis, (list, tuple)) else (axis,):  # before anything is drawn
         check_dim("random_choice_without_replacement", log_probs, dim, "log_probs")
@@ -79,8 +76,6 @@ def random_choice_with_replacement(
     Raises:
         DimError: If probs lacks the axis, or has other dims than `dims`; or if there is nothing to choose from.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     what = "random_choice_with_replacement"
     dims = check_unique(tuple(dims), what)
     check_dim(what, probs, axis, "probs")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -70,8 +69,6 @@ def random_mask(
     Raises:
         DimError: If mask_axis or one of broadcast_axis is not in x.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("random_mask", x)
     shared = dims_of("random_mask", broadcast_axis)
     for dim in (mask_axis, *shared):

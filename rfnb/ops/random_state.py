@@ -13,7 +13,6 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -60,8 +59,6 @@ def _step_seeds() -> _StepSeeds:
 @op(changes_state=True)
 def set_random_seed(seed: int, *extra: Never, **unknown: Never) -> None:
     """Seed the generator of the selected backend, and the seeds of `get_static_step_based_seed`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     registry.selected().set_random_seed(seed)
     _seed[0] = abs(int(seed))
     _of_context.set(_StepSeeds(_seed[0]))
@@ -72,8 +69,6 @@ def get_random_state(*extra: Never, **unknown: Never) -> dict[str, bytes]:
 
     Of an accelerator that nothing was made on yet, the entry "cuda" (or what its kind is) is empty: it is not begun for that.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return {**registry.selected().get_random_state(), _STATIC: _step_seeds().state()}
 
 
@@ -84,8 +79,6 @@ def set_random_state(state: dict[str, bytes], *extra: Never, **unknown: Never) -
     Raises:
         ValueError: If it is none; then nothing is set.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     put_back(state)
 
 
@@ -118,8 +111,6 @@ def own_step_seeds() -> None:
 @op(changes_state=True)
 def reset_step_random_state(*extra: Never, **unknown: Never) -> None:
     """Start the seeds of `get_static_step_based_seed` anew: called in each step, they are the same in each step."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     _step_seeds().restart()
 
 
@@ -128,8 +119,6 @@ def get_static_step_based_seed(
     *extra: Never, size: int | tuple[int, ...] | None = None, **unknown: Never
 ) -> int | np.ndarray:
     """The next seed since `reset_step_random_state`, 0 or more and below 2³¹; with `size` an int64 array of seeds."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     drawn = _step_seeds().generator.integers(0, 2**31, size=size)
     return int(drawn) if size is None else drawn
 

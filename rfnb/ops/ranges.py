@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -35,8 +34,6 @@ def range_over_dim_strided(
     Raises:
         DimError: If out_dim has another size.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     stride = int(stride)
     strided = dim.ceildiv_right(stride)
     out_dim = strided if out_dim is None else out_dim
@@ -57,8 +54,6 @@ def range_over_merged_dims(
     Raises:
         ValueError: Of nothing.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not dims:
         raise value_error(
             "range_over_merged_dims: of nothing.",
@@ -91,8 +86,6 @@ def linspace_over_dim(
         start, end: Numbers, or Tensors without dim.
         device: Of the result; by default that of start and end, or else the default device.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     dtype = dtype or get_default_float_dtype()
     device = device or next((end.device for end in (start, end) if isinstance(end, Tensor)), None)
     steps = range_over_dim(dim, dtype=dtype, device=device)

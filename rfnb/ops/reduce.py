@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from rfnb.backends import protocol, registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, new_dim
 from rfnb.core.dim_identity import looked_up
 from rfnb.core.errors import dim_error, not_implemented_error, not_one_of
@@ -72,8 +71,6 @@ def reduce(
         NotImplementedError: For a reduction over all processes of a distributed training.
         ValueError: Unknown mode.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if distributed:
         refuse_distributed(f"reduce_{mode}", source)
     return _reduce(source, mode, axis, use_mask)
@@ -89,9 +86,7 @@ def refuse_distributed(what: str, source: Tensor) -> None:
     )
 
 
-def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool, unknown: Any = None) -> Tensor:
-    if unknown:
-        raise no_keyword(unknown, of_caller=True)
+def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool) -> Tensor:
     if axis.__class__ is not Dim:
         axis = tuple(axis) if axis.__class__ is list or axis.__class__ is tuple else dims_of(f"reduce_{mode}", axis)
     try:
@@ -211,8 +206,6 @@ def reduce_sum(
     **unknown: Never,
 ) -> Tensor:
     """The sum over `axis`. See `reduce`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     if distributed:
         refuse_distributed("reduce_sum", source)
     return _reduce(source, "sum", axis, use_mask)
@@ -223,7 +216,7 @@ def reduce_max(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
     """Maximum over `axis`. See `reduce`."""
-    return _reduce(source, "max", axis, use_mask, extra or unknown)
+    return _reduce(source, "max", axis, use_mask)
 
 
 @op
@@ -231,7 +224,7 @@ def reduce_min(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
     """Minimum over `axis`. See `reduce`."""
-    return _reduce(source, "min", axis, use_mask, extra or unknown)
+    return _reduce(source, "min", axis, use_mask)
 
 
 @op
@@ -239,7 +232,7 @@ def reduce_mean(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
     """The mean over the real frames of `axis`. See `reduce`."""
-    return _reduce(source, "mean", axis, use_mask, extra or unknown)
+    return _reduce(source, "mean", axis, use_mask)
 
 
 @op
@@ -247,7 +240,7 @@ def reduce_logsumexp(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
     """log(sum(exp(x))) over `axis`. See `reduce`."""
-    return _reduce(source, "logsumexp", axis, use_mask, extra or unknown)
+    return _reduce(source, "logsumexp", axis, use_mask)
 
 
 @op
@@ -255,8 +248,6 @@ def reduce_logmeanexp(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
     """log(mean(exp(x))) over the real frames of `axis`; -inf where there is none. See `reduce`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     wide = widened(source)
     total = reduce_logsumexp(wide, axis=axis, use_mask=use_mask)
     count = reduce_sum(ones_like(wide), axis=axis, use_mask=use_mask)
@@ -268,7 +259,7 @@ def reduce_any(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
     """Whether any is True over `axis`. See `reduce`."""
-    return _reduce(source, "any", axis, use_mask, extra or unknown)
+    return _reduce(source, "any", axis, use_mask)
 
 
 @op
@@ -276,19 +267,19 @@ def reduce_all(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
     """Whether all are True over `axis`. See `reduce`."""
-    return _reduce(source, "all", axis, use_mask, extra or unknown)
+    return _reduce(source, "all", axis, use_mask)
 
 
 @op
 def reduce_argmax(source: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """The index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
-    return _reduce(source, "argmax", axis, use_mask, extra or unknown)
+    return _reduce(source, "argmax", axis, use_mask)
 
 
 @op
 def reduce_argmin(source: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """The index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
-    return _reduce(source, "argmin", axis, use_mask, extra or unknown)
+    return _reduce(source, "argmin", axis, use_mask)
 
 
 @op
@@ -310,8 +301,6 @@ def reduce_out(
 
     Source: Goodfellow et al. 2013, "Maxout Networks", section 2.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("reduce_out", source)
     feature = source.feature_dim
     if feature is None:
@@ -353,8 +342,6 @@ def top_k(
         DimError: If an axis is missing, or k is larger than what there is.
         TypeError: Without k and k_dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("top_k", source)
     one = axis.__class__ is Dim

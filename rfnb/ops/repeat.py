@@ -6,7 +6,6 @@ from typing import Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.layout import full_shape
@@ -44,8 +43,6 @@ def repeat(
         DimError: If in_spatial_dim is not in values, or out_spatial_dim has another size.
         ValueError: Negative repeats.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("repeat", values)
     values.axis_of(in_spatial_dim, "repeat")
     check_movable("repeat", values, in_spatial_dim)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among
 from rfnb.core.errors import dim_error, not_one_of
@@ -65,8 +64,6 @@ def scatter(
         DimError: Without out_dim and sparse_dim, or if indices_dim is neither in source nor in indices.
         ValueError: Unknown mode.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if mode not in _MODES:
         raise not_one_of(f'scatter: unknown mode "{mode}".', "mode", mode, _MODES, "A mode is one of these.")
     out_dim = _out_dim("scatter", source, indices, out_dim)
@@ -99,8 +96,6 @@ def scatter_count(
     **unknown: Never,
 ) -> Tensor:
     """The number of times that each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     count = _count(indices, indices_dim, _out_dim("scatter_count", indices, indices, out_dim), True, indices)
     if fill_value is None:
         return count
@@ -118,8 +113,6 @@ def scatter_mean(
     **unknown: Never,
 ) -> Tensor:
     """The mean of the entries of each place. See `scatter`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _mean(source, indices, indices_dim, _out_dim("scatter_mean", source, indices, out_dim), fill_value, True)
 
 
@@ -141,8 +134,6 @@ def scatter_argmax(
     Raises:
         DimError: If indices_dim is more than one dim, since an index is into one.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _argmax(
         source, indices, indices_dim, _out_dim("scatter_argmax", source, indices, out_dim), invalid_idx, True
     )
@@ -159,8 +150,6 @@ def scatter_logsumexp(
     **unknown: Never,
 ) -> Tensor:
     """log(sum(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     out_dim = _out_dim("scatter_logsumexp", source, indices, out_dim)
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=False)
 
@@ -176,8 +165,6 @@ def scatter_logmeanexp(
     **unknown: Never,
 ) -> Tensor:
     """log(mean(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     out_dim = _out_dim("scatter_logmeanexp", source, indices, out_dim)
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=True)
 

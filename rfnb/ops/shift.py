@@ -6,7 +6,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.layout import masks_for
@@ -30,7 +29,7 @@ def shift_right(
     Raises:
         ValueError: If amount is negative.
     """
-    return _shifted("shift_right", source, axis, pad_value, amount, 0, extra or unknown)
+    return _shifted("shift_right", source, axis, pad_value, amount, 0)
 
 
 @op
@@ -44,13 +43,11 @@ def shift_left(
     Raises:
         ValueError: If amount is negative.
     """
-    return _shifted("shift_left", source, axis, pad_value, 0, amount, extra or unknown)
+    return _shifted("shift_left", source, axis, pad_value, 0, amount)
 
 
-def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, right: int, unknown: Any) -> Tensor:
+def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, right: int) -> Tensor:
     """The frames with so many of `pad_value` on one side, and as many cut off on the other one."""
-    if unknown:
-        raise no_keyword(unknown, of_caller=True)
     need_tensors(what, source)
     check_movable(what, source, axis)
     amount = left + right
@@ -73,8 +70,6 @@ def reverse_sequence(
     tensor: Tensor, *extra: Never, axis: Dim, handle_dynamic_dims: bool = True, **unknown: Never
 ) -> Tensor:
     """The real frames of each sequence in reverse order; padding stays at the end; {..., axis} -> {..., axis}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("reverse_sequence", tensor)
     index = tensor.axis_of(axis, "reverse_sequence")
     check_movable("reverse_sequence", tensor, axis)

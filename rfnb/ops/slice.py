@@ -6,7 +6,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, value_error
@@ -60,8 +59,6 @@ def slice(
         DimError: If axis is not in source, or out_dim has another size, or size is longer.
         ValueError: If end and size are given, or step is not positive.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("slice", source)
     index = source.axis_of(axis, "slice")
     negative = isinstance(size, (int, np.integer)) and size < 0

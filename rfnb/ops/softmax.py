@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import looked_up
 from rfnb.core.errors import type_error
@@ -31,7 +30,7 @@ def softmax(a: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknow
     Raises:
         DimError: If axis is not a dim of a.
     """
-    out = _softmax("softmax", a, axis, use_mask, extra or unknown)
+    out = _softmax("softmax", a, axis, use_mask)
     out._is_softmax = True
     return out
 
@@ -39,12 +38,10 @@ def softmax(a: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknow
 @op
 def log_softmax(a: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
-    return _softmax("log_softmax", a, axis, use_mask, extra or unknown)
+    return _softmax("log_softmax", a, axis, use_mask)
 
 
-def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool, unknown: Any) -> Tensor:
-    if unknown:
-        raise no_keyword(unknown, of_caller=True)
+def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     try:
         raw = a._raw
         fn, index, tracks, made_finite = _plans[kind, raw.__class__, a.dims, axis, use_mask]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, not_one_of
@@ -35,8 +34,6 @@ def sort(
     Raises:
         DimError: If axis is not a dim of source, is ragged, or the lengths of another dim are over it.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("sort", source)
     index = source.axis_of(axis, "sort")
     _check_full("sort", "source", source, axis)
@@ -76,8 +73,6 @@ def search_sorted(
         DimError: If axis is not a dim of sorted_seq, is in values, or is ragged.
         ValueError: Another side.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("search_sorted", sorted_seq, values)
     sorted_seq.axis_of(axis, "search_sorted")
     _check_full("search_sorted", "sorted_seq", sorted_seq, axis)

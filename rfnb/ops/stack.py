@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.generations import aligned, with_beams
@@ -27,8 +26,6 @@ def stack(sources: Sequence[Tensor], *extra: Never, out_dim: Dim | None = None, 
         DimError: If their dims differ.
         ValueError: Of nothing.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("stack", *sources)
     if not sources:
         raise value_error("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor.")
@@ -59,8 +56,6 @@ def stack(sources: Sequence[Tensor], *extra: Never, out_dim: Dim | None = None, 
 @op
 def unstack(source: Tensor, *extra: Never, axis: Dim, **unknown: Never) -> tuple[Tensor, ...]:
     """One tensor per entry of a static `axis`; {..., axis} -> {...} for each entry of axis."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("unstack", source)
     source.axis_of(axis, "unstack")
     return tuple(gather(source, indices=index, axis=axis) for index in range(axis.extent))

@@ -7,7 +7,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.layout import Dims, PlanCache
@@ -66,8 +65,6 @@ def stft(
 
     Source: Allen and Rabiner 1977; the window as `tf.signal.hann_window` and `torch.hann_window` (periodic).
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("stft", x)
     sizes = frame_step, frame_length, fft_length
     flags = window_use_frame_length, align_window_left, window_enforce_even, use_mask

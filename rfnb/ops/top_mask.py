@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -27,8 +26,6 @@ def top_k_mask(values: Tensor, *extra: Never, axis: Dim, k: int | Tensor, **unkn
     Raises:
         DimError: If axis is not a dim of values.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("top_k_mask", values)
     values.axis_of(axis, "top_k_mask")
     if isinstance(k, Tensor) and k.dims:
@@ -62,8 +59,6 @@ def top_p_mask(
 
     Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("top_p_mask", probs)
     index = probs.axis_of(axis, "top_p_mask")
     probs = probs.copy_masked(0, dims=[axis])

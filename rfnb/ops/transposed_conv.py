@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache
 from rfnb.core.op import op
@@ -68,8 +67,6 @@ def transposed_conv(
 
     Source: Dumoulin and Visin 2016, section 4.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("transposed_conv", source, filter)
     options = (padding, remove_padding, output_padding, strides, use_mask)
     return apply_filter(

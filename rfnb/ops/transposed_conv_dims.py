@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.layout import Dims
@@ -81,8 +80,6 @@ def calc_transposed_conv_out_length(
     Raises:
         ValueError: For another padding, a negative output_padding, or a size, stride or dilation below 1.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     what = "calc_transposed_conv_out_length"
     dims = (Dim(None, name="in"),)  # one length; the messages for several are never needed
     (expansion,) = make_expansions(what, dims, filter_size, padding, output_padding, stride, dilation_rate)
@@ -108,8 +105,6 @@ def make_transposed_conv_out_spatial_dims(
             `calc_transposed_conv_out_length`.
         description_prefix: Accepted; a dim made by arithmetic has the name of its expression.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     what, spatial = "make_transposed_conv_out_spatial_dims", tuple(in_spatial_dims)
     expansions = make_expansions(what, spatial, filter_size, padding, output_padding, strides, dilation_rate)
     return [expansion.out_length(dim) for expansion, dim in zip(expansions, spatial)]

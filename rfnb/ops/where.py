@@ -6,7 +6,6 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.fill import plain_number
 from rfnb.core.generations import aligned
@@ -34,8 +33,6 @@ def where(
     Raises:
         DimError: For an outer product, unless `allow_broadcast_all_sources`.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not isinstance(cond, Tensor):
         cond = as_tensor(cond, "where")
     true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)

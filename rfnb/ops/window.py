@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import not_one_of, value_error
 from rfnb.core.fill import number_to_fill
@@ -53,8 +52,6 @@ def window(
         DimError: If spatial_dim is not in source, or the lengths of another dim are over it.
         ValueError: For another padding, or left and right that do not make up the width.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("window", source)
     source.axis_of(spatial_dim, "window")
     check_movable("window", source, spatial_dim)

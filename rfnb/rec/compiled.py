@@ -16,7 +16,6 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.core.block import Setting
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error, value_error
 from rfnb.rec.lowering import LoweredCall
 
@@ -44,8 +43,6 @@ def compile_loops(how: str | None = "inductor", *extra: Never, **unknown: Never)
         ValueError: For another `how`.
         TypeError: For `@rf.compile_loops` without parentheses.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if how is not None and how not in WAYS:
         if callable(how):
             rows = [("got", f"the function {getattr(how, '__name__', how)}")]

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, runtime_error
 from rfnb.core.layout import PlanCache
@@ -57,8 +56,6 @@ def cum_concat(
         RuntimeError: For a single step without state.
         DimError: If source has no axis, or out_spatial_dim another size.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("cum_concat", source)
     if axis is single_step_dim:
         return _step(source, out_spatial_dim, state)
@@ -94,8 +91,6 @@ def cum_concat_initial_state(
         dtype: Default: the default float dtype.
         sparse_dim: Of frames that are labels.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     axis = history_dim(0)
     return State(accum=zeros([*dims, axis], dtype=dtype, device=device, sparse_dim=sparse_dim), axis=axis)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, value_error
@@ -46,8 +45,6 @@ def gather_nested(
     Raises:
         DimError: If indices have no sparse_dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     axis = indices.sparse_dim
     if axis is None:
         raise dim_error(
@@ -86,8 +83,6 @@ def where_nested(
     Raises:
         ValueError: If the structures differ.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     needed = set(condition.dims)
 
     def ready(a: Any, b: Any) -> bool:
@@ -123,8 +118,6 @@ def mask_nested(
         ValueError: If mask_value is a structure other than that of s.
         DimError: If a Tensor lacks a dim of mask, without allow_dim_extension.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     number = isinstance(mask_value, (int, float))
     if mask_value is None or (not number and not same_structure(s, mask_value)):
         raise value_error(

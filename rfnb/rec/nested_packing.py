@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
@@ -39,8 +38,6 @@ def masked_select_nested(
     Returns:
         The structure, the packed dim, the dim map (which `masked_scatter_nested` needs).
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     mask = copy_to_device(mask, "cpu") if mask_cpu is None else mask_cpu  # read once
     new = {} if dim_map is None else dim_map
     _, out_dim = masked_select(mask, mask=mask, dims=dims, out_dim=out_dim)
@@ -87,8 +84,6 @@ def masked_scatter_nested(
     Raises:
         ValueError: If the structures differ.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     check_unique((in_dim,), "masked_scatter_nested")
     if not same_structure(s, backup):
         raise value_error(

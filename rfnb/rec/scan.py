@@ -8,7 +8,6 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.finite import around_step
@@ -63,8 +62,6 @@ def scan(
         DimError: If the state changes its dims.
         TypeError: If cond does not give a bool Tensor.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     _check_arguments(spatial_dim, xs, cond)
     check_frames("scan", spatial_dim)
     before = Before()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.fill import kind_of_dtype
@@ -34,8 +33,6 @@ def while_loop(
         ValueError: If the structure changes.
         DimError: If a Tensor changes its dims or marks.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     state, step, hold, held = initial, 0, holding(), False
     try:
         while truth("while_loop", cond(state)):
@@ -138,8 +135,6 @@ def cond(
     Raises:
         TypeError: If pred is a Tensor with dims, or not bool.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return true_fn() if truth("cond", pred) else false_fn()
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Never, overload
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
@@ -145,8 +144,6 @@ def choice(
 
     Source: Sutskever et al. 2014, section 3.2; scheduled sampling: Bengio et al. 2015; noise: Kool et al. 2019.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     loop = Loop.current()
     if loop is None:
         raise runtime_error(

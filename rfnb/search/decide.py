@@ -9,7 +9,6 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.core.beam_dim import is_beam
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -35,8 +34,6 @@ def get_beam_scores(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     Raises:
         ValueError: If x has no beam dim of a search.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("get_beam_scores", x)
     return search_of(x, "get_beam_scores").scores_like(x)
 
@@ -48,8 +45,6 @@ def get_src_beams(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     Raises:
         ValueError: If x has no beam dim of a search.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("get_src_beams", x)
     search = search_of(x, "get_src_beams")
     decision, last = search.decided(x), search.last
@@ -66,8 +61,6 @@ def decide_keep_beam(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     Returns:
         The same values, with a dim "slot" in place of the beam; x itself if it has none.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("decide_keep_beam", x)
     beam = beam_dim_of(x)
     if beam is None:

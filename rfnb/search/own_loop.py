@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from rfnb.core.beam_dim import is_beam
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
@@ -82,8 +81,6 @@ def beam_search_step(
 
     Source: Sutskever et al. 2014, section 3.2; noise: Kool et al. 2019.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("beam_search_step", scores)
     if not is_float_dtype(scores.dtype):
         check_dtypes("beam_search_step", scores=scores)
@@ -148,8 +145,6 @@ def gather_beams(state: Any, parents: Tensor, *extra: Never, **unknown: Never) -
     Raises:
         DimError: If parents have no sparse_dim.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     beam = parents.sparse_dim
     if beam is None or beam not in parents.dims:
         return gather_nested(state, indices=parents)

@@ -4,14 +4,17 @@ import dis
 import inspect
 import sys
 from types import FunctionType
+from typing import Never
 
 import pytest
 from asserting import ragged, raises_message, randn
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.core import door as door_module
 from rfnb.core.argument_types import fits, in_words
 from rfnb.core.door import Door, open_door, watch_body
+from rfnb.core.kept_signature import keep_signature
 
 batch, feat, out = Dim(3, name="batch"), Dim(5, name="feat"), Dim(4, name="out")
 time = ragged([7, 5, 3], batch)
@@ -30,6 +33,11 @@ def doubled(value: int, *, times: int = 2) -> int:
         return total + [1, 2][value]
     except IndexError:
         return total
+
+
+def times_two(value: int, *extra: "Never", times: int = 2, **unknown: "Never") -> int:
+    """What has no place is left to its door."""
+    return value * times
 
 
 def copy_of(fn):
@@ -56,6 +64,19 @@ def test_a_watched_body_makes_no_call_more():
     finally:
         sys.setprofile(None)
     assert calls == ["doubled"]
+
+
+@pytest.mark.parametrize("can_watch", [True, False])
+def test_what_has_no_place_is_refused_on_any_python(can_watch, monkeypatch):
+    monkeypatch.setattr(door_module, "can_watch", lambda: can_watch)
+    fn = copy_of(times_two)
+    keep_signature(fn, without=("extra", "unknown"))
+    watch_body(fn, "times_two", "times_two")
+    assert (fn(3), fn(3, times=4)) == (6, 12)
+    with pytest.raises(TypeError, match='there is no argument "factor"'):
+        fn(3, factor=4)
+    with pytest.raises(TypeError, match="2 arguments by position, where it takes 1"):
+        fn(3, 4)
 
 
 def test_the_handlers_of_a_function_stay_and_all_else_gets_one():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
@@ -157,8 +156,6 @@ def last_frame(source: Tensor, *extra: Never, axis: Dim, **unknown: Never) -> Te
     Raises:
         DimError: If axis is not a dim of source.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("last_frame", source)
     source.axis_of(axis, "last_frame")
     source, of = source.copy_masked(0, dims=[axis]), axis

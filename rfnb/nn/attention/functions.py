@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.finite import finite_with
 from rfnb.core.op import op
@@ -71,8 +70,6 @@ def dot_attention(
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("dot_attention", query, keys, values)
     causal_dim = causal_query_spatial_dim
     scale = max(key_dim.extent, 1) ** -0.5 if scale is None else scale
@@ -143,8 +140,6 @@ def additive_attention(
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("additive_attention", query, keys, values, energy_weight)
     _check("additive_attention", query, keys, values, axis, key_dim)
     keys, values, kv_axis = _apart(query, keys, values, axis)
@@ -168,8 +163,6 @@ def dot_attention_weights(
 
     Source: Vaswani et al. 2017, section 3.2.1, equation (1).
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("dot_attention_weights", query, keys)
     _check("dot_attention_weights", query, keys, keys, axis, key_dim)
     scale = max(key_dim.extent, 1) ** -0.5 if scale is None else scale
@@ -193,8 +186,6 @@ def additive_attention_weights(
 
     Source: Bahdanau et al. 2015, appendix A.1.2.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("additive_attention_weights", query, keys, energy_weight)
     _check("additive_attention_weights", query, keys, keys, axis, key_dim)
     keys, _, kv_axis = _apart(query, keys, keys, axis)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
@@ -63,8 +62,6 @@ def gauss_window_attention(
     Source: Tjandra et al. 2017, "Local Monotonic Attention Mechanism for End-to-End Speech and Language Processing",
     section 3, for the idea.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("gauss_window_attention", position, base)
     _check(position, base, axis, window_size, std, inner_size)
     position = position.copy_masked(0)

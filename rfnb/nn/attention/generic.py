@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -38,8 +37,6 @@ def generic_attention(
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", equation (5).
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("generic_attention", weights, base)
     for label, tensor in (("weights", weights), ("base", base)):
         if axis not in tensor.dims:

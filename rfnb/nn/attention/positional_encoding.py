@@ -10,7 +10,6 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.backends.constants import kept
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
@@ -51,8 +50,6 @@ def sinusoidal_positional_encoding(
 
     Source: Vaswani et al. 2017, section 3.5, in the order and with the wavelengths of `sinusoidal_encoding`.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     single = spatial_dim is single_step_dim
     if offset is None and single:
         raise value_error(
@@ -88,8 +85,6 @@ def sinusoidal_encoding(
 
     Source: Vaswani et al. 2017, section 3.5, where sines and cosines alternate and the exponent is m / h.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     need_tensors("sinusoidal_encoding", indices)
     return _encoding(indices, _absolute_rates(feat_dim.extent, base), feat_dim, dtype or get_default_float_dtype())
 
@@ -134,8 +129,6 @@ def relative_positional_encoding(
 
     Source: Dai et al. 2019, "Transformer-XL", section 3.3, with the sinusoids of Vaswani et al. 2017, section 3.5, sines first.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     distance, first = distances(query_spatial_dim, key_value_spatial_dim)
     dtype = dtype or get_default_float_dtype()
     if isinstance(query_offset, Tensor):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
@@ -178,8 +177,6 @@ def make_ff(
     Raises:
         TypeError: If ff is something else.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     options = given(ff_dim=ff_dim, activation=ff_activation)
     return make_part(ff, ConformerPositionwiseFeedForward, "ff", out_dim=out_dim, dropout=dropout, **options)
 
@@ -195,8 +192,6 @@ def make_self_att(
 
 def conv_norm_use_mask_default(*extra: Never, **unknown: Never) -> bool | None:
     """`use_mask` of the BatchNorm in a `ConformerConvBlock`: None, which is as BatchNorm has it, padding does not count."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return None
 
 

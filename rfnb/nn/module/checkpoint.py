@@ -21,7 +21,6 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import ErrorOf
 from rfnb.core.formats import PARAMETERS
 from rfnb.core.tensor import Tensor
@@ -71,8 +70,6 @@ def save_params(
     Raises:
         CheckpointError: A name that is no text, or a value that is no array of numbers.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if isinstance(values, Module):
         values = dict(values.named_parameters())
     arrays = {name: _as_array(value) for name, value in values.items()}
@@ -108,8 +105,6 @@ def load_params(filename: str | os.PathLike[str], *extra: Never, **unknown: Neve
         FileNotFoundError: If there is no such file.
         CheckpointError: If it is no npz file, is damaged, or holds Python objects.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     try:
         values = read_npz(filename)
         step, epoch, layout = (_number(values, name) for name in (_STEP, _EPOCH, _LAYOUT))
@@ -163,8 +158,6 @@ def check_params_complete(
     Raises:
         CheckpointError: Lists all that is missing, not known, of another shape, or floats for integers.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _complete(model, params, allow_missing, source)[0]
 
 
@@ -180,8 +173,6 @@ def set_params(
 
     The values are cast to the dtype of each parameter, and copied; the parameters stay the objects they are.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     missing, found = _complete(model, params, allow_missing, source)
     for parameter in model.parameters():
         if id(parameter) in found:

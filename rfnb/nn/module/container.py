@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from types import GenericAlias
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Functional, Module, adopted
@@ -167,8 +166,6 @@ class Sequential(ModuleList):
 
 def sequential(source: Any, *modules: Any, **unknown: Never) -> Any:
     """The modules in order, as a function."""
-    if unknown:
-        raise no_keyword(unknown)
     return Sequential(*modules)(source)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.errors import attribute_error, type_error
 
 Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
@@ -51,8 +50,6 @@ def setup_post_hook_on_method(
         AttributeError: No such attribute.
         TypeError: If it is not a method that one object can have for its own.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if attr == "__call__" and hasattr(obj, "register_forward_hook"):
         return obj.register_forward_hook(hook, prepend=prepend)
     present = vars(obj).get(attr)

@@ -15,7 +15,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import attribute_error, dim_error, value_error
 from rfnb.core.tensor import Tensor
@@ -55,8 +54,6 @@ def register_parametrization(
         DimError: At access, if the value has other dims than the parameter.
         ValueError: If there is one already and this one does not start from the parameter.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     present = vars(module).get(param_name)
     if not isinstance(present, Parameter) and not is_parametrized(module, param_name):
         raise _no_parameter(module, param_name)
@@ -112,8 +109,6 @@ def remove_parametrization(module: Module, param_name: str, *extra: Never, **unk
     Raises:
         AttributeError: If it is not parametrized.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if not is_parametrized(module, param_name):
         raise attribute_error(
             f'remove_parametrization: "{param_name}" is not parametrized.',
@@ -130,8 +125,6 @@ def remove_parametrization(module: Module, param_name: str, *extra: Never, **unk
 
 def is_parametrized(module: Module, param_name: str | None = None, *extra: Never, **unknown: Never) -> bool:
     """Whether this parameter of the module is parametrized, or any without a name."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     names = _parametrized(module)
     return bool(names) if param_name is None else param_name in names
 
@@ -217,8 +210,6 @@ def weight_dropout(module: Module, param_name: str, *extra: Never, drop_prob: fl
 
     Source: Wan et al. 2013, "Regularization of Neural Networks using DropConnect".
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return register_parametrization(module, param_name, WeightDropout(drop_prob))
 
 
@@ -252,8 +243,6 @@ def weight_noise(module: Module, param_name: str, *extra: Never, std: float, **u
 
     Source: Graves 2011, "Practical Variational Inference for Neural Networks" (with a fixed standard deviation).
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return register_parametrization(module, param_name, WeightNoise(std))
 
 

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.not_specified import is_specified
@@ -74,8 +73,6 @@ def make_norm(norm: Any, out_dim: Dim, *extra: Never, **unknown: Never) -> Calla
     Raises:
         TypeError: If it is something else.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     norm = _named(norm)
     if isinstance(norm, dict) and "class" in norm:
         is_class = isinstance(named_object(norm["class"]), type)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -39,6 +38,4 @@ class StepFunc(Protocol):
 
 def get_raw_tensor_type(*extra: Never, **unknown: Never) -> type:
     """The type of the raw arrays of the selected backend, e.g. torch.Tensor."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return registry.selected().RawTensorType

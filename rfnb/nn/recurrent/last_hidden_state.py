@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor
@@ -42,8 +41,6 @@ def last_hidden_state(
         KeyError: No part of this name.
         ValueError: A key that does not go with a state, sizes that differ from each other (add), out_dim or n_out; another `combine`.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     if combine not in ("concat", "add"):
         raise value_error(
             "last_hidden_state: how to combine?",

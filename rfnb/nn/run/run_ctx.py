@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import Any, Never, cast
 
 from rfnb.core.block import Exit, Setting, block, block_of
-from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message, runtime_error, type_error, value_error
 from rfnb.core.op import op
@@ -305,8 +304,6 @@ def init_train_step_run_ctx(
 ) -> RunCtx:
     """The context of a training step, from now on or for a with-block; `train_flag=False` for losses on other data. Numbers and flag may
     be Tensors {}."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _make_current(RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch))
 
 
@@ -318,22 +315,16 @@ def init_forward_step_run_ctx(
     Args:
         expected_outputs: Templates of the outputs that must be marked.
     """
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _make_current(RunCtx(stage="forward_step", step=step, epoch=epoch, expected_outputs=expected_outputs))
 
 
 def get_run_ctx(*extra: Never, **unknown: Never) -> RunCtx:
     """The current run context; before any was made, one of stage "init" with train flag False."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _current.get()
 
 
 def get_run_ctx_step(*extra: Never, **unknown: Never) -> Tensor:
     """The step of the current run context, a scalar int64 Tensor."""
-    if extra or unknown:
-        raise no_keyword(unknown)
     return _current.get().get_step_tensor()
 
 
