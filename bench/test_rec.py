@@ -9,7 +9,7 @@ from training_step import training_step
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.interop.torch_rnn import import_params_torch_gru_to_rf, import_params_torch_lstm_to_rf
+from rfnb.interop.torch_nn import import_params_torch_gru_to_rf, import_params_torch_lstm_to_rf
 
 SIZES = {"small": (4, 10, 32), "large": (16, 50, 256)}  # batch, time, features
 LIMIT = {"lstm": 1.05, "CudnnGRU": None}

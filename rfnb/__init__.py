@@ -62,7 +62,7 @@ from rfnb.ops.sort import search_sorted, sort
 from rfnb.ops.expand import expand_dim, expand_dims, squeeze
 from rfnb.ops.merge import merge_dims, reshape, split_dims
 from rfnb.ops.concat import concat, concat_features, cum_concat_step, split
-from rfnb.ops.stack import stack, unstack
+from rfnb.ops.concat import stack, unstack
 from rfnb.ops.pad import expand_make_non_empty, pad
 from rfnb.ops.repeat import repeat
 from rfnb.ops.shift import reverse_sequence, shift_left, shift_right
@@ -78,7 +78,10 @@ from rfnb.ops.one_hot import one_hot, smooth_one_hot, sparse_to_dense
 # -- Losses, alignments, edit distances --------------------------------------------------------------------------------
 from rfnb.ops.loss import cross_entropy, label_smoothing
 from rfnb.ops.ctc import ctc_best_path, ctc_loss
-from rfnb.ops.edit_distance import edit_distance
+from rfnb.ops.edit_distance_row import (
+    edit_distance, initial_edit_distance_row, next_edit_distance_reduce, next_edit_distance_row, optimal_completion_edit_distance,
+    optimal_completion_edit_distance_per_successor, optimal_completions,
+)
 
 # -- Convolutions and signals ------------------------------------------------------------------------------------------
 from rfnb.ops.conv import conv
@@ -147,11 +150,8 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.ops.top_mask import top_k_mask, top_p_mask
 
     # -- Losses, alignments, edit distances --------------------------------------------------------------------------------
-    from rfnb.ops.ctc_align import CtcAlignment, ctc_forced_align
-    from rfnb.ops.ctc_decode import ctc_durations_from_path, ctc_greedy_decode, ctc_no_label_loop_blank_durations_from_path
-    from rfnb.ops.edit_distance_row import (
-        initial_edit_distance_row, next_edit_distance_reduce, next_edit_distance_row, optimal_completion_edit_distance,
-        optimal_completion_edit_distance_per_successor, optimal_completions,
+    from rfnb.ops.ctc_decode import (
+        CtcAlignment, ctc_durations_from_path, ctc_forced_align, ctc_greedy_decode, ctc_no_label_loop_blank_durations_from_path,
     )
     from rfnb.ops.label_smoothing import label_smoothed_log_prob_gradient
 
@@ -187,10 +187,9 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.nn.attention.cross import CrossAttention
     from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase, last_frame
     from rfnb.nn.attention.functions import (
-        additive_attention, additive_attention_weights, dot_attention, dot_attention_weights,
+        additive_attention, additive_attention_weights, dot_attention, dot_attention_weights, generic_attention,
     )
     from rfnb.nn.attention.gauss_window import gauss_window_attention
-    from rfnb.nn.attention.generic import generic_attention
     from rfnb.nn.attention.positional_encoding import (
         relative_positional_encoding, sinusoidal_encoding, sinusoidal_positional_encoding,
     )
@@ -214,7 +213,6 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.nn.transformer.encoder import TransformerEncoder, TransformerEncoderLayer
 
     # -- Recurrent layers --------------------------------------------------------------------------------------------------
-    from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
     from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
     from rfnb.nn.recurrent.gated_delta_net import GatedDeltaNet
     from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
@@ -226,7 +224,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.nn.recurrent.rec import Rec
     from rfnb.nn.recurrent.rhn import RHNCell
     from rfnb.nn.recurrent.rnn_cell import RnnCell
-    from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
+    from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, BasicRNNCell, StandardLSTMCell
     from rfnb.nn.recurrent.two_d_lstm import TwoDLSTM
     from rfnb.nn.recurrent.unit import RecUnit
     from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM, ZoneoutLSTMCell
@@ -248,9 +246,8 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.search.transducer_align import transducer_forced_align
 
     # -- Held while they run -----------------------------------------------------------------------------------------------
-    from rfnb.control.own_steps import gate
     from rfnb.control.run import Run, RunStopped
-    from rfnb.control.start import run
+    from rfnb.control.start import gate, run
     from rfnb.control.why_not import WhyNot, why_not
 
     # -- N-gram models -----------------------------------------------------------------------------------------------------
@@ -299,7 +296,6 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
 # -- What is bound to these names --------------------------------------------------------------------------------------
 import rfnb.interop.seen.registered as _door  # lets recordings see into torch modules
 from rfnb.nn.backend import methods as _backend_methods
-from rfnb.nn.run import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.places import public_doors as _doors
 from rfnb.places import later as _later
@@ -406,7 +402,6 @@ del (
     _doors,
     _later,
     _loading,
-    _marking,
     _operators,
     _paths,
     _typing,

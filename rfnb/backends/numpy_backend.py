@@ -12,18 +12,20 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import numpy_conv, numpy_functions, numpy_index, numpy_layers
-from rfnb.backends.numpy_functions import in_float32, of_floats, same_dtype
-from rfnb.backends.numpy_labels import ctc_best_path, ctc_loss, edit_distance, next_edit_distance_row
-from rfnb.backends.numpy_layers import gru, rnn_tanh, two_d_lstm
-from rfnb.backends.numpy_random import (
+from rfnb.backends.numpy_functions import (
     GENERATOR,
     generator,
     generator_state,
     get_random_state,
+    in_float32,
+    of_floats,
     random,
+    same_dtype,
     set_random_seed,
     set_random_state,
 )
+from rfnb.backends.numpy_labels import ctc_best_path, ctc_loss, edit_distance, next_edit_distance_row
+from rfnb.backends.numpy_layers import gru, rnn_tanh, two_d_lstm
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 

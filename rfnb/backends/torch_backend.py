@@ -15,14 +15,13 @@ from rfnb.backends import torch_conv, torch_devices, torch_functions, torch_inde
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_ahead import JOIN, PRODUCTS, product_ahead
-from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_compiled import compile_function
 from rfnb.backends.torch_devices import brought, check_name, refuse_device
 from rfnb.backends.torch_functions import DTYPES, HALF, NAMES
-from rfnb.backends.torch_gradient import graph_inputs, graph_order, graph_place, scaled_gradient
 from rfnb.backends.torch_labels import ctc_best_path, ctc_loss, edit_distance, next_edit_distance_row
 from rfnb.backends.torch_lstm import lstm, lstm_step
-from rfnb.backends.torch_modes import current_modes, settings
+from rfnb.backends.torch_modes import autocast, current_modes, full_precision, settings
+from rfnb.backends.torch_parameter import graph_inputs, graph_order, graph_place, scaled_gradient
 from rfnb.backends.torch_random import (
     generator,
     generator_state,

@@ -16,8 +16,7 @@ from typing import Any
 
 import torch
 
-from rfnb.backends.torch_autocast import InFloat32
-from rfnb.backends.torch_modes import float32_precision, modes
+from rfnb.backends.torch_modes import InFloat32, float32_precision, modes
 
 
 def compile_function(fn: Callable[..., Any], how: str, *, changes: bool) -> Callable[..., Callable[..., Any]] | None:

@@ -10,11 +10,12 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from importlib import metadata
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import NamedTuple
 
 from rfnb.cli import course
-from rfnb.cli.version import version
 
 NAME = "doctor"
 HELP = "say what is installed, what is missing, and what works without it"
@@ -204,3 +205,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)
+
+
+def version() -> str:
+    """The version of rfnb, as installed; "(not installed)" in a folder that was never."""
+    try:
+        return installed("rfnb")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rfnb.cli import doctor, g2p, grades, lab, site, slides, view
+from rfnb.cli.doctor import version
 from rfnb.cli.failed import Failed
-from rfnb.cli.version import version
 
 COMMANDS = (lab, g2p, view, site, slides, grades, doctor)
 ABOUT = "See inside sequence models while they run: a course in notebooks, pronunciations, pages of recordings."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rfnb.control.asked_there import any_different, is_there
+from rfnb.control.conditions import any_different, is_there
 from rfnb.control.of_run import OfRun
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import leaves

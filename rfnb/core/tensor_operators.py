@@ -154,7 +154,7 @@ class TensorOperators:
 
         __abs__ = __invert__ = __neg__
 
-        # bound by rfnb/nn/run/marking.py
+        # bound by rfnb/nn/run/run_ctx.py
         def mark_as_loss(self, name: str, **options: Any) -> None: ...
         def mark_as_output(
             self, name: str, *, shape: Sequence[Dim] | None = None, dims: Sequence[Dim] | None = None

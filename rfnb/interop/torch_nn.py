@@ -1,8 +1,18 @@
-"""Parameters of torch.nn modules for those of rfnb."""
+"""Parameters of torch.nn modules for those of rfnb; of recurrent layers also in other layouts: the order of the gates, kernels of frame
+and state in one.
+
+block order     i input gate, f forget gate, j cell input, o output gate
+NativeLstm2     jifo, W and W_re (in, 4n), b
+StandardLSTM    ijfo, one kernel (in + n, 4n); 1 is added to f
+torch.nn.LSTM   ifjo, (4n, in), two biases
+rf.LSTM         as torch, one bias
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
@@ -10,6 +20,10 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.recurrent.gru import TorchGRUCell
+from rfnb.nn.recurrent.lstm import LSTM
+from rfnb.nn.recurrent.native_lstm import NativeLstm2
+from rfnb.nn.recurrent.standard_lstm import BasicRNNCell, StandardLSTMCell
 
 if TYPE_CHECKING:
     import torch
@@ -69,3 +83,210 @@ def _fitting(what: str, raw: Any, parameter: Parameter, dims: tuple[Dim, ...]) -
             "Parameters of the same layer have the same sizes.",
         )
     return Tensor(what, dims, raw_tensor=raw.detach())
+
+
+TORCH_ORDER = "ifjo"
+LstmUnit = NativeLstm2 | StandardLSTMCell | LSTM
+
+
+def reorder_gates(values: np.ndarray, *, source: str, target: str, axis: int = -1) -> np.ndarray:
+    """The blocks of an axis in another order: `reorder_gates(W, source="jifo", target="ifjo")`.
+
+    Raises:
+        ValueError: If the orders have other letters, or the axis does not have so many blocks.
+    """
+    if sorted(source) != sorted(target) or values.shape[axis] % len(source):
+        raise value_error(
+            "reorder_gates: no such order.",
+            [("values", values.shape), ("source", source), ("target", target)],
+            "Both orders have the same letters, and the axis has a block for each.",
+            'reorder_gates(W, source="jifo", target="ifjo")',
+        )
+    blocks = dict(zip(source, np.split(values, len(source), axis=axis)))
+    return np.concatenate([blocks[part] for part in target], axis=axis)
+
+
+def lstm_matrices(model: LstmUnit, *, order: str = "jifo") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(in, 4n) of the frames, (n, 4n) of the state and the bias (4n,) of any of the LSTMs, with the blocks in this order. The constant
+    that the standard LSTM adds to f is in the bias."""
+    if isinstance(model, LSTM):
+        bias = model.bias.numpy() if model.bias is not None else np.zeros(4 * model.out_dim.extent, np.float32)
+        parts, own = [model.ff_weight.numpy().T, model.rec_weight.numpy().T, bias], TORCH_ORDER
+    elif isinstance(model, StandardLSTMCell):
+        size = model.in_dim.extent
+        kernel, own = model.kernel.numpy(), model.order
+        bias = reorder_gates(model.bias.numpy(), source=own, target="ijfo").copy()
+        bias[2 * model.out_dim.extent : 3 * model.out_dim.extent] += model.forget_bias
+        parts = [kernel[:size], kernel[size:], reorder_gates(bias, source="ijfo", target=own)]
+    else:
+        if model.W is None or model.b is None:
+            raise value_error(
+                "lstm_matrices: no input projection.",
+                [("model", type(model).__name__)],
+                "Its input is the product already; it has no matrix of the frames.",
+            )
+        parts, own = [model.W.numpy(), model.W_re.numpy(), model.b.numpy()], model.order
+    forward, recurrent, bias = (reorder_gates(part, source=own, target=order) for part in parts)
+    return forward, recurrent, bias
+
+
+def set_lstm_matrices(
+    model: LstmUnit, forward: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, *, order: str = "jifo"
+) -> None:
+    """Give one of the LSTMs the values of (in, 4n), (n, 4n) and (4n,), with the blocks in this order.
+
+    The standard LSTM subtracts from the bias the constant that it adds to f in each step.
+
+    Raises:
+        ValueError: If sizes differ, or rf.LSTM has no bias and this one is not 0; nothing is copied then.
+    """
+    if isinstance(model, LSTM):
+        weights = [reorder_gates(part, source=order, target=TORCH_ORDER) for part in (forward, recurrent, bias)]
+        pairs: list[tuple[Parameter | None, np.ndarray]] = [
+            (model.ff_weight, weights[0].T), (model.rec_weight, weights[1].T), (model.bias, weights[2]),
+        ]  # fmt: skip
+    elif isinstance(model, StandardLSTMCell):
+        forward, recurrent, bias = (
+            reorder_gates(part, source=order, target="ijfo") for part in (forward, recurrent, bias)
+        )
+        bias[2 * len(bias) // 4 : 3 * len(bias) // 4] -= model.forget_bias
+        kernel = np.concatenate([forward, recurrent]) if forward.shape[1:] == recurrent.shape[1:] else forward
+        pairs = [(model.kernel, kernel), (model.bias, bias)]
+        _check_rows(model, forward)
+    else:
+        weights = [reorder_gates(part, source=order, target=model.order) for part in (forward, recurrent, bias)]
+        pairs = list(zip((model.W, model.W_re, model.b), weights))
+    _assign(type(model).__name__, pairs)
+
+
+def convert_lstm(source: LstmUnit, target: LstmUnit) -> None:
+    """Copy the parameters of one kind of LSTM into another, so that both compute the same.
+
+    Raises:
+        ValueError: If sizes differ.
+    """
+    set_lstm_matrices(target, *lstm_matrices(source))
+
+
+def import_params_torch_lstm_to_rf(
+    model_pt: torch.nn.LSTM, model_rf: LstmUnit, *, layer: int = 0, reverse: bool = False
+) -> None:
+    """Copy a layer of a torch.nn.LSTM (one direction of it) into an LSTM of any kind. Its two biases are summed.
+
+    Raises:
+        ValueError: If sizes differ, or it has a projection; nothing is copied then.
+    """
+    weight, recurrent, bias = _of_torch(model_pt, layer, reverse)
+    set_lstm_matrices(
+        model_rf, weight.T, recurrent.T, sum(bias, np.zeros(len(weight), weight.dtype)), order=TORCH_ORDER
+    )
+
+
+def export_params_lstm_to_torch(
+    model_rf: LstmUnit, model_pt: torch.nn.LSTM, *, layer: int = 0, reverse: bool = False
+) -> None:
+    """Copy an LSTM of any kind into a layer of a torch.nn.LSTM; its second bias is 0 then.
+
+    Raises:
+        ValueError: If sizes differ, or it has no bias; nothing is copied then.
+    """
+    import torch
+
+    forward, recurrent, bias = lstm_matrices(model_rf, order=TORCH_ORDER)
+    values = (forward.T, recurrent.T, bias, np.zeros_like(bias))
+    names = _torch_names(layer, reverse)
+    own = [getattr(model_pt, name, None) for name in names]
+    sizes = [None if parameter is None else tuple(parameter.shape) for parameter in own]
+    if sizes != [value.shape for value in values]:
+        raise _other_size("torch.nn.LSTM", sizes, [value.shape for value in values])
+    with torch.no_grad():
+        for parameter, value in zip(own, values):
+            parameter.copy_(torch.from_numpy(np.array(value)))  # type: ignore[union-attr]
+
+
+def import_params_torch_gru_to_rf(
+    model_pt: torch.nn.GRU, model_rf: TorchGRUCell, *, layer: int = 0, reverse: bool = False
+) -> None:
+    """Copy a layer of a torch.nn.GRU (one direction of it).
+
+    Raises:
+        ValueError: If sizes differ; nothing is copied then.
+    """
+    weight, recurrent, bias = _of_torch(model_pt, layer, reverse)
+    own, other = bias or [np.zeros(len(weight), weight.dtype)] * 2
+    pairs = [(model_rf.W, weight.T), (model_rf.W_re, recurrent.T), (model_rf.b, own), (model_rf.b_re, other)]
+    _assign("TorchGRUCell", pairs)
+
+
+def import_params_torch_rnn_to_rf(
+    model_pt: torch.nn.RNN, model_rf: BasicRNNCell, *, layer: int = 0, reverse: bool = False
+) -> None:
+    """Copy a layer of a torch.nn.RNN with tanh (one direction of it). Its two biases are summed.
+
+    Raises:
+        ValueError: If sizes differ, or its function is not tanh; nothing is copied then.
+    """
+    if model_pt.nonlinearity != "tanh":
+        raise value_error(
+            "import_params_torch: another function.",
+            [("torch", model_pt.nonlinearity), ("rfnb", "tanh")],
+            "BasicRNNCell has tanh.",
+            'torch.nn.RNN(..., nonlinearity="tanh")',
+        )
+    weight, recurrent, bias = _of_torch(model_pt, layer, reverse)
+    _check_rows(model_rf, weight.T)
+    pairs = [
+        (model_rf.kernel, np.concatenate([weight.T, recurrent.T])),
+        (model_rf.bias, sum(bias, np.zeros(len(weight), weight.dtype))),
+    ]
+    _assign("BasicRNNCell", pairs)
+
+
+def _torch_names(layer: int, reverse: bool) -> list[str]:
+    end = f"l{layer}{'_reverse' if reverse else ''}"
+    return [f"{name}_{end}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+
+
+def _of_torch(model: Any, layer: int, reverse: bool) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Both matrices of torch, and its biases, none or two."""
+    if getattr(model, "proj_size", 0):
+        raise value_error(
+            "import_params_torch: a projection.",
+            [("proj_size", model.proj_size)],
+            "The units here have none.",
+            "torch.nn.LSTM(..., proj_size=0)",
+        )
+    found = [getattr(model, name, None) for name in _torch_names(layer, reverse)]
+    if found[0] is None:
+        raise value_error(
+            "import_params_torch: no such layer.",
+            [("layer", layer), ("reverse", reverse), ("torch", repr(model))],
+            "Layers count from 0; reverse needs bidirectional=True.",
+        )
+    weight, recurrent, *bias = (raw.detach().cpu().numpy() for raw in found if raw is not None)
+    return weight, recurrent, bias
+
+
+def _check_rows(model: Any, forward: np.ndarray) -> None:
+    if forward.shape[0] != model.in_dim.extent:
+        raise _other_size(type(model).__name__, [(model.in_dim.extent, "...")], [forward.shape])
+
+
+def _assign(what: str, pairs: Any) -> None:
+    """Copy all, once all is known to fit."""
+    for parameter, values in pairs:
+        if parameter is None and not values.any():
+            continue
+        if parameter is None or tuple(dim.extent for dim in parameter.dims) != values.shape:
+            raise _other_size(what, ["no parameter" if parameter is None else shape_of(parameter)], [values.shape])
+    for parameter, values in pairs:
+        if parameter is not None:
+            parameter.assign(np.ascontiguousarray(values))
+
+
+def _other_size(what: str, needed: list[Any], given: list[Any]) -> ValueError:
+    return value_error(
+        f"{what}: parameters of another size.",
+        [("needed", ", ".join(map(str, needed))), ("given", ", ".join(map(str, given)))],
+        "Parameters of the same layer have the same sizes.",
+    )

@@ -271,3 +271,36 @@ def _last_row(what: str, a: Tensor, a_dim: Dim, b: Tensor, b_dim: Dim) -> Tensor
         row = backend.next_edit_distance_row_raw(row, symbol, number, done, target, b_lengths)
     dims = (*batch, row_dim)
     return new_tensor(backend.reshape_raw(row, full_shape(dims)), dims)
+
+
+@op
+def edit_distance(
+    a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *extra: Never, dtype: str = "int32", **unknown: Never
+) -> Tensor:
+    """Smallest number of insertions, deletions and substitutions that make `a` to `b`, per sequence.
+
+    Args:
+        a: int {..., a_spatial_dim}
+        b: int {..., b_spatial_dim}. Batch dims that only one of a and b has are broadcast.
+        dtype: Of the result.
+
+    Returns:
+        {...}: the batch dims of a and b. Divided by the lengths of the reference it is the error rate.
+
+    Raises:
+        DimError: If a or b lacks its spatial dim, or their batch dims do not match.
+
+    Source: Levenshtein 1966; Wagner and Fischer 1974.
+    """
+    need_tensors("edit_distance", a, b)
+    backend = common_backend("edit_distance", a, b)
+    for name, tensor, dim in (("a", a, a_spatial_dim), ("b", b, b_spatial_dim)):
+        check_dim("edit_distance", tensor, dim, name)
+    batch = common_batch("edit_distance", ("a", a, (a_spatial_dim,)), ("b", b, (b_spatial_dim,)))
+    out = backend.edit_distance_raw(
+        flat_batch(a, batch, (a_spatial_dim,)),
+        flat_batch(b, batch, (b_spatial_dim,)),
+        flat_lengths("edit_distance", a_spatial_dim, batch),
+        flat_lengths("edit_distance", b_spatial_dim, batch),
+    )
+    return new_tensor(backend.reshape_raw(backend.cast_raw(out, dtype), full_shape(batch)), batch)

@@ -18,12 +18,9 @@ LATER = {
     "rfnb.ops.gating": "gating",
     "rfnb.ops.opt_logical": "opt_logical_and opt_logical_or",
     "rfnb.ops.top_mask": "top_k_mask top_p_mask",
-    "rfnb.ops.ctc_align": "CtcAlignment ctc_forced_align",
-    "rfnb.ops.ctc_decode": "ctc_durations_from_path ctc_greedy_decode ctc_no_label_loop_blank_durations_from_path",
-    "rfnb.ops.edit_distance_row": (
-        "initial_edit_distance_row next_edit_distance_reduce next_edit_distance_row "
-        "optimal_completion_edit_distance optimal_completion_edit_distance_per_successor "
-        "optimal_completions"
+    "rfnb.ops.ctc_decode": (
+        "CtcAlignment ctc_durations_from_path ctc_forced_align ctc_greedy_decode "
+        "ctc_no_label_loop_blank_durations_from_path"
     ),
     "rfnb.ops.label_smoothing": "label_smoothed_log_prob_gradient",
     "rfnb.nn.module.checkpoint": "CheckpointError check_params_complete load_params save_params set_params",
@@ -47,9 +44,10 @@ LATER = {
     "rfnb.nn.attention.causal": "CausalSelfAttention CausalSelfAttentionState",
     "rfnb.nn.attention.cross": "CrossAttention",
     "rfnb.nn.attention.encoder_decoder": "ConcatAttention DotAttention GlobalAttentionContextBase last_frame",
-    "rfnb.nn.attention.functions": "additive_attention additive_attention_weights dot_attention dot_attention_weights",
+    "rfnb.nn.attention.functions": (
+        "additive_attention additive_attention_weights dot_attention dot_attention_weights generic_attention"
+    ),
     "rfnb.nn.attention.gauss_window": "gauss_window_attention",
-    "rfnb.nn.attention.generic": "generic_attention",
     "rfnb.nn.attention.positional_encoding": "relative_positional_encoding sinusoidal_encoding sinusoidal_positional_encoding",
     "rfnb.nn.attention.positional_layers": "PositionalEncoding RelativePositionalEncoding",
     "rfnb.nn.attention.qkv": "QKVSelfAttention",
@@ -67,7 +65,6 @@ LATER = {
     "rfnb.nn.transformer.decoder": "TransformerDecoder",
     "rfnb.nn.transformer.decoder_layer": "TransformerDecoderLayer",
     "rfnb.nn.transformer.encoder": "TransformerEncoder TransformerEncoderLayer",
-    "rfnb.nn.recurrent.basic_rnn": "BasicRNNCell",
     "rfnb.nn.recurrent.blocksparse_lstm": "BlocksparseLSTMCell BlocksparseMultiplicativeMultistepLSTMCell",
     "rfnb.nn.recurrent.gated_delta_net": "GatedDeltaNet",
     "rfnb.nn.recurrent.gru": "GRUCell TorchGRUCell",
@@ -79,7 +76,7 @@ LATER = {
     "rfnb.nn.recurrent.rec": "Rec",
     "rfnb.nn.recurrent.rhn": "RHNCell",
     "rfnb.nn.recurrent.rnn_cell": "RnnCell",
-    "rfnb.nn.recurrent.standard_lstm": "BasicLSTMCell StandardLSTMCell",
+    "rfnb.nn.recurrent.standard_lstm": "BasicLSTMCell BasicRNNCell StandardLSTMCell",
     "rfnb.nn.recurrent.two_d_lstm": "TwoDLSTM",
     "rfnb.nn.recurrent.unit": "RecUnit",
     "rfnb.nn.recurrent.zoneout_lstm": "ZoneoutLSTM ZoneoutLSTMCell",
@@ -95,9 +92,8 @@ LATER = {
     "rfnb.search.own_loop": "backtrack beam_search_step gather_beams",
     "rfnb.search.transducer": "transducer_beam_search transducer_greedy_decode",
     "rfnb.search.transducer_align": "transducer_forced_align",
-    "rfnb.control.own_steps": "gate",
     "rfnb.control.run": "Run RunStopped",
-    "rfnb.control.start": "run",
+    "rfnb.control.start": "gate run",
     "rfnb.control.why_not": "WhyNot why_not",
     "rfnb.lm.ngram": "NGramLM",
     "rfnb.nn.kenlm_state": "KenLmState",

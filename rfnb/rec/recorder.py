@@ -19,11 +19,10 @@ from rfnb.core.intercept import Intercepted, of_thread, outside
 from rfnb.core.op import Op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, with_raw
 from rfnb.core.tree import map_nested, values_in
 from rfnb.rec.draws import DrawWatch, library_files
 from rfnb.rec.hold import holding
-from rfnb.rec.masked_inputs import Masked
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.step_tensor import Owner, RecordingError, StepTensor, begin_growing, recording_error
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
@@ -370,3 +369,34 @@ def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
         if isinstance(leaf, tree.containers):
             return values_in(given), True
     return given, False
+
+
+class Masked:
+    """Sets the padding of such values to 0 once, instead of in every step, if it is not finite."""
+
+    def __init__(self) -> None:
+        self._known: dict[
+            int, tuple[Tensor, Tensor]
+        ] = {}  # id -> the value, which keeps its id, and that without padding
+
+    def __call__(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments for the function of an op."""
+        if not fn.__module__.startswith("rfnb.nn.") or "use_mask" in kwargs:
+            return args, kwargs
+        return map_nested(self._leaf, args), map_nested(self._leaf, kwargs)
+
+    def _leaf(self, x: Any) -> Any:
+        if type(x) is not Tensor or x._finite or not x.dtype.startswith(("float", "bfloat")):
+            return x
+        if not any(dim.has_padding() for dim in x.dims):
+            return x
+        found = self._known.get(id(x))
+        if found is None:
+            raw, backend = x._raw, x.backend
+            if not backend.grad_enabled() and backend.is_on_host_raw(raw) and backend.is_finite_raw(raw):
+                masked = with_raw(x.__dict__, raw)  # what is there does as well as 0
+            else:
+                masked = x.copy_masked(0)
+            masked._finite = True
+            found = self._known[id(x)] = x, masked
+        return found[1]

@@ -12,16 +12,15 @@ from rfnb.core.dim_math import substituted
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import items_of, made_of, map_nested, values_in
+from rfnb.ops.concat import stack
 from rfnb.ops.frames import frames
-from rfnb.ops.stack import stack
 from rfnb.rec.chosen import Body, ChosenSteps
 from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
-from rfnb.rec.masked_inputs import Masked
 from rfnb.rec.modes import modes_again
 from rfnb.rec.output import Output
-from rfnb.rec.recorder import Node, Recorder, dims_of_leaf
+from rfnb.rec.recorder import Masked, Node, Recorder, dims_of_leaf
 from rfnb.rec.segment import Alone, Segment, segments
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.rec.stretch import Stretch

@@ -12,10 +12,10 @@ from rfnb.core.layout import full_shape
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_checks import check_unique
+from rfnb.ops.concat import stack
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.frames import frames, marked_like
 from rfnb.ops.out_dim import define_size
-from rfnb.ops.stack import stack
 
 
 class TensorArray:

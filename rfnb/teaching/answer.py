@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rfnb.core.errors import runtime_error
-from rfnb.teaching.card import MIME, card
+from rfnb.teaching.card import MIME, Said, card
 from rfnb.teaching.course import reveals_all
-from rfnb.teaching.said import Said
 from rfnb.viz import display
 from rfnb.viz.show import show
 

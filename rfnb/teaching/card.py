@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from rfnb.viz.visible import safe
 
@@ -39,3 +42,19 @@ def blocks(text: str) -> str:
         if line:
             made += f"<div>{escape(line)}</div>"
     return made
+
+
+@dataclass(frozen=True)
+class Said:
+    """A card: text in a terminal, HTML in a notebook, data for a grader."""
+
+    headline: str
+    body: str
+    data: dict[str, Any] = field(default_factory=dict)
+    tone: str = "plain"
+
+    def __repr__(self) -> str:
+        return f"{self.headline}\n{self.body}".rstrip("\n")
+
+    def _repr_mimebundle_(self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None) -> Any:
+        return {"text/plain": repr(self), "text/html": card(self.headline, self.body, self.tone), MIME: self.data}

@@ -19,12 +19,12 @@ from typing import Any
 from rfnb.core.errors import message, missing_key_error, runtime_error
 from rfnb.teaching import course, kept, order
 from rfnb.teaching.answer import Answer
+from rfnb.teaching.card import Said
 from rfnb.teaching.exercises import Exercise
 from rfnb.teaching.judge import judge
 from rfnb.teaching.notebook import answers_in, notebook_file
 from rfnb.teaching.predict import Explanation, Number, Options, Words
 from rfnb.teaching.result import Result
-from rfnb.teaching.said import Said
 from rfnb.teaching.sources import source_in
 from rfnb.teaching.threads import limit_threads
 from rfnb.viz import display

@@ -9,8 +9,8 @@ import traceback
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.teaching.card import Said
 from rfnb.teaching.notebook import Cell, cells_of, notebook_file
-from rfnb.teaching.said import Said
 from rfnb.viz import display
 
 _ALL_ABOVE = "Run > Run All Above Selected Cell"

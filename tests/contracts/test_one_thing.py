@@ -11,7 +11,7 @@ DOCUMENTED = {"PiecewiseLinear", "Types", "WatchCallback"}  # others have given 
 
 # One subject in several rooms: an op and its layer, a command and what it calls, data and the model of them, ours and that of others.
 SAME_SUBJECT = {
-    "attach", "conv", "course", "ctc", "dates", "g2p", "grades", "linear", "number_words", "processes", "slides", "torch_rnn",
+    "attach", "conv", "course", "ctc", "dates", "g2p", "grades", "linear", "number_words", "processes", "slides",
     "transducer", "view",
 }  # fmt: skip
 OF_A_FOLDER = {"__init__", "__main__"}

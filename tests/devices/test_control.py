@@ -12,7 +12,7 @@ from devices.programs import BATCH, MODEL, PROGRAMS, TIME, frames
 from simulated import NAME, watched
 
 import rfnb as rf
-from rfnb.control.asked_there import any_different, any_not_finite
+from rfnb.control.conditions import any_different, any_not_finite
 from rfnb.control.of_run import stop_all
 
 
@@ -122,7 +122,7 @@ def test_a_branch_is_compared_with_its_run_by_one_wait_in_each_step(on_device):
         fn()
     with watched() as seen:
         result_of(run.from_step(4, paused=False))
-    compared = [wait for wait in seen.waits if "rfnb/control/asked_there.py" in wait]
+    compared = [wait for wait in seen.waits if "rfnb/control/conditions.py" in wait]
     assert len(compared) == 5 and len(seen.waits) == len(plain.waits) + 5  # steps 0 to 4
 
 

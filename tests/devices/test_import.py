@@ -9,7 +9,7 @@ from simulated import NAME, values, watched
 from torch import nn
 
 import rfnb as rf
-from rfnb.interop import torch_nn, torch_rnn
+from rfnb.interop import torch_nn
 from rfnb.interop.torch_module import pt_module_to_rf_module
 
 IN, OUT = rf.Dim(3, name="in"), rf.Dim(4, name="out")
@@ -33,8 +33,8 @@ IMPORTS = {
         torch_nn.import_params_torch_conv1d_to_rf,
     ),
     "LayerNorm": (lambda: nn.LayerNorm(3), lambda: rf.LayerNorm(IN), torch_nn.import_params_torch_layer_norm_to_rf),
-    "LSTM": (lambda: nn.LSTM(3, 4), lambda: rf.LSTM(IN, OUT), torch_rnn.import_params_torch_lstm_to_rf),
-    "GRU": (lambda: nn.GRU(3, 4), lambda: rf.TorchGRUCell(IN, OUT), torch_rnn.import_params_torch_gru_to_rf),
+    "LSTM": (lambda: nn.LSTM(3, 4), lambda: rf.LSTM(IN, OUT), torch_nn.import_params_torch_lstm_to_rf),
+    "GRU": (lambda: nn.GRU(3, 4), lambda: rf.TorchGRUCell(IN, OUT), torch_nn.import_params_torch_gru_to_rf),
 }
 
 
@@ -57,7 +57,7 @@ def test_parameters_are_given_to_torch_where_its_module_is(source, target):
     ours, theirs = rf.LSTM(IN, OUT), nn.LSTM(3, 4).to(target)
     expected = ours.ff_weight.numpy()
     ours.to(device=source)
-    torch_rnn.export_params_lstm_to_torch(ours, theirs)
+    torch_nn.export_params_lstm_to_torch(ours, theirs)
     weight = theirs.weight_ih_l0.detach()
     assert weight.device.type == torch.device(target).type
     np.testing.assert_array_equal(weight.cpu().numpy(), expected)

@@ -14,8 +14,8 @@ from rfnb.interop.net.call_dims import attended_dim, inner_dims, is_batch_like, 
 from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase
+from rfnb.nn.attention.functions import generic_attention
 from rfnb.nn.attention.gauss_window import gauss_window_attention
-from rfnb.nn.attention.generic import generic_attention
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import zeros
 

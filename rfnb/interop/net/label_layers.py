@@ -14,8 +14,7 @@ from rfnb.interop.net.scope import Scope
 from rfnb.nn.edit_distance_table import EditDistanceTable
 from rfnb.nn.kenlm_state import KenLmState
 from rfnb.ops.dims import set_sparse_dim
-from rfnb.ops.edit_distance import edit_distance
-from rfnb.ops.edit_distance_row import optimal_completions
+from rfnb.ops.edit_distance_row import edit_distance, optimal_completions
 from rfnb.ops.gather import gather
 from rfnb.rec.state import State
 

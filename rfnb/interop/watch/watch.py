@@ -18,6 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.processes import is_first_process
 from rfnb.interop.seen.replaced import backward_task
 from rfnb.interop.watch.activations import Activations
+from rfnb.interop.watch.callbacks import event_files
 from rfnb.interop.watch.example import ExampleRun, fewer
 from rfnb.interop.watch.failed_batch import KeptCall, do_again, kept
 from rfnb.interop.watch.forward import Forward, see, see_no_more
@@ -31,9 +32,7 @@ from rfnb.interop.watch.model_parts import (
     shared_of,
 )
 from rfnb.interop.watch.not_finite import NotFinite
-from rfnb.interop.watch.optimizer_steps import OptimizerSteps
-from rfnb.interop.watch.pace import Pace, StepTimes
-from rfnb.interop.watch.tensorboard import event_files
+from rfnb.interop.watch.optimizer_steps import OptimizerSteps, Pace, StepTimes
 from rfnb.nn.module.module import Module
 from rfnb.trace.trace import Trace
 from rfnb.trace.training import ACTIVATIONS, ExampleRecording, Training

@@ -20,10 +20,10 @@ from rfnb.nn.attention.causal_mask import query_offset
 from rfnb.nn.attention.self_attention import SelfAttention
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
+from rfnb.ops.concat import unstack
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.math import combine_bc, cos, sin
 from rfnb.ops.merge import merge_dims, split_dims
-from rfnb.ops.stack import unstack
 
 
 class RotaryPosSelfAttention(SelfAttention):

@@ -15,7 +15,7 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.module.parameter import Parameter
-from rfnb.ops import const, loss, math, stack
+from rfnb.ops import concat, const, loss, math
 from rfnb.ops.out_dim import define_size
 
 
@@ -188,13 +188,13 @@ def tensor_array_create() -> list[Tensor]:
 
 def tensor_array_unstack(tensor: Tensor, *, axis: Dim) -> list[Tensor]:
     """The frames of `axis`, padding too."""
-    return list(stack.unstack(tensor, axis=axis))
+    return list(concat.unstack(tensor, axis=axis))
 
 
 def tensor_array_stack(tensor_array: list[Tensor], *, axis: Dim, tensor_template: Tensor) -> Tensor:
     """All along `axis`; zeros over the dims of the template if there is none."""
     if tensor_array:
-        return stack.stack(tensor_array, out_dim=axis)[0]
+        return concat.stack(tensor_array, out_dim=axis)[0]
     define_size(axis, 0)
     return const.zeros((axis, *tensor_template.dims), dtype=tensor_template.dtype)
 

@@ -18,11 +18,11 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.backend import adapters
 from rfnb.ops.amp import narrowed
+from rfnb.ops.concat import stack, unstack
 from rfnb.ops.math import combine_bc
 from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.softmax import softmax
-from rfnb.ops.stack import stack, unstack
 from rfnb.ops.where import where
 
 

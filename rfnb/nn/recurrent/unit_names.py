@@ -6,13 +6,12 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
-from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
 from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
 from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
 from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell
 from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2
 from rfnb.nn.recurrent.rhn import RHNCell
-from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
+from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, BasicRNNCell, StandardLSTMCell
 from rfnb.nn.recurrent.unit import RecUnit
 from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTMCell
 

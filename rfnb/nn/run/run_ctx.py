@@ -357,3 +357,29 @@ def _twice(what: str, name: str, first: Tensor, second: Any) -> ValueError:
         "A name stands for one value of a step. For the next step, begin a new context:",
         "rf.init_train_step_run_ctx(step=...)",
     )
+
+
+def mark_as_loss(self: Tensor, name: str, **options: Any) -> None:
+    """Make this, not reduced, a loss of the step; see `RunCtx.mark_as_loss`."""
+    get_run_ctx().mark_as_loss(self, name, **options)
+
+
+def mark_as_output(
+    self: Tensor, name: str, *, shape: Sequence[Dim] | None = None, dims: Sequence[Dim] | None = None
+) -> None:
+    """Make this an output of the step; see `RunCtx.mark_as_output`. `shape` is the documented name of `dims` here."""
+    get_run_ctx().mark_as_output(self, name, dims=shape if dims is None else dims)
+
+
+def mark_as_default_output(self: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
+    """Make this the output "output" of the step; see `RunCtx.mark_as_output`."""
+    get_run_ctx().mark_as_default_output(self, shape=shape)
+
+
+def bind() -> None:
+    """Make `mark_as_loss` and its kin methods of Tensor."""
+    for method in (mark_as_loss, mark_as_output, mark_as_default_output):
+        setattr(Tensor, method.__name__, method)
+
+
+bind()

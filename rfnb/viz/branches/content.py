@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.branches.drawing import difference, rail
-from rfnb.viz.branches.parts import chosen, views_of
-from rfnb.viz.branches.text import of_result, rest_of
+from rfnb.viz.branches.text import chosen, of_result, rest_of, views_of
 from rfnb.viz.drawing.img import img, smaller
 from rfnb.viz.kinds import WIDE, html_of, title_of
 from rfnb.viz.markup import Bold, items, picture, sentences, table, title

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.branches.parts import Views, chosen, views_of
 from rfnb.viz.branches.sides import SAME
-from rfnb.viz.branches.text import of_result, rest_of
+from rfnb.viz.branches.text import Views, chosen, of_result, rest_of, views_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text

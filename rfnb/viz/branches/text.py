@@ -1,12 +1,16 @@
-"""The `branches` view as text: the tree, then the chosen pair: what is said of it, results with their edits, the views of both."""
+"""The `branches` view as text: the tree, then the chosen pair: what is said of it, results with their edits, the views of both.
+
+`chosen` and `views_of` say which these are, for the picture and the page, too.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from rfnb.trace.compare_text import blocks
-from rfnb.viz.branches.parts import chosen, views_of
+from rfnb.viz.group.spec import parts_of
 from rfnb.viz.kinds import text_of, title_of
+from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import shortened
 from rfnb.viz.visible import line
 
@@ -59,3 +63,39 @@ def _tree(branches: list[dict[str, Any]]) -> list[str]:
         said = [*branch["changes"], *branch["outcome"]]
         lines += [f"{indent}      {shortened(line(str(words)), _LONGEST)}" for words in said]
     return lines
+
+
+class Views(NamedTuple):
+    """The views of one thing that both runs have.
+
+    Attributes:
+        both: Both searches in one, or A - B.
+        a, b: Each side; None: `both` has them.
+    """
+
+    both: Spec
+    a: Spec | None
+    b: Spec | None
+
+    @property
+    def title(self) -> str:
+        """The title of the side, or of both."""
+        return str((self.a or self.both).head.get("title") or self.both.kind)
+
+
+def views_of(spec: Any, pair: Any) -> list[Views]:
+    """The views of a pair, in order."""
+    parts = parts_of(spec)
+    sides = {(part.head.get("side"), part.head.get("key")): part for part in parts if "side" in part.head}
+    a, b = pair
+    return [
+        Views(part, sides.get((a, part.head.get("key"))), sides.get((b, part.head.get("key"))))
+        for part in parts
+        if part.head.get("pair") == list(pair)
+    ]
+
+
+def chosen(head: Any) -> dict[str, Any] | None:
+    """The pair that is looked at first; None: there is none."""
+    found = [pair for pair in head["pairs"] if pair["of"] == head.get("pair")]
+    return found[0] if found else None

@@ -11,7 +11,7 @@ from interop.watch.watched_models import Tagger, batches, loss_of, made, train
 from warm import warm
 
 import rfnb as rf
-from rfnb.interop.watch import tensorboard
+from rfnb.interop.watch import callbacks
 from rfnb.trace.training import NORMS
 
 STATS = {"gradient norm", "update ratio", "weight norm", "mean", "std", "zeros", "saturated", "largest", "dead units"}
@@ -198,7 +198,7 @@ def test_event_files_have_all_numbers_as_tensorboard_reads_them(tmp_path):
 
 
 def test_without_its_package_event_files_are_refused(monkeypatch):
-    monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
+    monkeypatch.setattr(callbacks, "find_spec", lambda name: None)
     model = made(Tagger)
     with pytest.raises(ImportError) as caught:
         rf.watch(model, torch.optim.Adam(model.parameters()), tensorboard="events")

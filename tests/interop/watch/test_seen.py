@@ -375,7 +375,7 @@ def test_numbers_of_a_device_come_a_step_later_and_in_order(monkeypatch):
 
 
 def test_a_pace_keeps_to_its_share():
-    from rfnb.interop.watch.pace import FREE, MOST, Pace
+    from rfnb.interop.watch.optimizer_steps import FREE, MOST, Pace
 
     def looks(steps: int, cost: float, step_seconds: float) -> list[int]:
         pace, looked = Pace(0.01), []

@@ -7,7 +7,7 @@ from asserting import assert_same, ragged, raises_message, randn, with_nan_paddi
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.interop.torch_rnn import (
+from rfnb.interop.torch_nn import (
     convert_lstm,
     export_params_lstm_to_torch,
     import_params_torch_gru_to_rf,
