@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -113,14 +112,13 @@ class GenericAttentionLayer(_Attention):
     references = ("base", "weights")
     needs_source = False
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
+    def begin(self) -> None:
         if self.sources:
             raise value_error(
                 f"{self.what}: a source.",
                 [("from", ", ".join(self.sources))],
                 "It reads weights and base only.",
-                f'"{name}": {{"class": "generic_attention", "weights": ..., "base": ...}}',
+                f'"{self.name}": {{"class": "generic_attention", "weights": ..., "base": ...}}',
             )
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:

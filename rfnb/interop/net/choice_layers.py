@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -37,34 +36,33 @@ class ChoiceLayer(Layer):
     options = _CHOICE
     own_feature = False
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        target = opts.get("target")
+    def begin(self) -> None:
+        target = self.opts.get("target")
         self.targets: list[Any] = list(target) if isinstance(target, (list, tuple)) else [target]
-        kind = opts.get("input_type", "prob")
+        kind = self.opts.get("input_type", "prob")
         if kind not in _INPUT_TYPES:
             raise value_error(
                 f"{self.what}: unknown input_type.",
                 [("input_type", repr(kind)), ("known", ", ".join(_INPUT_TYPES))],
                 "It says what the scores are.",
             )
-        if opts.get("cheating", False) not in (False, True, None, "exclusive"):
+        if self.opts.get("cheating", False) not in (False, True, None, "exclusive"):
             raise value_error(
                 f"{self.what}: unknown cheating.",
-                [("cheating", repr(opts["cheating"])), ("known", 'False, True, "exclusive"')],
+                [("cheating", repr(self.opts["cheating"])), ("known", 'False, True, "exclusive"')],
                 "It puts the target into the beam.",
             )
-        if opts.get("cheating") and (len(self.sources) != 1 or self.targets[0] is None):
+        if self.opts.get("cheating") and (len(self.sources) != 1 or self.targets[0] is None):
             raise value_error(
                 f"{self.what}: cheating without a target.",
                 [("from", ", ".join(self.sources)), ("target", repr(target))],
                 "The labels of the target are put into the beam, of a single source.",
-                f'"{name}": {{..., "target": "classes"}}',
+                f'"{self.name}": {{..., "target": "classes"}}',
             )
-        if kind == "regression" and opts.get("beam_size", 1) != 1:
+        if kind == "regression" and self.opts.get("beam_size", 1) != 1:
             raise value_error(
                 f"{self.what}: regression with a beam.",
-                [("beam_size", opts["beam_size"])],
+                [("beam_size", self.opts["beam_size"])],
                 "There are no labels to choose from.",
                 '"beam_size": 1',
             )

@@ -39,10 +39,9 @@ class LinearLayer(Layer):
     options = tuple("activation with_bias forward_weights_init bias_init use_transposed_weights safe_embedding".split())
     framewise = True
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        self.activation = activation(opts.get("activation"), self.what)
-        self.transposed = bool(opts.get("use_transposed_weights"))
+    def begin(self) -> None:
+        self.activation = activation(self.opts.get("activation"), self.what)
+        self.transposed = bool(self.opts.get("use_transposed_weights"))
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         return self._over_sources(env, sources)
@@ -171,9 +170,8 @@ class ActivationLayer(Layer):
     options = ("activation", "opts")
     elementwise = True
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        self.activation = activation(opts.get("activation"), self.what)
+    def begin(self) -> None:
+        self.activation = activation(self.opts.get("activation"), self.what)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -191,43 +189,53 @@ def cast_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     return marked(out, x.feature_dim)
 
 
-@layer_class("reinterpret_data")
-class ReinterpretDataLayer(Layer):
+@computes(
+    "reinterpret_data",
+    options=(
+        "set_sparse",
+        "set_sparse_dim",
+        "increase_sparse_dim",
+        "set_dim_tags",
+        "size_base",
+        "set_axes",
+        "switch_axes",
+        "batch_dim_base",
+        "enforce_batch_major",
+        "enforce_time_major",
+        "use_sparse_dim_as_out_dim",
+    ),
+    references=("size_base",),
+)
+def reinterpret_data_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The source with other marks: labels, features, dims in place of others."""
-
-    options = ("set_sparse", "set_sparse_dim", "increase_sparse_dim", "set_dim_tags", "size_base", "set_axes", "switch_axes",
-               "batch_dim_base", "enforce_batch_major", "enforce_time_major", "use_sparse_dim_as_out_dim")  # fmt: skip
-    references = ("size_base",)
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        out, feature = x + 0 if x.dtype != "bool" else cast(cast(x, "int32"), "bool"), x.feature_dim
-        labels = x.sparse_dim
-        for axis, dim in (self.opts.get("set_dim_tags") or {}).items():
-            old, new = axis_of(x, axis, env.dims, self.what), dim
-            if not env.dims.is_known(new):
-                env.dims.bind(new, old)
-            new = env.dims(new)
-            if new is not old:
-                out, _ = replace_dim(out, in_dim=old, out_dim=new)
-            feature = new if feature is old else feature
-        if self.opts.get("size_base"):
-            base = env.get(self.opts["size_base"])
-            before, after = time_dim(x, env.dims), time_dim(base, env.dims)
-            if before is not None and after is not None and before is not after:
-                out, _ = replace_dim(out, in_dim=before, out_dim=after)
-        for name, axis in (self.opts.get("set_axes") or {}).items():
-            if str(name).upper() == "F":
-                feature = axis_of(out, axis, env.dims, self.what) if axis is not None else None
-        given = self.opts.get("set_sparse_dim")
-        if given is not None:
-            labels = given if isinstance(given, Dim) else self.own_dim("labels", given)
-        elif self.opts.get("increase_sparse_dim") and labels is not None:
-            labels = self.own_dim("labels", (labels.size or 0) + int(self.opts["increase_sparse_dim"]))
-        if self.opts.get("set_sparse") is False:
-            labels = None
-        out.sparse_dim = labels
-        return marked(out, feature)
+    x = layer.concatenated(sources, env)
+    out, feature = x + 0 if x.dtype != "bool" else cast(cast(x, "int32"), "bool"), x.feature_dim
+    labels = x.sparse_dim
+    for axis, dim in (layer.opts.get("set_dim_tags") or {}).items():
+        old, new = axis_of(x, axis, env.dims, layer.what), dim
+        if not env.dims.is_known(new):
+            env.dims.bind(new, old)
+        new = env.dims(new)
+        if new is not old:
+            out, _ = replace_dim(out, in_dim=old, out_dim=new)
+        feature = new if feature is old else feature
+    if layer.opts.get("size_base"):
+        base = env.get(layer.opts["size_base"])
+        before, after = time_dim(x, env.dims), time_dim(base, env.dims)
+        if before is not None and after is not None and before is not after:
+            out, _ = replace_dim(out, in_dim=before, out_dim=after)
+    for name, axis in (layer.opts.get("set_axes") or {}).items():
+        if str(name).upper() == "F":
+            feature = axis_of(out, axis, env.dims, layer.what) if axis is not None else None
+    given = layer.opts.get("set_sparse_dim")
+    if given is not None:
+        labels = given if isinstance(given, Dim) else layer.own_dim("labels", given)
+    elif layer.opts.get("increase_sparse_dim") and labels is not None:
+        labels = layer.own_dim("labels", (labels.size or 0) + int(layer.opts["increase_sparse_dim"]))
+    if layer.opts.get("set_sparse") is False:
+        labels = None
+    out.sparse_dim = labels
+    return marked(out, feature)
 
 
 @computes(

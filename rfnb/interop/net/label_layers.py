@@ -19,21 +19,21 @@ from rfnb.ops.gather import gather
 from rfnb.rec.state import State
 
 
-@layer_class("edit_distance")
-class EditDistanceLayer(Layer):
+@computes(
+    "edit_distance",
+    required=("a", "b"),
+    options=("a_spatial_dim", "b_spatial_dim"),
+    references=("a", "b"),
+    needs_source=False,
+)
+def edit_distance_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The edit distance of two sequences of labels, int32 {batch}."""
+    a, b = env.get(layer.opts["a"]), env.get(layer.opts["b"])
+    return edit_distance(a, _time_of(layer, "a", a, env), b, _time_of(layer, "b", b, env))
 
-    required = ("a", "b")
-    options = ("a_spatial_dim", "b_spatial_dim")
-    references = ("a", "b")
-    needs_source = False
 
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        a, b = env.get(self.opts["a"]), env.get(self.opts["b"])
-        return edit_distance(a, self._time("a", a, env), b, self._time("b", b, env))
-
-    def _time(self, name: str, x: Tensor, env: Scope) -> Dim:
-        return axis_of(x, self.opts.get(f"{name}_spatial_dim") or "T", env.dims, f"{self.what}, {name}")
+def _time_of(layer: Layer, name: str, x: Tensor, env: Scope) -> Dim:
+    return axis_of(x, layer.opts.get(f"{name}_spatial_dim") or "T", env.dims, f"{layer.what}, {name}")
 
 
 class _OfTarget(Layer):

@@ -76,6 +76,10 @@ class Layer(Module):
         elif self.out_dim is not None:
             self.n_out = self.out_dim.size
         self.is_made = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Look at the options; called once these are there."""
 
     @property
     def what(self) -> str:

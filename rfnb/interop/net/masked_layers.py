@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
@@ -45,20 +44,19 @@ class MaskedComputationLayer(Wrapper):
     options = ("in_spatial_dim", "out_spatial_dim")
     references = ("mask", "masked_from")
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        if opts.get("initial_output") is not None:
+    def begin(self) -> None:
+        if self.opts.get("initial_output") is not None:
             raise value_error(
                 f"{self.what}: initial_output.",
-                [("initial_output", repr(opts["initial_output"]))],
+                [("initial_output", repr(self.opts["initial_output"]))],
                 "The first value is that of the unit. Give it there:",
-                f'"unit": {{..., "initial_output": {opts["initial_output"]!r}}}',
+                f'"unit": {{..., "initial_output": {self.opts["initial_output"]!r}}}',
             )
         unit = dict(self.network_of("unit"))
         for key in ("n_out", "out_dim"):
-            if key in opts and key not in unit:
-                unit[key] = opts[key]
-        self.inner = LayerDict({name: unit}, path.removesuffix(name))
+            if key in self.opts and key not in unit:
+                unit[key] = self.opts[key]
+        self.inner = LayerDict({self.name: unit}, self.path.removesuffix(self.name))
 
     @property
     def unit(self) -> Layer:

@@ -61,12 +61,11 @@ class CombineLayer(_OfAll):
     options = ("kind", "activation", "with_bias", "eval", "eval_locals", "eval_for_output_loss", "allow_broadcast_all_sources",
                "auto_convert")  # fmt: skip
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        self.combination = opts.get("kind")
+    def begin(self) -> None:
+        self.combination = self.opts.get("kind")
         if self.combination not in (*_KINDS, "average", "eval"):
             raise _unknown_kind(self, self.combination, [*_KINDS, "average", "eval"])
-        self.activation = activation(opts.get("activation"), self.what)
+        self.activation = activation(self.opts.get("activation"), self.what)
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         if self.opts.get("with_bias"):
@@ -109,10 +108,9 @@ class CompareLayer(_OfAll):
 
     options = ("kind", "value", "allow_broadcast_all_sources")
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        if opts.get("kind", "equal") not in _COMPARISONS:
-            raise _unknown_kind(self, opts.get("kind"), _COMPARISONS)
+    def begin(self) -> None:
+        if self.opts.get("kind", "equal") not in _COMPARISONS:
+            raise _unknown_kind(self, self.opts.get("kind"), _COMPARISONS)
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
         return cast(super().partial(env, known), "bool")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -19,7 +18,7 @@ from rfnb.interop.net.call_dims import (
     time_dim,
     with_twins,
 )
-from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
 from rfnb.ops.dims import range_over_dim, replace_dim
@@ -39,9 +38,8 @@ class ReduceLayer(Layer):
 
     options = ("mode", "axis", "axes", "keep_dims", "use_time_mask", "enforce_batch_dim_axis")
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        mode = opts.get("mode")
+    def begin(self) -> None:
+        mode = self.opts.get("mode")
         if mode not in _MODES:
             raise value_error(
                 f"{self.what}: unknown mode.",
@@ -61,97 +59,94 @@ class ReduceLayer(Layer):
         return marked(out, x.feature_dim)
 
 
-@layer_class("dot")
-class DotLayer(Layer):
+@computes("dot", options=("reduce", "red1", "red2", "var1", "var2", "add_var2_if_empty", "use_mask", "debug"))
+def dot_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """Contraction of two sources over `reduce`; `var1` and `var2` are dims that only one has, all else they share."""
-
-    options = ("reduce", "red1", "red2", "var1", "var2", "add_var2_if_empty", "use_mask", "debug")
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        if len(sources) != 2:
-            raise value_error(
-                f"{self.what}: two sources are needed.",
-                [("from", ", ".join(self.sources) or "nothing")],
-                "A product has two factors.",
-            )
-        a, b = sources
-        over = self.opts.get("reduce")
-        red1, red2 = (self.opts.get("red1", -1), self.opts.get("red2", -2)) if over is None else (over, over)
-        first = axes_of(a, red1, env.dims, f"{self.what}, first source")
-        second = axes_of(b, red2, env.dims, f"{self.what}, second source")
-        pairs = zip(first, second)
-        if len(first) != len(second) or any(p is not q and not same_lengths(p, q) for p, q in pairs):
-            raise dim_error(
-                f"{self.what}: different dims to reduce.",
-                [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],
-                "Both sources have the dims that are summed over.",
-            )
-        for own, other in zip(second, first, strict=True):
-            if own is not other:
-                if other in b.dims:  # the same dim is something else there
-                    b, _ = replace_dim(b, in_dim=other, out_dim=other.copy(match_priority=-1))
-                b, _ = replace_dim(b, in_dim=own, out_dim=other)
-        a, b = self._shared(a, b, first, env)
-        a_feature, b_feature = sources[0].feature_dim, b.feature_dim if b.feature_dim in b.dims else None
-        out = matmul(a, b, reduce=first[0] if len(first) == 1 else first)
-        feature = b_feature if b_feature in out.dims else a_feature
-        return marked(out, feature)
-
-    def _shared(self, a: Tensor, b: Tensor, reduced: list[Dim], env: Scope) -> tuple[Tensor, Tensor]:
-        """Both with the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
-        only = [*self._only("var1", a, env), *self._only("var2", b, env), *reduced]
-        others = [dim for dim in a.dims if dim not in only and (dim is not a.feature_dim or "var1" in self.opts)]
-        own = [dim for dim in spatial_dims(b) if dim not in only]
-        return a, with_twins(b, a, own, others, env.dims, self.what)
-
-    def _only(self, option: str, x: Tensor, env: Scope) -> list[Dim]:
-        given = self.opts.get(option)
-        if given in (None, "auto", ""):
-            return []
-        return [dim for dim in axes_of(x, given, env.dims, f"{self.what}, {option}") if size_of(dim) is not None]
+    if len(sources) != 2:
+        raise value_error(
+            f"{layer.what}: two sources are needed.",
+            [("from", ", ".join(layer.sources) or "nothing")],
+            "A product has two factors.",
+        )
+    a, b = sources
+    over = layer.opts.get("reduce")
+    red1, red2 = (layer.opts.get("red1", -1), layer.opts.get("red2", -2)) if over is None else (over, over)
+    first = axes_of(a, red1, env.dims, f"{layer.what}, first source")
+    second = axes_of(b, red2, env.dims, f"{layer.what}, second source")
+    pairs = zip(first, second)
+    if len(first) != len(second) or any(p is not q and not same_lengths(p, q) for p, q in pairs):
+        raise dim_error(
+            f"{layer.what}: different dims to reduce.",
+            [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],
+            "Both sources have the dims that are summed over.",
+        )
+    for own, other in zip(second, first, strict=True):
+        if own is not other:
+            if other in b.dims:  # the same dim is something else there
+                b, _ = replace_dim(b, in_dim=other, out_dim=other.copy(match_priority=-1))
+            b, _ = replace_dim(b, in_dim=own, out_dim=other)
+    a, b = _shared(layer, a, b, first, env)
+    a_feature, b_feature = sources[0].feature_dim, b.feature_dim if b.feature_dim in b.dims else None
+    out = matmul(a, b, reduce=first[0] if len(first) == 1 else first)
+    feature = b_feature if b_feature in out.dims else a_feature
+    return marked(out, feature)
 
 
-@layer_class("softmax_over_spatial")
-class SoftmaxOverSpatialLayer(Layer):
+def _shared(layer: Layer, a: Tensor, b: Tensor, reduced: list[Dim], env: Scope) -> tuple[Tensor, Tensor]:
+    """Both with the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
+    only = [*_only(layer, "var1", a, env), *_only(layer, "var2", b, env), *reduced]
+    others = [dim for dim in a.dims if dim not in only and (dim is not a.feature_dim or "var1" in layer.opts)]
+    own = [dim for dim in spatial_dims(b) if dim not in only]
+    return a, with_twins(b, a, own, others, env.dims, layer.what)
+
+
+def _only(layer: Layer, option: str, x: Tensor, env: Scope) -> list[Dim]:
+    given = layer.opts.get(option)
+    if given in (None, "auto", ""):
+        return []
+    return [dim for dim in axes_of(x, given, env.dims, f"{layer.what}, {option}") if size_of(dim) is not None]
+
+
+@computes(
+    "softmax_over_spatial",
+    options=("axis", "energy_factor", "window_size", "use_time_mask", "log_space"),
+    references=("start", "window_start"),
+)
+def softmax_over_spatial_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """Softmax over the time, or another dim; padding gets 0."""
+    x = layer.concatenated(sources, env)
+    given = layer.opts.get("axis")
+    axis = time_dim(x, env.dims) if given is None else axis_of(x, given, env.dims, layer.what)
+    if axis is None:
+        raise dim_error(
+            f"{layer.what}: the source has no time.",
+            [("source", shape_of(x))],
+            "It goes over the time, or the axis.",
+            '"axis": ...',
+        )
+    factor, feature = layer.opts.get("energy_factor"), x.feature_dim
+    energy = x * factor if factor else x
+    keep = _kept(layer, axis, env)
+    if keep is not None:
+        energy = where(keep, energy, float("-inf"), allow_broadcast_all_sources=True)
+    fn = log_softmax if layer.opts.get("log_space") else softmax
+    return marked(fn(energy, axis=axis, use_mask=layer.opts.get("use_time_mask") is not False), feature)
 
-    options = ("axis", "energy_factor", "window_size", "use_time_mask", "log_space")
-    references = ("start", "window_start")
 
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        given = self.opts.get("axis")
-        axis = time_dim(x, env.dims) if given is None else axis_of(x, given, env.dims, self.what)
-        if axis is None:
-            raise dim_error(
-                f"{self.what}: the source has no time.",
-                [("source", shape_of(x))],
-                "It goes over the time, or the axis.",
-                '"axis": ...',
-            )
-        factor, feature = self.opts.get("energy_factor"), x.feature_dim
-        energy = x * factor if factor else x
-        keep = self._kept(axis, env)
-        if keep is not None:
-            energy = where(keep, energy, float("-inf"), allow_broadcast_all_sources=True)
-        fn = log_softmax if self.opts.get("log_space") else softmax
-        return marked(fn(energy, axis=axis, use_mask=self.opts.get("use_time_mask") is not False), feature)
+def _kept(layer: Layer, axis: Dim, env: Scope) -> Tensor | None:
+    """The frames that take part by start and window."""
+    positions = range_over_dim(axis)
+    positions.sparse_dim = None
+    keep = None
+    if layer.opts.get("start") is not None:
+        keep = greater_equal(positions, _number(layer, "start", env))
+    if layer.opts.get("window_start") is not None:
+        begin = _number(layer, "window_start", env)
+        inside = logical_and(greater_equal(positions, begin), less(positions, begin + int(layer.opts["window_size"])))
+        keep = inside if keep is None else logical_and(keep, inside)
+    return keep
 
-    def _kept(self, axis: Dim, env: Scope) -> Tensor | None:
-        """The frames that take part by start and window."""
-        positions = range_over_dim(axis)
-        positions.sparse_dim = None
-        keep = None
-        if self.opts.get("start") is not None:
-            keep = greater_equal(positions, self._number("start", env))
-        if self.opts.get("window_start") is not None:
-            begin = self._number("window_start", env)
-            inside = logical_and(
-                greater_equal(positions, begin), less(positions, begin + int(self.opts["window_size"]))
-            )
-            keep = inside if keep is None else logical_and(keep, inside)
-        return keep
 
-    def _number(self, option: str, env: Scope) -> Any:
-        value = self.opts[option]
-        return env.get(value) if isinstance(value, str) else value
+def _number(layer: Layer, option: str, env: Scope) -> Any:
+    value = layer.opts[option]
+    return env.get(value) if isinstance(value, str) else value

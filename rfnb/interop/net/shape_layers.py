@@ -22,53 +22,46 @@ from rfnb.ops.slice import slice
 from rfnb.ops.where import where
 
 
-@layer_class("split_dims")
-class SplitDimsLayer(Layer):
+@computes("split_dims", required=("axis", "dims"), options=("pad_to_multiples", "pad_value"), own_feature=False)
+def split_dims_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """One dim as several; -1 is what is left."""
+    x = layer.concatenated(sources, env)
+    axis = axis_of(x, layer.opts["axis"], env.dims, layer.what)
+    given = list(layer.opts["dims"])
+    known = 1
+    for dim in given:
+        known *= 1 if dim == -1 else dim.extent if isinstance(dim, Dim) else int(dim)
+    if -1 in given and axis.size is None:
+        return _ragged_split(layer, x, axis, given)
+    is_feature = axis is x.feature_dim
+    dims = []
+    for index, dim in enumerate(given):
+        if isinstance(dim, Dim):
+            dims.append(env.dims(dim))
+        else:
+            size = axis.extent // known if dim == -1 else dim
+            dims.append(layer.own_dim(index, size, "feature" if is_feature and index == len(given) - 1 else None))
+    out = split_dims(x, axis=axis, dims=dims)
+    return marked(out, dims[-1] if is_feature else x.feature_dim)
 
-    required = ("axis", "dims")
-    options = ("pad_to_multiples", "pad_value")
-    own_feature = False
 
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        axis = axis_of(x, self.opts["axis"], env.dims, self.what)
-        given = list(self.opts["dims"])
-        known = 1
-        for dim in given:
-            known *= 1 if dim == -1 else dim.extent if isinstance(dim, Dim) else int(dim)
-        if -1 in given and axis.size is None:
-            return self._of_ragged(x, axis, given)
-        is_feature = axis is x.feature_dim
-        dims = []
-        for index, dim in enumerate(given):
-            if isinstance(dim, Dim):
-                dims.append(env.dims(dim))
-            else:
-                size = axis.extent // known if dim == -1 else dim
-                dims.append(self.own_dim(index, size, "feature" if is_feature and index == len(given) - 1 else None))
-        out = split_dims(x, axis=axis, dims=dims)
-        return marked(out, dims[-1] if is_feature else x.feature_dim)
-
-    def _of_ragged(self, x: Tensor, axis: Dim, given: list[Any]) -> Tensor:
-        sizes = [(index, dim) for index, dim in enumerate(given) if dim != -1]
-        parts = [dim if isinstance(dim, Dim) else self.own_dim(index, dim) for index, dim in sizes]
-        if len(parts) != 1 or given[0] != -1:
-            raise dim_error(
-                f"{self.what}: a ragged dim in {len(given)} parts.",
-                [("source", shape_of(x)), ("dims", str(given))],
-                "A ragged dim is split in frames of a fixed size.",
-                '"dims": (-1, 2)',
-            )
-        chunks, part = axis.ceildiv_right(parts[0]), parts[0]
-        positions = combine(
-            range_over_dim(chunks, dtype="int32") * part.extent, "add", range_over_dim(part, dtype="int32")
+def _ragged_split(layer: Layer, x: Tensor, axis: Dim, given: list[Any]) -> Tensor:
+    sizes = [(index, dim) for index, dim in enumerate(given) if dim != -1]
+    parts = [dim if isinstance(dim, Dim) else layer.own_dim(index, dim) for index, dim in sizes]
+    if len(parts) != 1 or given[0] != -1:
+        raise dim_error(
+            f"{layer.what}: a ragged dim in {len(given)} parts.",
+            [("source", shape_of(x)), ("dims", str(given))],
+            "A ragged dim is split in frames of a fixed size.",
+            '"dims": (-1, 2)',
         )
-        positions.sparse_dim = None
-        frames = gather(x, indices=positions, axis=axis, clip_to_valid=True)
-        real = compare(positions, "less", axis.get_size_tensor(device=x.device))
-        out = where(real, frames, self.opts.get("pad_value") or 0, allow_broadcast_all_sources=True)
-        return marked(out, x.feature_dim)
+    chunks, part = axis.ceildiv_right(parts[0]), parts[0]
+    positions = combine(range_over_dim(chunks, dtype="int32") * part.extent, "add", range_over_dim(part, dtype="int32"))
+    positions.sparse_dim = None
+    frames = gather(x, indices=positions, axis=axis, clip_to_valid=True)
+    real = compare(positions, "less", axis.get_size_tensor(device=x.device))
+    out = where(real, frames, layer.opts.get("pad_value") or 0, allow_broadcast_all_sources=True)
+    return marked(out, x.feature_dim)
 
 
 @computes("merge_dims", required=("axes",), options=("keep_order", "n_out", "out_dim"), own_feature=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -39,23 +39,22 @@ class StepNetworkLayer(Layer):
     options = REC_OPTIONS
     own_feature = False
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
+    def begin(self) -> None:
         for option in _OF_UNITS:
-            if opts.get(option) is not None:
+            if self.opts.get(option) is not None:
                 raise value_error(
                     f"{self.what}: {option} with a step network.",
-                    [(option, repr(opts[option])), ("unit", "a network")],
+                    [(option, repr(self.opts[option])), ("unit", "a network")],
                     "This is for a unit by name. Values of the first step of a network are the initial_output of its layers.",
                 )
-        self.direction = opts.get("direction") or 1
+        self.direction = self.opts.get("direction") or 1
         if self.direction not in (1, -1):
             raise value_error(
                 f"{self.what}: no direction.",
                 [("direction", repr(self.direction)), ("known", "None or 1 forward, -1 backward")],
                 "A sequence is read from its first frame on, or from its last one back.",
             )
-        self.body = LayerDict(opts["unit"], f"{path}/rec/")
+        self.body = LayerDict(self.opts["unit"], f"{self.path}/rec/")
         if "output" not in self.body:
             raise value_error(
                 f'{self.what}: no "output" in its unit.',

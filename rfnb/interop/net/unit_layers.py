@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
@@ -32,16 +31,15 @@ class _UnitBase(Layer):
     framewise = True
     made_to_infer = True
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
+    def begin(self) -> None:
         if self.out_dim is None:
             raise value_error(
                 f"{self.what}: how many features?",
-                [("unit", repr(opts.get("unit"))), ("n_out", None)],
+                [("unit", repr(self.opts.get("unit"))), ("n_out", None)],
                 "n_out or out_dim says it.",
-                f'"{name}": {{..., "n_out": 512}}',
+                f'"{self.name}": {{..., "n_out": 512}}',
             )
-        self.initial = opts.get("initial_state")
+        self.initial = self.opts.get("initial_state")
         if isinstance(self.initial, str) and not is_initial_keyword(self.initial):
             self.initial = _Refs(self.initial)
         elif isinstance(self.initial, (dict, list, tuple)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from rfnb.core.tensor import Tensor
@@ -90,9 +90,8 @@ class SubnetworkLayer(Wrapper):
     required = ("subnetwork",)
     options = ("concat_sources", "load_on_init", "rec_previous_layer")
 
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, opts)
-        self.inner = LayerDict(self.network_of("subnetwork"), f"{path}/")
+    def begin(self) -> None:
+        self.inner = LayerDict(self.network_of("subnetwork"), f"{self.path}/")
 
     def inner_output(self) -> str:
         return "output"
