@@ -251,8 +251,7 @@ def beam_search(
         rule != "sure" or (input_type != "score" and scores_only_fall(scales=scales, coverage=coverage, **options))
     )
     penalty = None if cover is None else cover.after_last_step
-    stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
-    search.stop = stop
+    stop = search.stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
     watch = _SearchWatch(search, stop, vocab, join, end_label, Bar() if progress is True else progress or None)
     stopped = False
     try:
@@ -269,8 +268,7 @@ def beam_search(
                     loop.state["model" + key] = out[1] if out[1] is not None else {}
                 if cover is not None and not key:
                     cover.attend(out, label, raw, raw_models.get(""))
-            labels_dim = axis or scores[""].feature_dim
-            if labels_dim is None:
+            if (labels_dim := axis or scores[""].feature_dim) is None:
                 raise no_labels_dim("beam_search", scores[""])
             fused = {key: (scores[key], scales[key]) for key in scores if key}
             try:
