@@ -16,7 +16,7 @@ from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import Event
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.match import is_end_of
-from rfnb.trace.probe import is_lent
+from rfnb.trace.probe import LaterStates, is_lent
 from rfnb.trace.stacked_events import loop_dim_of, runs_of, stack
 
 if TYPE_CHECKING:
@@ -243,6 +243,33 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
         events = self.events(path, run)
         axis = events[0].values.get("axis")
         return axis if events[0].step is None and isinstance(axis, Dim) else super().step_dim(path, run)
+
+    def at(self, path: str, step: int, run: int = -1) -> Tensor:
+        """The matrix state behind one step of a recurrence over very many, {batch, head, key, value}: made for itself, not all of them.
+
+        Raises:
+            PathError: If there is no such path.
+            ValueError: If it is no such recurrence, or has no such step.
+        """
+        event = self.events(path, run)[0]
+        here = f'trace.states.at("{path}", {step})'
+        if event.step is not None or not isinstance(event.values, LaterStates):
+            raise value_error(
+                f"{here}: these states were not recorded as those of a recurrence over a whole sequence.",
+                [("states", ", ".join(name for name in event.values if name != "axis"))],
+                "Where a model calls its kernel for all steps at once, and the recording is not of a file, a state is made for itself.",
+                f'trace.states["{path}"]    # what is there of all steps',
+            )
+        count = event.values.steps
+        if not -count <= step < count:
+            raise value_error(
+                f"{here}: there is no such step.",
+                [("steps", str(count))],
+                "Steps are counted from 0, from the end as -1.",
+                f'trace.states.at("{path}", -1)',
+            )
+        state: Tensor = event.values.at(step)
+        return state
 
     def _value(self, run: list[Event]) -> dict[str, Tensor]:
         names = [name for name, value in run[0].values.items() if isinstance(value, Tensor)]

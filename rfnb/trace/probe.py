@@ -235,6 +235,21 @@ class Later(Mapping[str, Any]):
         return len(self.made())
 
 
+class LaterStates(Later):
+    """States of very many steps, each of which is made for itself.
+
+    Args:
+        make: As of `Later`: what is said of all steps.
+        at: The state behind a step, by its index.
+        steps: How many there are.
+        num_bytes: bytes of the values.
+    """
+
+    def __init__(self, make: Callable[[], dict[str, Any]], at: Callable[[int], Any], steps: int, num_bytes: int = 0):
+        super().__init__(make, num_bytes)
+        self.at, self.steps = at, steps
+
+
 _lent: ContextVar[list[Later] | None] = ContextVar("rfnb_lent", default=None)
 
 

@@ -1,13 +1,14 @@
 """Every class of the installed `transformers`, made tiny and looked at: `PYTHONPATH=tests python -m menagerie [--cache FILE] [names]`.
 
-A run that was stopped goes on from the cache. Each class runs in a process of its own, for at most a minute. Writes found.json here and
-docs/menagerie.md; with names, prints their rows.
+A run that was stopped goes on from the cache. Each class runs in a process of its own, for at most a minute of computing. Writes
+found.json here and docs/menagerie.md; with names, prints their rows.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ def apart(name: str) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of its own time, whatever else runs
+        signal.alarm(10 * SECONDS)  # where it waits for what never comes
         try:
             from menagerie.looked import row
 
@@ -51,7 +53,7 @@ def main(arguments: list[str]) -> None:
     transformers.logging.set_verbosity_error()
     looked.row("GPT2LMHeadModel")  # what is imported and prepared at first use is there in all
     cache = Path(arguments[arguments.index("--cache") + 1]) if "--cache" in arguments else None
-    names = [each for each in arguments if each[0].isupper()]
+    names = [each for each in arguments if re.match("x?[A-Z]", each)]
     known = json.loads(cache.read_text()) if cache and cache.exists() else {}
     for name in names or tiny.classes():
         if name not in known:

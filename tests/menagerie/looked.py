@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 import torch
-from menagerie.inputs import tried
+from menagerie.inputs import GENERATES, tried
 from menagerie.tiny import CannotBuildError, class_of, ways
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -86,21 +86,22 @@ class Looked:
 
     def attention(self) -> Any:
         """How many maps, all of them as the model makes them itself: those that it returns, and all that its softmaxes make."""
-        events = [each for each in self.trace.select(kind="attention") if "weights" in each.values]
+        events = maps(self.trace)
         unseen = [each.values["reason"] for each in self.trace.select(kind="unseen")]
         own: list[torch.Tensor] = []
         model = copy.deepcopy(self.model)
         with contextlib.suppress(Exception):  # it has one way only
             model.set_attn_implementation("eager")
         for _ in range(2):
-            with sdpa_kernel(SDPBackend.MATH), Softmaxes() as softmaxes:
+            plain: list[torch.Tensor] = []
+            with contextlib.suppress(RuntimeError), sdpa_kernel(SDPBackend.MATH), Softmaxes() as softmaxes:
                 torch.manual_seed(3)
                 plain = tensors(model(**self.given))
-            if close(self.plain, plain):
+            if plain and close(self.plain, plain):
                 break
             model = copy.deepcopy(self.model)
             self.why["attention"] = (
-                "Eager attention gives other results than its own: compared with the maps of its own."
+                "Eager attention fails, or gives other results than its own: compared with the maps of its own."
             )
         with contextlib.suppress(Exception):  # it does not know the word
             torch.manual_seed(3)
@@ -133,11 +134,15 @@ class Looked:
     def generated(self, **options: Any) -> torch.Tensor:
         torch.manual_seed(3)
         given = {key: value for key, value in self.given.items() if key != "decoder_input_ids"}
-        if "input_ids" in given and "attention_mask" not in given and given["input_ids"].ndim == 2:
+        if type(self.model).__name__ in GENERATES:
+            given = GENERATES[type(self.model).__name__](self.model, given)
+        elif "input_ids" in given and "attention_mask" not in given and given["input_ids"].ndim == 2:
             given["attention_mask"] = torch.ones_like(given["input_ids"])
         if getattr(self.model.config, "is_encoder_decoder", False):
             given["decoder_start_token_id"] = 1
         options = {**GENERATE, **options}
+        options = {name: value for name, value in options.items() if given.get(name) is not ...}
+        given = {name: value for name, value in given.items() if value is not ...}
         try:
             out = self.model.generate(**given, **options)
         except ValueError as error:
@@ -178,22 +183,24 @@ class Looked:
             plain = self.generated()
         except Exception:
             return None
+        steps = 0
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             run = rf.run(self.generated, record={"model": self.model}, paused=True)
             run.wait()
-        steps = 0
-        while run.state == "paused" and steps < 9:
-            if run.at.path.endswith("generate"):
-                steps += 1
-            run.step()
-            run.wait()
-        if run.state == "paused":
-            run.resume()
+            while run.state == "paused" and steps < 99:
+                steps += run.at.path.endswith("generate")
+                run.step()
+                run.wait()
+            if run.state == "paused":
+                run.resume()
         if not same(tensors(run.result), tensors(plain)):
             return self.no("held", "Results differ where it is held.")
         if not steps and _said(caught, "has run through without a step"):
             self.why["held"] = "It makes no step that can be held, which is told."
+            return "named"
+        if said := _said(caught, "could not be seen"):
+            self.why["held"] = f"After {steps} steps it is not held any more, which is told: {said}"
             return "named"
         return steps if steps == TOKENS else self.no("held", f"It waited {steps} times for {TOKENS} labels.")
 
@@ -202,7 +209,7 @@ class Looked:
         plain = self.forward()  # some keep something of the last search
         with rf.record(model=self.model) as self.trace:
             self.forward()
-        events = [each for each in self.trace.select(kind="attention") if "weights" in each.values]
+        events = maps(self.trace)
         states = list(self.trace.by_path("states"))
         if events:
             self.place, value = f"{events[0].path}.weights", 0
@@ -210,8 +217,14 @@ class Looked:
             self.place, value = states[0], lambda h: h * 1.5
         else:
             return None
-        with rf.edit(self.model, {self.place: value}), rf.record(model=self.model) as self.trace_edited:
-            changed = self.forward()
+        self.parts = False
+        for place in [self.place, *(f"{event.path}.weights" for event in events[1:])]:
+            with rf.edit(self.model, {place: value}), rf.record(model=self.model) as self.trace_edited:
+                changed = self.forward()
+            if not same(plain, changed):
+                break
+            self.why["edited"] = f"No head of {place.removesuffix('.weights')} decides anything here."
+        self.place = place
         if not same(plain, self.forward()):
             return self.no("edited", "The model is another one afterwards.")
         there = [
@@ -221,14 +234,17 @@ class Looked:
         ]
         if events and any(bool(each.values["weights"].raw_tensor.any()) for each in there):
             return self.no("edited", "The recording has not what was edited.")
-        return "yes" if not same(plain, changed) else self.no("edited", f"An edit of {self.place} changes nothing.")
+        if same(plain, changed):
+            return self.no("edited", f"An edit of {self.place} changes nothing.")
+        self.parts = True
+        return "yes"
 
     def diff(self) -> Any:
         with rf.record(model=self.model) as again:
             self.forward()
         if not rf.diff(self.trace, again).same:
             return self.no("diff", "Two equal runs differ.")
-        if not hasattr(self, "trace_edited") or "edited" in self.why:
+        if not getattr(self, "parts", False):
             return "same"
         found = rf.diff(self.trace, self.trace_edited)
         first = found.first
@@ -238,6 +254,15 @@ class Looked:
         if f"{first.path}.".startswith(f"{place}.") or f"{place}.".startswith(f"{first.path}."):
             return "found"
         return self.no("diff", f"{place} was edited, {first.path} is said.")
+
+
+def maps(trace: Any) -> list[Any]:
+    """Weights that were recorded, without what a recurrence amounts to: no model makes that, so nothing is there to compare."""
+    return [
+        each
+        for each in trace.select(kind="attention")
+        if "weights" in each.values and not each.path.endswith("effective")
+    ]
 
 
 class Softmaxes(TorchDispatchMode):

@@ -17,7 +17,7 @@ What rfnb sees of the classes of `transformers` {version}: each made tiny from i
 PYTHONPATH=tests python -m menagerie --cache FILE
 ```
 
-which goes on where it was stopped. Classes without `generate` that are not below have not been run yet.
+which goes on where it was stopped. {others}
 
 | figure | |
 |---|---|
@@ -51,6 +51,9 @@ def figures(rows: dict[str, dict[str, Any]], generating: set[str]) -> dict[str, 
         "classes with `generate`": len(own),
         "of these built": sum(row["built"] for row in own),
         "of these right in all columns": sum(map(is_right, own)),
+        "of these right without that something is only named": sum(
+            is_right(row) and "named" not in str(row) for row in own
+        ),
         "other classes that were run": len(others),
         "of these built ": sum(row["built"] for row in others),
         "of these right in all columns ": sum(map(is_right, others)),
@@ -59,10 +62,12 @@ def figures(rows: dict[str, dict[str, Any]], generating: set[str]) -> dict[str, 
 
 def write(rows: dict[str, dict[str, Any]]) -> None:
     import transformers
+    from menagerie import tiny
 
     generating = {name for name in rows if getattr(transformers, name).can_generate()}
     found = {
         "transformers": transformers.__version__,
+        "classes": len(tiny.classes()),
         "generating": sorted(generating),
         "rows": dict(sorted(rows.items())),
     }
@@ -77,9 +82,13 @@ def page(found: dict[str, Any]) -> str:
         ("With `generate`", [each for each in rows if each in generating]),
         ("Others", [each for each in rows if each not in generating]),
     ]
+    left = found["classes"] - len(rows)
+    told = f"{left} classes without `generate` have not been run yet." if left else "There is no other class."
     tables = []
     for title, names in parts:
         built = [name for name in names if rows[name]["built"]]
+        plain = [name for name in built if title == "Others" and is_right(rows[name]) and not rows[name]["why"]]
+        built = [name for name in built if name not in plain]
         lines = [
             f"## {title}",
             "",
@@ -87,11 +96,22 @@ def page(found: dict[str, Any]) -> str:
             "|---" * (len(COLUMNS) + 3) + "|",
         ]
         lines += [_line(name, rows[name]) for name in built]
+        if plain:
+            lines += ["", f"Right in all columns ({len(plain)}; maps, places with states):", "", _together(plain, rows)]
         not_built = [f"| {name} | {_plain(rows[name]['why']['built'])} |" for name in names if not rows[name]["built"]]
         if not_built:
             lines += ["", "Not built:", "", "| class | why |", "|---|---|", *not_built]
         tables.append("\n".join(lines))
-    return _HEAD.format(version=found["transformers"], figures=said, tables="\n\n".join(tables))
+    return _HEAD.format(others=told, version=found["transformers"], figures=said, tables="\n\n".join(tables))
+
+
+def _together(names: list[str], rows: dict[str, dict[str, Any]]) -> str:
+    """Names in paragraphs, by the letter that they begin with."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        row = rows[name]
+        found.setdefault(name[0].upper(), []).append(f"{name} ({row.get('attention', 0)}, {row.get('states', 0)})")
+    return "\n\n".join(", ".join(each) + "." for each in found.values())
 
 
 def _line(name: str, row: dict[str, Any]) -> str:

@@ -16,8 +16,8 @@ PARTS = 150
 # `generate` without a head that is named, of a module inside, with a decoder that has no embedding to ask for.
 ALWAYS = ["BarkCausalModel", "BlipForConditionalGeneration", "FSMTForConditionalGeneration"]
 AT_LEAST = {  # they only rise
-    "of these built": 302, "of these right in all columns": 284,
-    "other classes that were run": 11, "of these built ": 5, "of these right in all columns ": 5,
+    "of these built": 358, "of these right in all columns": 353, "of these right without that something is only named": 331,
+    "other classes that were run": 198, "of these built ": 198, "of these right in all columns ": 198,
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ tiny("LlamaForCausalLM")  ->  the model in eval mode, with weights large enough 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from typing import Any
@@ -71,9 +72,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "BambaConfig": {"attn_layer_indices": [1]},
     "GraniteMoeHybridConfig": {"layer_types": ["mamba", "attention"]},
     "JambaConfig": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1},
-    "NemotronHConfig": {"layers_block_type": ["mamba", "attention"], "hybrid_override_pattern": "M*"},
     "Mamba2Config": {"num_heads": 8, "head_dim": 16, "n_groups": 2},
-    "Zamba2Config": {"mamba_headdim": 16, "n_mamba_heads": 8, "num_mem_blocks": 1},
+    "Zamba2Config": {
+        "mamba_headdim": 16, "n_mamba_heads": 8, "num_mem_blocks": 1, "attention_hidden_size": 128, "attention_head_dim": 32,
+    },
     "GPTNeoConfig": {"attention_types": [[["global", "local"], 1]]},
     "ReformerConfig": {"is_decoder": True, "attn_layers": ["local", "lsh"], "num_buckets": 4, "axial_pos_embds": False},
     "LongcatFlashConfig": {"head_dim": 16, "qk_rope_head_dim": 16, "qk_head_dim": 32},
@@ -86,13 +88,82 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "Qwen2_5OmniThinkerConfig": {"vision_start_token_id": 20},
     "Qwen3OmniMoeThinkerConfig": {"vision_start_token_id": 20},
     "XmodConfig": {"default_language": "en_XX"},
-    "MimiConfig": {"codebook_size": 64},
+    "MimiConfig": {"codebook_size": 64, "upsample_groups": 64},
     "KyutaiSpeechToTextConfig": {"codebook_size": 64},
-    "MoshiConfig": {"audio_vocab_size": 64},
+    "MoshiConfig": {"audio_vocab_size": 64, "depth_decoder_config.input_size": 64, "depth_decoder_config.audio_vocab_size": 64},
+    "MusicgenConfig": {"decoder.vocab_size": 64},
+    "MusicgenMelodyConfig": {"decoder.vocab_size": 64},
+    "Pop2PianoConfig": {"composer_vocab_size": 1},
     "CsmConfig": {"codebook_size": 64},
     "MoonshineStreamingConfig": {"num_key_value_heads": 4},
+    "Apertus1p5Config": {
+        "image_token_offset": 40, "audio_token_offset": 72, "text_config.vocab_size": 80, "vision_config.codebook_size": 32,
+        "audio_config.codebook_size": 8,
+    },
+    "BailingHybridConfig": {"num_expert_group": 1, "topk_group": 1, "qk_head_dim": 32, "num_key_value_heads": 4},
+    "Blip2Config": {"image_token_index": 5, "num_query_tokens": 4},
+    "InstructBlipConfig": {"image_token_index": 5, "num_query_tokens": 4},
+    "InstructBlipVideoConfig": {"image_token_index": 5, "video_token_index": 5, "num_query_tokens": 4},
+    "BltConfig": {"encoder_hash_byte_group_vocab": 50, "num_hidden_layers": 2},
+    "ChameleonConfig": {"vocabulary_map": {"<image>": 5, "IMGIMGA": 6}},
+    "Emu3Config": {"vocabulary_map": {"<image>": 5, "<|visual token 000000|>": 6, "<|extra_200|>": 7}},
+    "CohereCompassTextConfig": {
+        "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}, "layer_types": ["full_attention"] * 2,
+    },
+    "DbrxConfig": {"attn_config.kv_n_heads": 2, "attn_config.rope_theta": 1e4, "attn_config.clip_qkv": 8.0},
+    "DeepseekOcr2TextConfig": {
+        "mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "topk_method": "greedy",
+    },
+    "Dots3NoteTextConfig": {"num_key_value_heads": 4, "num_attention_heads": 4},
+    "DiaDecoderConfig": {"cross_num_key_value_heads": 4},
+    "DiffusionGemmaTextConfig": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 96},
+    "Dots1Config": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "Ernie4_5_VLMoeTextConfig": {
+        "head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [3, 3, 2]},
+    },
+    "FunAsrNanoConfig": {"adaptor_config.intermediate_size": 16},
+    "Granite4VisionConfig": {"deepstack_layer_map": [[0, 0]], "spatial_target_layers": [1], "downsample_rate": "1/2"},
+    "GraniteSpeech5EncoderConfig": {"subsample_layers": [], "context_size": 16},
+    "Inkling2TextConfig": {"rel_extent": 16, "num_key_value_heads": 4, "swa_num_key_value_heads": 4},
+    "Inkling2LoopTextConfig": {
+        "rel_extent": 16, "loop_layer_index_start": 1, "loop_layer_index_end": 2, "n_layers_per_attn_res_block": 1, "num_hidden_layers": 4,
+        "layer_types": ["hybrid_sliding", "hybrid"] * 2, "num_key_value_heads": 4, "swa_num_key_value_heads": 4,
+    },
+    "InklingTextConfig": {"num_key_value_heads": 4, "swa_num_key_value_heads": 4, "unpadded_vocab_size": 99, "rel_extent": 16},
+    "Lfm2MoeConfig": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "Mistral4Config": {"head_dim": 32, "qk_head_dim": 32},
+    "Molmo2Config": {"adapter_config.vision_feature_layer": [1, 0], "vision_config.num_position_embeddings": 16},
+    "MuseSparkAudioConfig": {"num_hidden_layers": 4},
+    "EncodecConfig": {"codebook_size": 64},
+    "NemotronHConfig": {"layers_block_type": ["mamba", "attention"], "hybrid_override_pattern": "M*", "n_groups": 2},
+    "RadioConfig": {"video_temporal_patch_size": 2},
+    "OmniASRAudioConfig": {"num_conv_pos_embedding_groups": 4},
+    "Qwen3OmniMoeTalkerConfig": {"spatial_merge_size": 2},
+    "Qwen3OmniMoeTalkerTextConfig": {"shared_expert_intermediate_size": 96},
+    "Qwen4ExpTextConfig": {
+        "indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 4, "indexer_compress_ratio": 2,
+    },
+    "VibeVoiceAcousticTokenizerEncoderConfig": {"num_filters": 4, "depths": (1,) * 4, "downsampling_ratios": (2, 2, 4)},
+    "VibeVoiceAcousticTokenizerConfig": {"num_filters": 4, "depths": (1,) * 4, "downsampling_ratios": (2, 2, 4)},
+    "VibeVoiceAsrConfig": {"acoustic_tokenizer_chunk_size": 160},
+    "Kosmos2Config": {"latent_query_num": 4},
+    "Llama4VisionConfig": {"intermediate_size": 256},
+    "ClvpEncoderConfig": {"num_attention_heads": 2},
+    "Gemma4AssistantConfig": {"backbone_hidden_size": 64, "num_centroids": 11, "centroid_intermediate_top_k": 4},
+    "ZambaConfig": {
+        "num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2, "attention_hidden_size": 128, "attention_head_dim": 32,
+    },
 }  # fmt: skip
 COMBINED = {
+    "Gemma4AssistantForCausalLM": lambda: small(
+        transformers.Gemma4AssistantConfig,
+        text_config=small(
+            transformers.Gemma4TextConfig,
+            hidden_size_per_layer_input=0,
+            vocab_size_per_layer_input=0,
+            num_kv_shared_layers=2,
+        ),
+    ),
     "EncoderDecoderModel": lambda: transformers.EncoderDecoderConfig.from_encoder_decoder_configs(
         small(transformers.BertConfig), small(transformers.BertConfig, is_decoder=True, add_cross_attention=True)
     ),
@@ -114,16 +185,18 @@ class CannotBuildError(Exception):
 
 def small(kind: Any, /, how: int = 0, sections: Any = None, **options: Any) -> Any:
     """A configuration of a class: 0 all fields by the rules, 1 without lists, 2 as wide as it is with few layers."""
+    special = SPECIAL.get(kind.__name__, {})
     try:
         default = kind()
     except Exception:
-        return kind(**options)
+        return kind(**special | options)
     fields = {name: value for name, value in vars(default).items() if not name.startswith("_")}
     given: dict[str, Any] = {}
     tokens = 3
     for name, value in fields.items():
         if isinstance(value, transformers.PreTrainedConfig):
-            given[name] = small(type(value), how, sections)
+            own = {key.split(".")[1]: each for key, each in special.items() if key.startswith(f"{name}.")}
+            given[name] = small(type(value), how, sections, **own)
         elif name in _PATTERNS and isinstance(value, (list, tuple)) and len(value) > 2:
             given[name] = (list(dict.fromkeys(value)) * 2)[:2]
         elif _TOKEN.fullmatch(name) and isinstance(value, (int, list)) and not isinstance(value, bool):
@@ -135,13 +208,15 @@ def small(kind: Any, /, how: int = 0, sections: Any = None, **options: Any) -> A
             given[name] = _FILLED[name]
         elif isinstance(value, dict) and re.fullmatch(r"rope_(parameters|scaling)", name):
             given[name] = _rope(value, sections)
-    heads = (getattr(default, "num_attention_heads", None), getattr(default, "num_key_value_heads", None))
+    heads = [None, None]
+    with contextlib.suppress(Exception):  # each layer has others
+        heads = [getattr(default, name, None) for name in ("num_attention_heads", "num_key_value_heads")]
     if heads[0] is not None and heads[0] == heads[1]:
         given["num_key_value_heads"] = given.get("num_attention_heads", heads[0])
     few = len(next((given[name] for name in _PATTERNS if name in given), ()))
     if few > 2:
         given |= {name: few for name in given if name in ("num_hidden_layers", "n_layers", "num_layers")}
-    given |= SPECIAL.get(kind.__name__, {}) | options
+    given |= {key: each for key, each in special.items() if "." not in key} | options
     for _ in range(8):
         try:
             return kind(**given)
@@ -228,7 +303,7 @@ def classes() -> list[str]:
     """All public classes that can be called: those without a forward of their own are what others are made of."""
     found = []
     for name in dir(transformers):
-        kind = getattr(transformers, name) if name[0].isupper() else None
+        kind = getattr(transformers, name) if re.match("x?[A-Z]", name) else None
         if not inspect.isclass(kind) or not issubclass(kind, transformers.PreTrainedModel):
             continue
         if any("forward" in vars(base) for base in kind.__mro__ if base.__module__.startswith("transformers")):

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 _BLOCK = 64  # steps whose states are there at once
+_MARKS = 64  # states of a run that stay where single ones are looked at
 
 
 @dataclass
@@ -33,6 +34,7 @@ class Recurrence:
         value: [batch, time, head, value].
         first: The state before the first step, [batch, head, key, value]; None: zeros.
         delta: Whether what the key had is erased to the same degree.
+        marks: States by their steps, from which others are made.
     """
 
     log_decay: torch.Tensor
@@ -42,6 +44,7 @@ class Recurrence:
     query: torch.Tensor
     first: torch.Tensor | None = None
     delta: bool = False
+    marks: dict[int, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def step(self, state: torch.Tensor, index: int) -> torch.Tensor:
         """The state behind a step."""
@@ -68,6 +71,17 @@ class Recurrence:
         """A state of zeros."""
         batch, _, heads, size = self.value.shape
         return self.value.new_zeros(batch, heads, self.key.shape[-1], size)
+
+    def at(self, index: int) -> torch.Tensor:
+        """The state [batch, head, key, value] behind one step, from the last of some that are kept."""
+        apart = -(-self.steps // _MARKS)
+        before = max((mark for mark in self.marks if mark <= index), default=-1)
+        state = self.marks[before] if before >= 0 else self.zeros() if self.first is None else self.first
+        for step in range(before + 1, index + 1):
+            state = self.step(state, step)
+            if step % apart == apart - 1:
+                self.marks[step] = state
+        return state
 
     def blocks(self, size: int = _BLOCK) -> Iterator[torch.Tensor]:
         """The states [batch, steps of a block, head, key, value], block by block."""

@@ -11,7 +11,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.streams import attention_dims, head_dim
 from rfnb.trace.editing import OF_STATES, ValueEdit, editing
-from rfnb.trace.probe import Later, listening, probe_later, trace_context
+from rfnb.trace.probe import Later, LaterStates, listening, probe_later, trace_context
 
 _MOST_KEPT, _MOST_WEIGHTS, _MOST_HEADS = 1 << 20, 1 << 22, 64
 _replaced = Replaced()
@@ -99,7 +99,8 @@ def _offer(call: Call, kernel: Kernel, given: dict[str, Any], result: Any) -> No
     count = first.numel() * first.element_size()
     call.root.seen[RAN] = True
     if listening("states"):
-        probe_later("states", Later(lambda: _states(call, kernel, recurrence(), dims), count))
+        at = lambda step: _state(call, kernel, recurrence(), dims, step)  # noqa: E731
+        probe_later("states", LaterStates(lambda: _states(call, kernel, recurrence(), dims), at, steps, count))
     if listening("attention") and steps > 1 and first.shape[0] * steps * steps <= _MOST_WEIGHTS:
         with trace_context.scope("effective"):
             probe_later("attention", Later(lambda: _attention(kernel, recurrence(), dims), count))
@@ -124,9 +125,21 @@ def _states(call: Call, kernel: Kernel, made: Recurrence, dims: Sequence[Dim]) -
     if min(made.key.shape[-1], made.value.shape[-1]) == 1:
         del given["rank"]
     if state.numel() * made.steps <= _MOST_KEPT:
-        key, value = (Dim(size, name=name) for size, name in zip(state.shape[-2:], ("key", "value")))
-        given["matrix"] = names.seen(torch.cat(list(made.blocks()), 1), (batch, time, heads, key, value), "matrix")
+        given["matrix"] = names.seen(
+            torch.cat(list(made.blocks()), 1), (batch, time, heads, *_dims_of(state)), "matrix"
+        )
     return {**given, "axis": time}
+
+
+def _dims_of(state: torch.Tensor) -> list[Dim]:
+    return [Dim(size, name=name) for size, name in zip(state.shape[-2:], ("key", "value"))]
+
+
+@torch.no_grad()
+def _state(call: Call, kernel: Kernel, made: Recurrence, dims: Sequence[Dim], step: int) -> Tensor:
+    state = made.at(range(made.steps)[step])
+    heads = Dim(state.shape[1], name=kernel.head)
+    return call.names.seen(state, (dims[0], heads, *_dims_of(state)), "matrix")
 
 
 @torch.no_grad()
@@ -199,9 +212,9 @@ def _edited(
                 edit.done += 1
         return state
 
-    made = _Edited(
-        **{**vars(plain), "log_decay": gates["forget_gate"].clamp_min(1e-30).log(), "strength": gates["write_gate"]}
-    )
+    parts = {each.name: getattr(plain, each.name) for each in fields(plain) if each.init}
+    parts |= {"log_decay": gates["forget_gate"].clamp_min(1e-30).log(), "strength": gates["write_gate"]}
+    made = _Edited(**parts)
     if "forget_gate" not in {edit.part for edit in edits}:
         made.log_decay = plain.log_decay
     made.changes = changes

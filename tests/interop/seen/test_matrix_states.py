@@ -191,6 +191,53 @@ def test_generate_is_the_same_and_goes_on_from_an_edited_state(model):
     torch.testing.assert_close(plain.scores[-1], same.scores[-1], rtol=0, atol=1e-4)
 
 
+def test_a_held_generate_goes_on_from_a_state_that_was_edited_between_two_tokens(model):
+    """Against one pass of the reference over the same labels, with the state halved behind the same one."""
+    path = _first_recurrent(model)
+    how = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0, "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
+    plain, calls = model.generate(IDS, **how), []
+    run = rf.run(lambda: model.generate(IDS, **how), record={"model": model}, paused=True)
+    run.step(2)
+    run.at.edit({f"{path}.matrix": lambda state: state * 0.5}, steps=1)
+    run.resume()
+    labels = run.result.sequences[:, :-1]
+
+    def halved(state, t):  # of the first kernel alone
+        calls.append(t)
+        return state * 0.5 if t == STEPS + 1 and len(calls) <= labels.numel() else state
+
+    expected, _ = by_the_papers(model, lambda: model(labels).logits, halved)
+    for step in range(5):
+        same = torch.equal(run.result.scores[step], plain.scores[step])
+        assert same == (step < 2)
+        torch.testing.assert_close(run.result.scores[step], expected[:, STEPS - 1 + step], rtol=0, atol=1e-3)
+
+
+def test_a_state_of_one_step_is_made_for_itself(model, monkeypatch):
+    monkeypatch.setattr("rfnb.interop.seen.linear_recurrences._MARKS", 3)
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(IDS)
+    for path in recurrent_paths(trace):
+        states = trace.states[path]["matrix"]
+        for step in (9, 2, 10, 0, -1, 4):
+            one = trace.states.at(path, step)
+            assert [dim.name for dim in one.dims] == [dim.name for dim in (states.dims[0], *states.dims[2:])]
+            torch.testing.assert_close(one.raw_tensor, states.raw_tensor[:, step], rtol=0, atol=0)
+        with pytest.raises(ValueError, match=rf"there is no such step[\s\S]*{STEPS}"):
+            trace.states.at(path, STEPS)
+    with rf.record(model=model) as trace:
+        model.generate(IDS, max_new_tokens=2, do_sample=False, pad_token_id=0)
+    path = next(path for path in recurrent_paths(trace) if not path.endswith(".prompt"))
+    with pytest.raises(ValueError, match="not recorded as those of a recurrence over a whole sequence"):
+        trace.states.at(path, 0)
+
+
+def _first_recurrent(model):
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(IDS)
+    return recurrent_paths(trace)[0]
+
+
 def test_effective_attention_makes_what_is_read_of_the_values(model):
     with torch.no_grad(), rf.record(model=model) as trace:
         model(IDS)
