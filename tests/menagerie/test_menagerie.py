@@ -17,7 +17,7 @@ PARTS = 150
 ALWAYS = ["BarkCausalModel", "BlipForConditionalGeneration", "FSMTForConditionalGeneration"]
 AT_LEAST = {  # they only rise
     "of these built": 358, "of these right in all columns": 353, "of these right without that something is only named": 331,
-    "other classes that were run": 198, "of these built ": 198, "of these right in all columns ": 198,
+    "other classes that were run": 512, "of these built ": 385, "of these right in all columns ": 383,
 }  # fmt: skip
 
 
