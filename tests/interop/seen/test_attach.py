@@ -81,3 +81,46 @@ def test_what_a_call_got_is_free_when_it_has_returned(model):
             assert held() is None
         finally:
             gc.enable()
+
+
+def test_weights_that_are_there_only_while_they_are_used_are_no_matter():
+    class Attends(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.value = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            return torch.softmax(self.query(x) @ x.mT, dim=-1) @ self.value(x)
+
+    def offload(module):
+        """As accelerate does it: forward of the instance is another one, which brings the weights and takes them away."""
+        forward, kept = module.forward, {name: each.detach() for name, each in module.named_parameters()}
+
+        def take_away():
+            for name, each in kept.items():
+                module._parameters[name] = torch.nn.Parameter(each.to("meta"), requires_grad=False)
+
+        def brings(*args):
+            for name, each in kept.items():
+                module._parameters[name] = torch.nn.Parameter(each, requires_grad=False)
+            try:
+                return forward(*args)
+            finally:
+                take_away()
+
+        take_away()
+        module.forward = brings
+
+    torch.manual_seed(1)
+    model, x = Attends(), torch.randn(2, 5, 8)
+    wanted = torch.softmax(model.query(x) @ x.mT, dim=-1).detach()
+    plain = model(x)
+    for part in (model.query, model.value):
+        offload(part)
+    assert model.query.weight.is_meta
+    with rf.record(model=model) as trace:
+        assert torch.equal(model(x), plain)
+    assert torch.equal(trace.attention[""].raw_tensor, wanted) and model.query.weight.is_meta
+    with rf.edit(model, {"weights": lambda weights: 2 * weights}):
+        assert torch.allclose(model(x), 2 * plain, atol=1e-6)
+    assert torch.equal(model(x), plain)
