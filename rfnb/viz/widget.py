@@ -107,7 +107,7 @@ def make_widget(frame: bytes, hear: Hear) -> ViewWidget:
         hear: A bound method: gets a message of a page, and a function that sends another one. What it is bound to may go away.
     """
     global _carrier
-    if _carrier is None or _carrier.comm is None:
+    if _carrier is None or getattr(_carrier.comm, "_closed", True):  # marimo closes all comms of a cell that runs again
         _carrier = Carrier()
     widget = ViewWidget(_carrier=_carrier, _channel=(channel := Channel(frame=frame)))
     widget.on_msg(ViewWidget.loaded)

@@ -149,7 +149,7 @@ def test_a_row_of_attention_is_drawn_by_the_pointer(lab, plain):
         f"in a branch from step {begun}",
     ]
     row = hands.locator(".rfnb-row canvas")
-    row.scroll_into_view_if_needed()
+    row.hover()  # once nothing moves any more
     box = row.bounding_box()
     pitch = box["width"] / len(WORD)
     lab.page.mouse.move(box["x"] + 2.5 * pitch, box["y"] + 60)

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from browser.what_if import sweep
 from playwright.sync_api import expect
 from waiting import ms
 
@@ -83,16 +84,9 @@ def test_attention_grows_while_the_cell_runs(lab, view):
 
 def test_every_weight_under_the_pointer_is_the_one_numpy_computes(lab, view, expected):
     finish(lab, view)
-    canvas = view.locator(".rfnb-pane canvas")
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    seen = {}
-    for y in np.arange(4, box["height"], 9):
-        for x in np.arange(4, box["width"], 17):
-            lab.page.mouse.move(box["x"] + float(x), box["y"] + float(y))
-            if view.get_attribute("data-row"):
-                row, col, weight = read(view)
-                seen[row, col] = weight
+    seen = {
+        (int(at["row"]), int(at["col"])): float(at["value"]) for at in sweep(view, right=17, down=9) if at.get("row")
+    }
     assert set(seen) == {(row, col) for row in range(TARGET) for col in range(SOURCE)}
     for (row, col), weight in seen.items():
         assert weight == pytest.approx(expected[row, col], abs=2e-4), (row, col)

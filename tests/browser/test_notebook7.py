@@ -38,7 +38,7 @@ def test_a_view_in_notebook_7_is_alive_and_keeps_its_keys(notebook):
     expect(view).to_be_visible(timeout=1000 * LONG)
     pane = view.get_by_role("grid")
     box = pane.bounding_box()
-    page.mouse.click(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20)
+    pane.click(position={"x": box["width"] - 20, "y": box["height"] - 20})
     expect(view.locator(".rfnb-readout .rfnb-value")).to_have_text("0.75")
     pane.focus()
     for key in ("x", "d", "d", "ArrowUp"):

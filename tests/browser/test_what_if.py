@@ -184,9 +184,9 @@ def test_the_rail_shows_compares_moves_and_lets_go(page):
     page.rail.locator(".rfnb-rail-row").first.click()
     expect(page.tree).to_have_attribute("data-step", "2")
     assert page.rail.bounding_box()["height"] <= 64
+    page.rail.locator("circle").first.hover()  # once nothing moves any more
     circle = page.rail.locator("circle").first.bounding_box()
     x, y = circle["x"] + circle["width"] / 2, circle["y"] + circle["height"] / 2
-    page.page.mouse.move(x, y)
     page.page.mouse.down()
     for step in range(1, 8):
         page.page.mouse.move(x + 4 * step, y)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 from browser.jupyter import Lab
+from browser.what_if import sweep
 from notebooks.runner import TOUR_LIMITS
 from playwright.sync_api import Locator, expect
 from waiting import LONG, ms
@@ -161,25 +162,8 @@ class Tour:
 
 
 def hovered(view: Locator, step: float = 30) -> dict[tuple[int, int], list[str]]:
-    """Moves the real pointer over a map of cells; gives the bold words of the readout by (row, col)."""
-    canvas = view.locator(".rfnb-pane canvas")
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    read = (
-        "el => [el.dataset.row, el.dataset.col, ...[...el.querySelectorAll('.rfnb-readout b')].map(b => b.textContent)]"
-    )
-    found = {}
-    y = step / 2
-    while y < box["height"]:
-        x = step / 2
-        while x < box["width"]:
-            view.page.mouse.move(box["x"] + x, box["y"] + y)
-            row, col, *words = view.evaluate(read)
-            if row:
-                found[int(row), int(col)] = words
-            x += step
-        y += step
-    return found
+    """The bold words of the readout with the pointer over each cell of a map, by (row, col)."""
+    return {(int(at["row"]), int(at["col"])): at["bold"] for at in sweep(view, step, step) if at.get("row")}
 
 
 def number(text: str) -> float:

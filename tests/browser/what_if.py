@@ -73,6 +73,27 @@ def in_notebook_7(lab, name: str) -> None:
     page.keyboard.press("Shift+Enter")
 
 
+# What a view says with a pointer on each place of a grid, all in one turn of the page, so that nothing moves meanwhile.
+_SWEEP = """(view, [right, down]) => {
+    const pane = view.querySelector(".rfnb-pane"), { width, height } = pane.getBoundingClientRect(), found = [];
+    const readout = view.querySelector(".rfnb-readout");
+    for (let y = down / 2; y < height; y += down)
+        for (let x = right / 2; x < width; x += right) {
+            const { left, top } = pane.getBoundingClientRect();
+            pane.dispatchEvent(new PointerEvent("pointermove", { clientX: left + x, clientY: top + y, bubbles: true }));
+            const bold = [...readout.querySelectorAll("b")].map((b) => b.textContent);
+            found.push({ ...view.dataset, bold, said: readout.textContent, value: readout.querySelector(".rfnb-value")?.textContent });
+        }
+    pane.dispatchEvent(new PointerEvent("pointerleave", { bubbles: true }));
+    return found;
+}"""
+
+
+def sweep(view, right: float, down: float) -> list[dict[str, Any]]:
+    """What a view says at places so many pixels apart: its data, and of its readout the words, the bold ones and the value."""
+    return view.evaluate(_SWEEP, [right, down])
+
+
 def find(view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
     """Where a pointer is on the place that a view says it is on; it stays there, or has never been there."""
     for _ in range(20):  # the page may move between a look and a move

@@ -75,6 +75,16 @@ def test_the_widget_carries_the_packed_spec_and_shares_one_bundle():
     assert len(one._widget._esm) < 600
 
 
+def test_a_view_has_a_bundle_also_where_the_host_has_closed_that_of_the_views_before():
+    """As marimo does with the comms of a cell that runs again."""
+    one, other = attention_view(title="one"), attention_view(title="other")
+    one._repr_mimebundle_()
+    one._widget._carrier.comm.close()
+    other._repr_mimebundle_()
+    assert other._widget._carrier is not one._widget._carrier
+    assert not other._widget._carrier.comm._closed
+
+
 def test_a_frozen_view_is_closed_once_a_page_has_loaded_it():
     """A model of anywidget that is closed while a page loads it is an error in its console."""
     view = attention_view()
