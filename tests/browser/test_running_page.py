@@ -95,6 +95,35 @@ def test_by_keys_alone_a_candidate_is_kept_as_a_branch_on_a_narrow_dark_page(ope
     page.screenshot(path="test-shots/running_page_narrow.png", full_page=True)
 
 
+def test_by_a_finger_a_branch_is_made_of_an_answer_and_compared(opened):
+    page = opened(viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True)
+    shows(page, "parachute")
+    field = page.get_by_label("what was expected")
+    field.fill("P EY R AH SH UW T")
+    page.get_by_role("button", name="Ask").tap()
+    why = page.locator(".rfnb-why")
+    expect(why).to_contain_text(
+        "It fell at step 3 on rank 7, 0.14 nats behind the last that went on.", timeout=1000 * LONG
+    )
+    expect(why).to_contain_text("With one letter hidden at a time it is due to", timeout=1000 * LONG)
+    why.get_by_role("button", name="EY at 1").tap()
+    rail = page.locator(".rfnb-rail")
+    expect(rail).to_contain_text("EY at 1", timeout=1000 * LONG)
+    rail.locator('[data-run="2"]').get_by_text("A|B").tap()
+    expect(page.locator('[data-kind="attention"]').first).to_contain_text("A − B", timeout=1000 * LONG)
+    page.screenshot(path="test-shots/running_page_compared.png", full_page=True)
+    rail.locator('[data-run="2"]').get_by_text("A|B").tap()  # and back
+    expect(page.locator('[data-kind="attention"]').first).not_to_contain_text("A − B", timeout=1000 * LONG)
+    tree = page.locator('[data-kind="beams"]')
+    place = tree.evaluate("""(el) => {
+        const pane = el.querySelector(".rfnb-pane"), box = pane.getBoundingClientRect();
+        pane.scrollIntoView();
+        return [box.width, box.height];
+    }""")
+    assert place[0] <= 400
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
 def test_what_cannot_be_read_is_a_sentence_and_the_rest_stays(opened):
     page = opened(viewport={"width": 1000, "height": 900})
     shows(page, "parachute")
@@ -106,16 +135,18 @@ def test_what_cannot_be_read_is_a_sentence_and_the_rest_stays(opened):
         page.locator("input[name=word]").fill(text)
         expect(page.locator(".rfnb-page-failed")).to_contain_text(words)
         assert len(best(page)) == 5
-    page.locator("input[name=word]").fill("a")
-    shows(page, "a")
+    page.locator("input[name=word]").fill("QUEUE")  # read as the command reads it
+    shows(page, "QUEUE")
+    assert best(page)[0][2].strip() == str(pronounce(load_g2p(), "QUEUE", beam_size=5)[0])
     expect(page.locator(".rfnb-page-failed")).to_be_hidden()
 
 
 def test_a_link_opens_a_word_and_a_damaged_page_is_a_sentence(opened, path):
     page = opened()
-    page.goto(page.url + "#word=queue&beam_size=1")
+    page.goto(page.url + "#word=queue&beam_size=1&step=1")
     page.reload()
     shows(page, "queue")
+    expect(page.locator('[data-kind="beams"]')).to_have_attribute("data-cursor", "1,0")
     assert [row[2].strip() for row in best(page)] == [str(pronounce(load_g2p(), "queue", beam_size=1)[0])]
     at = path.read_text().index('data-bytes="') + 5000
     for change in (

@@ -52,9 +52,9 @@ def views_in_node(page: Spec | bytes, asked, folder: Path) -> list[Spec]:
     ]  # fmt: skip
 
 
-def told_in_node(page: Spec, messages, folder: Path) -> list[list[dict]]:
-    """What the host of a page says to each of these messages."""
-    return _in_node("told", page, messages, folder)
+def told_in_node(page: Spec, messages, folder: Path, *, frames=False) -> list[list[dict]]:
+    """What the host of a page says to each of these messages; with `frames` also what it draws."""
+    return _in_node("drawn" if frames else "told", page, messages, folder)
 
 
 def _in_node(function: str, page: Spec | bytes, asked, folder: Path):

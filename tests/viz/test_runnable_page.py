@@ -17,6 +17,7 @@ from rfnb.core.errors import parts_of as parts_of_error
 from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_search import search
 from rfnb.viz import of_trace
+from rfnb.viz.branches.spec import beside_each_other
 from rfnb.viz.control.live import hands_of, in_order
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.runnable.page import page_of
@@ -131,28 +132,110 @@ def test_what_would_come_of_a_change_is_said_in_a_page_as_by_a_kernel(spell, pag
 
 
 def test_branches_of_a_page_are_kept_moved_followed_and_let_go(page, tmp_path):
-    edit = {
-        "rfnb": "do",
-        "do": "edit",
-        "id": "a",
-        "path": "search",
-        "nth": 0,
-        "step": 1,
-        "then": [EY],
-        "name": "EY at 1",
-    }
+    edit = {"do": "edit", "path": "search", "nth": 0, "step": 1, "then": [EY], "name": "EY at 1"}
     wrong = {**edit, "then": [{**EY, "label": "XYZ"}]}
-    asked = [{"rfnb": "typed", "text": "parachute", "inputs": {"beam_size": 5}}, edit, wrong]
-    asked += [{"rfnb": "do", "id": "b", **each} for each in ({"do": "move", "number": 2, "step": 3}, {"do": "follow", "number": 2},
-              {"do": "let_go", "number": 2}, {"do": "let_go", "number": 1}, {"do": "why", "expected": "P"})]  # fmt: skip
-    typed, kept, refused, moved, followed, gone, root, why = told_in_node(page[0], asked, tmp_path)
+    asked = [edit, wrong, {"do": "move", "number": 2, "step": 3}, {"do": "follow", "number": 2}, {"do": "let_go", "number": 2},
+             {"do": "let_go", "number": 1}, {"do": "branch"}]  # fmt: skip
+    typed, kept, refused, moved, followed, gone, root, branch = told_in_node(
+        page[0], [TYPED, *map(do, asked)], tmp_path
+    )
     assert [each["rfnb"] for each in (*typed, *kept)] == ["frame", "frame", "did"]
-    assert [each["said"] for each in (*refused, *root, *why)] == [
+    assert [each["said"] for each in (*refused, *root, *branch)] == [
         "There is no label “XYZ”.",
         "parachute is what all others are branches of.",
-        "A page does not look for causes: open the model in a notebook and ask rf.why_not.",
+        "A run in a page is over at once: change something in a view, and a branch of it is made.",
     ]
     assert [each["said"] for each in (kept[-1], moved[-1], followed[-1], gone[-1])] == [None] * 4
+
+
+TYPED = {"rfnb": "typed", "text": "parachute", "inputs": {"beam_size": 5}}
+
+
+def do(command):
+    return {"rfnb": "do", "id": "a", **command}
+
+
+def numbers(block):
+    return np.array([float(value.replace("Infinity", "inf")) for value in block["data"]]).reshape(block["shape"])
+
+
+@pytest.fixture(scope="module")
+def run(spell):
+    run = rf.run(spell, word="parachute", beam_size=5)
+    run.wait()
+    return run
+
+
+def test_two_branches_of_a_page_are_compared_as_by_a_kernel(page, run, tmp_path):
+    step, then = CHANGES["a label alone"]
+    branch = run.from_step(step, lambda at: at.force("EY", hypothesis=0, only=True), path="search", paused=False)
+    branch.wait()
+    wanted = parts_of(beside_each_other(run, branch))
+    edit = {"do": "edit", "path": "search", "nth": 0, "step": step, "then": then, "name": branch.name}
+    *_, drawn, _ = told_in_node(page[0], [TYPED, do(edit), do({"do": "compare", "number": 2})], tmp_path, frames=True)[
+        -1
+    ]
+    control, *found = drawn["frame"]["head"]["parts"]
+    assert (control["kind"], control["head"]["beside"]) == ("control", 2)
+    assert [(part["kind"], part["head"]["title"], part["head"]["folded"]) for part in found] == [
+        (part.kind, part.head["title"], part.head["folded"]) for part in wanted
+    ]
+    for number, (part, own) in enumerate(zip(found, wanted), 1):
+        head, of = part["head"], own.head
+        if part["kind"] == "beams":
+            (seq,), (its,) = head["seqs"], of["seqs"]
+            assert {**seq["arms"], "names": 0} == {**its["arms"], "names": 0}
+            assert seq["result"] == its["result"]
+            for row, told in zip(seq["steps"], its["steps"], strict=True):
+                assert {name: row[name] for name in OF_STEPS[:4]} == {name: told[name] for name in OF_STEPS[:4]}
+                assert row["scores"] == pytest.approx(told["scores"], abs=1e-4)
+                assert [(cut["token"], cut["parent"], cut.get("arm")) for cut in row["cuts"]] == [
+                    (cut["token"], cut["parent"], cut.get("arm")) for cut in told["cuts"]
+                ]
+                assert list(row.get("next", {})) == list(told.get("next", {}))
+            continue
+        entries = "maps" if part["kind"] == "attention" else "tracks"
+        names = ("rows", "cols", "row_len", "col_len") if entries == "maps" else ("steps", "len")
+        assert [head["seqs"][0][name] for name in names] == [of["seqs"][0][name] for name in names]
+        assert head["remark"].split(". ")[0] == of["remark"].split(". ")[0]
+        for entry, its in zip(head[entries], of[entries], strict=True):
+            block = drawn["frame"]["blocks"][f"{number}/{entry['block']}"]
+            np.testing.assert_allclose(numbers(block), own.blocks[its["block"]], atol=1e-4)
+
+
+EXPECTED = ["P EY R AH SH UW T", "P AE R AH SH UW T", "P EH R AH SH UW T", "P EH R AH SH", "Z Z Z"]
+
+
+@pytest.mark.parametrize("expected", EXPECTED)
+def test_why_not_is_answered_in_a_page_as_by_a_kernel(page, run, expected, tmp_path):
+    why = rf.why_not(run, expected)
+    *said, repaired = told_in_node(
+        page[0], [TYPED, do({"do": "why", "expected": expected}), do({"do": "repair", "number": 0})], tmp_path
+    )
+    told = [each["head"]["why"] for each in said[-1] if each["rfnb"] == "run"][-1]
+    numbered = lambda text: [float(each) for each in re.findall(r"-?\d+\.\d+", text.replace("−", "-"))]  # noqa: E731
+    text, repairs = told["text"], told["repairs"]
+    if why.fell is not None and why.rank is None:  # a recording keeps the best candidates, a page all
+        text = re.sub(r" on rank \d+, .* nats behind the last that went on", "", text)
+        assert text != told["text"] and repairs.pop()[0].startswith("beam_size=")
+    assert re.sub(r"[-−]?\d+\.\d+", "", text) == re.sub(r"-?\d+\.\d+", "", why.text)
+    assert numbered(text) == pytest.approx(numbered(why.text), abs=0.011)
+    assert repairs == [[each.words, each.step is not None] for each in why.repairs]
+    made = repaired[-1]["said"]
+    assert made is None if repairs and repairs[0][1] else "an option of the search" in made
+    if why.kind in ("found", "impossible", "not allowed"):
+        assert told["causes"] == ""
+        return
+    parts = why.parts
+    hidden = parts.occluded[:, : len("parachute")].sum(0)
+    for letter, part in re.findall(r"(\w) ([+−]\d+\.\d+)", told["causes"]):
+        own = float(part.replace("−", "-"))
+        assert any(abs(own - value) < 0.02 for value, name in zip(hidden, "parachute") if name == letter), (
+            letter,
+            own,
+            hidden,
+        )
+    assert numbered(told["causes"])[0] == pytest.approx(hidden[np.argmax(abs(hidden))], abs=0.02)
 
 
 @pytest.mark.parametrize(("text", "words"), [

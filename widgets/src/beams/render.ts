@@ -200,6 +200,9 @@ class BeamsView implements Rendered<BeamsHead> {
     this.head = head;
     this.regrow();
     if (first) this.pane.start();
+    const { hovered, pinned } = this.cursor,
+      { now } = this.ctx.bus;
+    if (this.ctx.held && hovered === null && pinned === null && now.step !== null) this.follow(now); // as before this frame
   }
 
   destroy(): void {

@@ -91,18 +91,17 @@ export class Rail {
       h("span.rfnb-rail-score", scoreOf(entry, this.seq)),
     );
     if (isBeside) row.dataset["beside"] = "";
-    if (entry.parent !== undefined) {
-      const gone = h(
-        "button.rfnb-rail-gone",
-        { type: "button", tabindex: -1, "aria-hidden": true, title: "Let it go" },
-        "×",
-      );
-      on(gone, "click", (event) => {
+    const button = (text: string, title: string, command: Command) => {
+      const made = h("button.rfnb-rail-do", { type: "button", tabindex: -1, "aria-hidden": true, title }, text);
+      on(made, "click", (event) => {
         event.stopPropagation();
-        this.ask({ do: "let_go", number: entry.number });
+        this.ask(command);
       });
-      row.append(gone);
-    }
+      row.append(made);
+    };
+    const { number } = entry;
+    if (!isShown) button("A|B", "Compare it with the one that is shown", { do: "compare", number }); // what Shift does, for a finger
+    if (entry.parent !== undefined) button("×", "Let it go", { do: "let_go", number });
     on(row, "click", (event) => this.choose(entry.number, event.shiftKey));
     on(row, "focus", () => {
       this.at = entry.number;

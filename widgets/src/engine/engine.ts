@@ -18,8 +18,9 @@ export interface Looped {
   name: string;
   steps: Decided[];
   beams: Beams | null;
-  /** The number of steps that were made. */
+  /** The number of steps that were made, and that it may make. */
   made: number;
+  most: number;
   /** Of each output its values, step by step. */
   outputs: Named[][];
   states: Record<string, Named>[];
@@ -82,21 +83,26 @@ export class Engine {
   }
 
   /** Throws an Error with a sentence where it cannot be run for this text. */
-  run(text: string, inputs: Inputs = {}, changes: readonly Change[] = []): Result {
-    const work = this.work(text, inputs, changes);
+  run(text: string, inputs: Inputs = {}, changes: readonly Change[] = [], hidden?: number): Result {
+    const work = this.work(text, inputs, changes, hidden);
     for (;;) {
       const { done, value } = work.next();
       if (done) return value;
     }
   }
 
-  /** The same in small pieces of work. */
-  work(text: string, inputs: Inputs = {}, changes: readonly Change[] = []): Generator<undefined, Result> {
+  /** The same in small pieces of work. `hidden`: a letter in whose place the mean row of its table is read. */
+  work(
+    text: string,
+    inputs: Inputs = {},
+    changes: readonly Change[] = [],
+    hidden?: number,
+  ): Generator<undefined, Result> {
     const letters = [...text];
     if (!letters.length && this.letters.length) throw new Error("There is nothing to read yet: type a letter or more.");
     if (letters.length > MOST_LETTERS)
       throw new Error(`These are ${letters.length} letters; a page reads at most ${MOST_LETTERS}.`);
-    return new Run(this, letters, inputs, changes).work();
+    return new Run(this, letters, inputs, changes, hidden).work();
   }
 
   size(axis: Axis, length: number, inputs: Inputs = {}): number {
@@ -121,12 +127,14 @@ class Run {
   private readonly loops: Looped[] = [];
   private readonly offers: Offers = {};
   private step: StepRun | null = null;
+  private readonly letters = new Map<number, number>(); // which values are those of the text, and what stands before it in them
 
   constructor(
     private readonly engine: Engine,
     private readonly text: string[],
     private readonly inputs: Inputs,
     private readonly changes: readonly Change[],
+    private hidden: number | undefined, // until it is
   ) {}
 
   *work(): Generator<undefined, Result> {
@@ -135,6 +143,7 @@ class Run {
       else this.op(block, this.values, number, this.offers);
       yield;
     }
+    if (this.hidden !== undefined) throw new Error("No letter is looked up in a table.");
     const values = this.engine.spec.result.map((ref) => this.at(ref));
     return { loops: this.loops, values, offers: this.offers };
   }
@@ -145,6 +154,7 @@ class Run {
 
   private op(spec: OpSpec, into: Named[], number: number, offers: Offers): void {
     const made = spec.op === "convert_to_tensor" ? [this.given(spec)] : this.called(spec, number, offers);
+    if (this.hidden !== undefined && spec.op === "gather") made[0] = this.hiding(spec, made[0]!);
     spec.results.forEach((number, at) => (into[number] = made[at]!));
   }
 
@@ -165,6 +175,24 @@ class Run {
       offer: (name, value) => ((offers[number] ??= {})[name] = this.changed(spec, name, value, given)),
     };
     return run(call);
+  }
+
+  /** Rows of a table, of which that of a letter is the mean of all. */
+  private hiding({ given }: OpSpec, rows: Named): Named {
+    const { source, indices } = given,
+      read = Array.isArray(indices) ? this.letters.get(indices[1] as number) : undefined;
+    if (!Array.isArray(source) || source[0] !== "constant" || read === undefined || (indices as Ref)[0] !== "value")
+      return rows;
+    const table = this.at(source),
+      axis = this.at(indices as Ref).sparse!,
+      { values: all, shape } = ordered(table, [axis, ...table.dims.filter((one) => one !== axis)]),
+      width = all.length / shape[0]!,
+      values = rows.values.slice(),
+      begin = (read + this.hidden!) * width;
+    values.fill(0, begin, begin + width);
+    for (let at = 0; at < all.length; at++) values[begin + (at % width)]! += all[at]! / shape[0]!;
+    this.hidden = undefined;
+    return { ...rows, values };
   }
 
   /** What is offered inside of an op, as a person wants it in this step. */
@@ -223,7 +251,7 @@ class Run {
     let values: number[];
     if (typeof value === "object" && "letters" in value) {
       const found = this.text.map((letter) => {
-        const label = value.letters[letter];
+        const label = value.letters[letter] ?? value.letters[letter.toLowerCase()]; // as the command reads capitals
         if (label === undefined)
           throw new Error(
             `“${letter}” is none of the letters that the model knows: ${Object.keys(value.letters).join(" ")}`,
@@ -231,6 +259,7 @@ class Run {
         return label;
       });
       values = [...value.before, ...found, ...value.after];
+      this.letters.set(spec.results[0]!, value.before.length);
     } else values = typeof value === "object" ? value.values : [value];
     const array =
       sparse !== null || values.every(Number.isInteger) ? Int32Array.from(values) : Float32Array.from(values);
@@ -251,6 +280,7 @@ class Run {
         steps: [],
         beams: null,
         made: 0,
+        most,
         outputs: spec.outputs.map(() => []),
         states: [states],
         offers: [],

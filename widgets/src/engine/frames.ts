@@ -9,6 +9,7 @@ import type { Change } from "./changes";
 import { wordsOf } from "./changes";
 import type { Looped, Result } from "./engine";
 import type { ProgramSpec } from "./program";
+import type { Decided } from "./search";
 import { isLoop } from "./program";
 
 /** Where the values of a map or a track are: inside of an op, or a state of a loop. */
@@ -43,6 +44,17 @@ export interface PlainFrame {
   head: Head;
   blocks: Record<string, Plain>;
 }
+/** The search of a run. */
+export interface Searched {
+  seq: SeqSpec;
+  path: string; // of its loop
+  steps: Decided[];
+  vocab: string[] | null;
+  name(label: number): string;
+  end: number; // the label that ends a hypothesis
+  exponent: number; // of the length, by which results are ranked
+  most: number; // steps
+}
 /** The best hypothesis of a search, and where it was in each step. */
 interface Best {
   labels: string[];
@@ -53,17 +65,26 @@ interface Best {
 export class Frames {
   constructor(private readonly page: PageSpec) {}
 
+  /** The views of a run. */
+  parts(text: string, result: Result): PlainFrame[] {
+    return this.page.parts.map((part) => this.part(part, text, result));
+  }
+
   /** All views for a text, below the state of its run. `changes`: what was done by hand on the way. */
   of(text: string, result: Result, changes: readonly Change[] = [], control: Head | null = null): PlainFrame {
-    const own = this.page.parts.map((part) => this.part(part, text, result)),
-      head = control && { ...control, vocab: own.find(({ head }) => head["vocab"])?.head["vocab"], seqs: [] },
+    return this.together(text, this.parts(text, result), changes, control);
+  }
+
+  /** Views in one. */
+  together(text: string, own: PlainFrame[], changes: readonly Change[], control: Head | null): PlainFrame {
+    const head = control && { ...control, vocab: own.find(({ head }) => head["vocab"])?.head["vocab"], seqs: [] },
       parts = [...(head ? [{ kind: "control", head, blocks: {} }] : []), ...own],
       said = (words: string) => words.replaceAll(this.page.text, text);
     return {
       kind: "group",
       head: {
         title: "",
-        link: `page ${control?.["run"] ?? ""}`,
+        link: `page ${control?.["run"] ?? ""}${control?.["beside"] ? " beside another" : ""}`,
         ordered: true,
         parts: parts.map(({ kind, head }) => ({
           kind,
@@ -88,14 +109,47 @@ export class Frames {
     return kind === "attention" ? this.attention(part, text, result) : this.states(part, text, result);
   }
 
-  /** The search of a run, if it has one, and the path of its loop. */
-  search(result: Result): { seq: SeqSpec; path: string } | null {
+  /** The search of a run, if it has one. */
+  search(result: Result): Searched | null {
     const part = this.page.parts.find(({ kind }) => kind === "beams");
     if (!part) return null;
+    const loop = this.page.program.blocks.filter(isLoop)[part.loop!]!,
+      { steps, most } = result.loops[part.loop!]!,
+      { vocab, end } = this.labels(part.loop!);
     return {
       seq: this.seq(part.loop!, part.head, result),
-      path: this.page.program.blocks.filter(isLoop)[part.loop!]!.path,
+      path: loop.path,
+      steps,
+      vocab,
+      name: (label) => vocab?.[label] ?? String(label),
+      end,
+      exponent: (part.head["length_exponent"] as number | undefined) ?? 0,
+      most,
     };
+  }
+
+  /** The labels of the choice of a loop. */
+  private labels(loop: number): { vocab: string[] | null; end: number } {
+    const spec = this.page.program.blocks.filter(isLoop)[loop]!,
+      choice = spec.ops.find(({ op }) => op === "choice")!;
+    return {
+      vocab: this.page.program.dims[choice.as[0]!.sparse as number]?.vocab ?? null,
+      end: (choice.given["end_label"] as number | undefined) ?? 0,
+    };
+  }
+
+  /** What attends in the steps of a loop: its path, and over how many positions. */
+  attendedIn(path: string, result: Result, step: number): [path: string, length: number][] {
+    const loops = this.page.program.blocks.filter(isLoop),
+      at = loops.findIndex((loop) => loop.path === path);
+    return loops[at]!.ops.flatMap(({ offers, given }, op) =>
+      offers
+        .filter(([kind]) => kind === "attention")
+        .map(([, own, name]): [string, number] => {
+          const weights = result.loops[at]!.offers[step]?.[op]?.[name];
+          return [own, weights ? lengthOf(weights, (given["axis"] as { dim: Axis }).dim) : 0];
+        }),
+    );
   }
 
   /** The axis that the views of a loop run over. */
@@ -105,9 +159,7 @@ export class Frames {
   }
 
   private seq(loop: number, { length_exponent: exponent = 0, join = " " }: Head, { loops }: Result): SeqSpec {
-    const spec = this.page.program.blocks.filter(isLoop)[loop]!,
-      choice = spec.ops.find(({ op }) => op === "choice")!,
-      vocab = this.page.program.dims[choice.as[0]!.sparse as number]?.vocab;
+    const { vocab } = this.labels(loop);
     return seqOf(loops[loop]!, (label) => vocab?.[label] ?? String(label), exponent, join);
   }
 

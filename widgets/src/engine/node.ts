@@ -3,7 +3,7 @@
 import type { Named } from "./array";
 import type { Inputs } from "./engine";
 import { Engine, hypothesesOf } from "./engine";
-import type { PageSpec } from "./frames";
+import type { PageSpec, PlainFrame } from "./frames";
 import { Frames } from "./frames";
 import { unpack } from "../frame";
 import type { Message } from "../page/host";
@@ -47,17 +47,20 @@ export function views(bytes: Uint8Array, asked: [text: string, inputs: Inputs][]
     frames = new Frames(page);
   return asked.map(([text, inputs]) => {
     const { head, blocks } = frames.of(text, made.run(text, inputs));
-    return {
-      parts: head["parts"] as object[],
-      blocks: Object.fromEntries(
-        Object.entries(blocks).map(([name, { shape, data }]) => [name, { shape, data: Array.from(data, String) }]),
-      ),
-    };
+    return { parts: head["parts"] as object[], blocks: plain(blocks) };
   });
 }
+const plain = (blocks: PlainFrame["blocks"]) =>
+  Object.fromEntries(
+    Object.entries(blocks).map(([name, { shape, data }]) => [name, { shape, data: Array.from(data, String) }]),
+  );
 
-/** What the host of a page says to each of the messages. */
-export async function told(bytes: Uint8Array, messages: Message[]): Promise<Message[][]> {
+/** What the host of a page says to each of the messages, without what it draws. */
+export const told = async (bytes: Uint8Array, messages: Message[]): Promise<Message[][]> =>
+  (await drawn(bytes, messages)).map((all) => all.map((one) => (one.rfnb === "frame" ? { ...one, frame: null } : one)));
+
+/** The same with it. */
+export async function drawn(bytes: Uint8Array, messages: Message[]): Promise<Message[][]> {
   let said: Message[] = [];
   const host = new Host((message) => said.push(message)),
     all: Message[][] = [];
@@ -65,7 +68,12 @@ export async function told(bytes: Uint8Array, messages: Message[]): Promise<Mess
     said = [];
     host.hear(message);
     await host.idle;
-    all.push(said.map((one) => (one.rfnb === "frame" ? { ...one, frame: null } : one)));
+    all.push(
+      said.map((one) => {
+        const frame = one["frame"] as PlainFrame | undefined;
+        return frame ? { ...one, frame: { ...frame, blocks: plain(frame.blocks) } } : one;
+      }),
+    );
   }
   return all.slice(1);
 }

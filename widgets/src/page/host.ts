@@ -10,10 +10,13 @@ import { isLoop } from "../engine/program";
 import { unpack } from "../frame";
 import { minus } from "../number";
 import type { Command, RunState } from "../run";
+import { besides } from "./beside";
 import type { Branch } from "./branches";
 import { entryOf, laneOf, verdict } from "./branches";
 import type { WeightSpec } from "./weights";
 import { weightsOf } from "./weights";
+import type { Why } from "./why";
+import { told as whyTold, whyNot } from "./why";
 
 const PIECE = 12, // ms of work at once
   MOST = 200; // runs of a tree
@@ -40,9 +43,12 @@ export class Host {
   private typed: Typed = { text: "", inputs: {} };
   private branches: Branch[] = []; // the first is what was typed
   private shown: Branch | null = null;
+  private beside: Branch | null = null; // another one, with which it is compared
+  private why: Why | null = null; // what was asked about the one that is shown
   private readonly gone = new Set<unknown>(); // ghosts that nobody looks at any more
   private work = Promise.resolve(); // one thing after another
   private running = Promise.resolve();
+  private asking = Promise.resolve();
 
   constructor(private readonly say: (message: Message) => void) {}
 
@@ -58,7 +64,7 @@ export class Host {
 
   /** Until all that was asked so far is done. */
   get idle(): Promise<unknown> {
-    return Promise.all([this.running, this.work]);
+    return Promise.all([this.running, this.work]).then(() => this.asking);
   }
 
   private load(bytes: Uint8Array): void {
@@ -79,6 +85,7 @@ export class Host {
       if (!result) return; // something newer was typed
       this.typed = { text, inputs };
       this.branches = [];
+      this.beside = this.why = null;
       this.add(text, null, null, [], result);
       this.show(this.branches[0]!);
     } catch (error) {
@@ -93,10 +100,15 @@ export class Host {
     return made;
   }
 
-  /** Draws a run. */
+  /** Draws a run, or both. */
   private show(branch: Branch): void {
+    if (this.shown !== branch) this.why = null;
+    if (this.beside === branch || !this.branches.includes(this.beside!)) this.beside = null;
     this.shown = branch;
-    const frame = this.frames!.of(this.typed.text, branch.result, branch.changes, this.state(branch));
+    const { frames, beside, typed } = this,
+      own = frames!.parts(typed.text, branch.result),
+      parts = beside ? besides(own, frames!.parts(typed.text, beside.result), [branch.name, beside.name]) : own,
+      frame = frames!.together(typed.text, parts, beside ? [] : branch.changes, this.state(branch));
     this.say({ rfnb: "frame", frame, typed: this.typed, said: this.words(branch.result) });
   }
 
@@ -125,9 +137,9 @@ export class Host {
       })),
       points: [],
       runs: this.branches.map(entryOf),
-      beside: null,
+      beside: this.beside?.number ?? null,
       note: "",
-      why: null,
+      why: this.why && whyTold(this.why),
     };
   }
 
@@ -140,12 +152,17 @@ export class Host {
         const shown = this.shown;
         if (name === "look" || name === "unlook" || !shown) return answer(null);
         if (name === "unghost") return answer((this.gone.add(message["of"]), null));
-        if (run !== undefined && run !== shown.number && name !== "follow" && name !== "let_go")
+        if (run !== undefined && run !== shown.number && !["follow", "let_go", "compare"].includes(String(name)))
           return answer("This was asked of another branch.");
         if (name === "ghost") return await this.ghost(shown, message as unknown as Asked, id, answer);
         if (name === "edit") await this.keep(shown, message as unknown as Asked);
         else if (name === "move") await this.move(message["number"], message["step"] as number);
-        else if (name === "follow") this.show(this.numbered(message["number"]));
+        else if (name === "follow") {
+          this.beside = null;
+          this.show(this.numbered(message["number"]));
+        } else if (name === "compare") this.compare(this.numbered(message["number"]));
+        else if (name === "why") this.asking = this.ask(shown, String(message["expected"] ?? "").trim());
+        else if (name === "repair") await this.repair(shown, message["number"] as number);
         else if (name === "let_go") this.letGo(this.numbered(message["number"]));
         else return answer(NOT_HERE[String(name)] ?? "A page cannot do this: it needs a kernel.");
         answer(null);
@@ -153,6 +170,71 @@ export class Host {
         answer((error as Error).message);
       }
     });
+  }
+
+  private compare(branch: Branch): void {
+    this.beside = branch === this.beside ? null : branch;
+    this.show(this.shown!);
+  }
+
+  /** Finds why a run did not say what was expected; what is newly asked or typed ends it. */
+  private async ask(shown: Branch, expected: string): Promise<void> {
+    const search = this.frames!.search(shown.result),
+      typed = this.typed;
+    let own: Why = (this.why = { expected, text: "", wrong: false, causes: "", repairs: [] });
+    const gone = () => this.why !== own || this.shown !== shown || this.typed !== typed;
+    const tell = () => this.say({ rfnb: "run", head: this.state(shown) });
+    if (!expected || !search) {
+      this.why = null;
+      return tell();
+    }
+    tell();
+    const again = async (changes: Change[], hidden?: number) => {
+      const all = [...before(shown, changes[0]!), ...changes];
+      try {
+        const result = await this.worked(typed, all, gone, hidden);
+        if (!result) throw new Over();
+        return this.frames!.search(result);
+      } catch (error) {
+        if (error instanceof Over) throw error;
+        return null; // it cannot be made
+      }
+    };
+    const asking = {
+      search,
+      result: shown.result,
+      letters: [...typed.text],
+      attention: (step: number) => this.frames!.attendedIn(search.path, shown.result, step),
+      again,
+    };
+    try {
+      for await (const why of whyNot(expected, asking)) {
+        if (gone()) return;
+        this.why = own = why;
+        tell();
+      }
+    } catch (error) {
+      if (error instanceof Over || gone()) return;
+      this.why = { ...own, text: (error as Error).message, wrong: true };
+      tell();
+    }
+  }
+
+  /** What was found to give what was expected is made, as a branch. */
+  private async repair(from: Branch, number: number): Promise<void> {
+    const { words, changes } = this.why?.repairs[number] ?? { words: "", changes: [] };
+    if (!changes.length) throw new Error("This is an option of the search, which is given where it is called.");
+    const all = [...before(from, changes[0]!), ...changes],
+      result = (await this.worked(this.typed, all, () => false))!;
+    this.add(this.unused(words), from, changes[0]!, all, result);
+    this.show(from);
+  }
+
+  private unused(name: string): string {
+    const names = this.branches.map((branch) => branch.name);
+    let own = name;
+    for (let count = 2; names.includes(own); count++) own = `${name} ${count}`;
+    return own;
   }
 
   private numbered(number: unknown): Branch {
@@ -177,11 +259,8 @@ export class Host {
   private async keep(from: Branch, { step, path, then, name }: Asked): Promise<void> {
     if (this.branches.length >= MOST) throw new Error(`A page has at most ${MOST} branches: let some go.`);
     const change = { path, step, then },
-      result = await this.changed(from, change),
-      names = this.branches.map((branch) => branch.name);
-    let own = name ?? `from step ${step}`;
-    for (let count = 2; names.includes(own); count++) own = `${name ?? `from step ${step}`} ${count}`;
-    this.add(own, from, change, [...before(from, change), change], result);
+      result = await this.changed(from, change);
+    this.add(this.unused(name ?? `from step ${step}`), from, change, [...before(from, change), change], result);
     this.show(from); // beside which it stands in the rail
   }
 
@@ -204,8 +283,13 @@ export class Host {
   }
 
   /** The result; null where it is not wanted any more. */
-  private async worked({ text, inputs }: Typed, changes: Change[], stop: () => boolean): Promise<Result | null> {
-    const work = this.engine!.work(text, inputs, changes);
+  private async worked(
+    { text, inputs }: Typed,
+    changes: Change[],
+    stop: () => boolean,
+    hidden?: number,
+  ): Promise<Result | null> {
+    const work = this.engine!.work(text, inputs, changes, hidden);
     for (;;) {
       const until = performance.now() + PIECE;
       while (performance.now() < until) {
@@ -232,10 +316,10 @@ export class Host {
   }
 }
 
+class Over extends Error {} // nobody looks at the answer any more
+
 const NOT_HERE: Record<string, string> = {
   branch: "A run in a page is over at once: change something in a view, and a branch of it is made.",
-  compare: "A page does not show two runs beside each other: the rail says what each comes to.",
-  why: "A page does not look for causes: open the model in a notebook and ask rf.why_not.",
 };
 
 /** The changes on the way to another one: those of later steps are not made any more. */

@@ -7,6 +7,7 @@ import { exactBlock } from "../frame";
 import type { PlainFrame } from "../engine/frames";
 import { mount } from "../mount";
 import type { Mounted } from "../mount";
+import { busOf } from "../selection";
 import { visible } from "../visible";
 import type { Message, Typed } from "./host";
 import { Host } from "./host";
@@ -68,6 +69,7 @@ export class Page {
   private waits = false; // whether the host works on what was typed
   private again = false;
   private begun = 0;
+  private step: number | null = null; // at which the page opens
   private readonly listeners = new Set<(message: unknown, buffers: DataView[]) => void>();
 
   constructor(
@@ -114,10 +116,12 @@ export class Page {
     return typed;
   }
 
-  /** What a link says: #word=parachute. */
+  /** What a link says: #word=parachute&step=4. */
   private follow(): boolean {
-    const given = new URLSearchParams(location.hash.slice(1));
-    let any = false;
+    const given = new URLSearchParams(location.hash.slice(1)),
+      step = given.get("step");
+    let any = step !== null && !this.fields.has("step");
+    this.step = any ? Number(step) : null;
     for (const [name, field] of this.fields) {
       const value = given.get(name);
       if (value === null || value === field.value) continue;
@@ -169,6 +173,10 @@ export class Page {
         },
       });
     }
+    const { parts } = plain.head as { parts: { kind: string; head: AnyHead }[] },
+      search = parts.find(({ kind }) => kind === "beams") ?? parts.at(-1);
+    if (this.step !== null) busOf(String(frame.head.link), search?.head.axis ?? "").point({ step: this.step }, {});
+    this.step = null;
     this.failed.hidden = true;
     this.place.classList.remove("rfnb-page-old");
     this.said.textContent = [said, this.about.said].filter(Boolean).join(" · ");

@@ -1,0 +1,234 @@
+// Why a search in a page did not say what was expected, and what would give it, found by running the program again: rfnb/control/why_not.py. What
+// the margin is due to is found by hiding one letter at a time, as a page has no gradients.
+
+import type { Node, SeqSpec } from "../beams/tree";
+import { grow, pathOf } from "../beams/tree";
+import type { Change } from "../engine/changes";
+import type { Result } from "../engine/engine";
+import type { Searched } from "../engine/frames";
+import { minus } from "../number";
+
+const MOST = 64; // positions of an attention, letters that are hidden
+const CAUSES = 6;
+
+export interface Repair {
+  words: string;
+  changes: Change[]; // none: an option of the search, which was not tried
+}
+export interface Why {
+  expected: string;
+  text: string;
+  wrong: boolean;
+  causes: string;
+  repairs: Repair[];
+}
+/** What a question needs of a run. `again`: the search with further changes and without a letter; null: they cannot be made. */
+export interface Asking {
+  search: Searched;
+  result: Result;
+  letters: string[];
+  /** The paths of what attends in its loop, and over how many positions in a step. */
+  attention(step: number): [path: string, length: number][];
+  again(changes: Change[], hidden?: number): Promise<Searched | null>;
+}
+interface Way {
+  ids: number[];
+  slots: number[];
+  scores: number[];
+}
+
+/** The answer as far as it is known, time after time. */
+export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<Why> {
+  const { search, again } = asking,
+    { name, exponent } = search,
+    found = bestOf(search.seq);
+  if (!found) throw new Error("The search has found nothing: there is nothing to compare with.");
+  let tokens = idsOf(expected, search, found.ids);
+  const why: Why = { expected, text: "", wrong: false, causes: "", repairs: [] },
+    texts = (ids: number[]) => ids.map(name).join(" "),
+    rating = (score: number, length: number) => score / Math.max(length, 1) ** exponent,
+    foundScore = found.scores.at(-1)!;
+  if (same(tokens, found.ids)) {
+    yield { ...why, text: `It was said: ${texts(tokens)} (${foundScore.toFixed(3)}).` };
+    return;
+  }
+  if (tokens.length > search.most) tokens = tokens.slice(0, -1); // the limit of steps
+  const forced = (ids: number[], first: number, count: number): Change[] =>
+    ids.slice(first, first + count).map((label, at) => ({
+      path: search.path,
+      step: first + at,
+      then: [{ do: "force", label, hypothesis: at || !first ? 0 : found.slots[first - 1]!, seq: 0, only: true }],
+    }));
+  const scoresOf = async (ids: number[], hidden?: number): Promise<number[] | null> => {
+    const made = await again(forced(ids, 0, ids.length), hidden),
+      there = made?.steps.slice(0, ids.length);
+    return there?.length === ids.length ? there.map(({ scores }) => scores[0]!) : null;
+  };
+  const scores = await scoresOf(tokens),
+    score = scores?.at(-1) ?? null,
+    fell = whereItFell(tokens, search);
+  const kind =
+    score === null
+      ? fell?.blocked
+        ? "not allowed"
+        : "impossible"
+      : rating(score, tokens.length) > rating(foundScore, found.ids.length)
+        ? "search error"
+        : "model error";
+  const wanted = texts(tokens),
+    said = texts(found.ids),
+    far = score === null ? "" : farOf(score, foundScore),
+    means = {
+      "search error": `The model prefers ${wanted} to ${said}${far}: the search lost it`,
+      "model error": `The model prefers ${said} to ${wanted}${far}`,
+      "not allowed": `${wanted} is not allowed: a limit of the search forbids it`,
+      impossible: `The model gives ${wanted} the probability 0`,
+    }[kind];
+  why.text = `${means}. It ${
+    !fell
+      ? "was in the beam until the end"
+      : fell.blocked
+        ? `was forbidden at step ${fell.step}`
+        : `fell at step ${fell.step} on rank ${fell.rank}${fell.margin < 0 ? `, ${(-fell.margin).toFixed(2)} nats behind the last that went on` : ""}`
+  }.`;
+  yield { ...why };
+  if (score === null) return;
+  const first = partOf(tokens, found.ids);
+  const gives = async (changes: Change[]) => {
+    const made = await again(changes),
+      best = made && bestOf(made.seq);
+    return best && same(best.ids, tokens);
+  };
+  for (let count = 1; count < tokens.length - first; count++) {
+    const changes = forced(tokens, first, count);
+    if (!(await gives(changes))) continue;
+    why.repairs.push({ words: `${texts(tokens.slice(first, first + count))} at ${first}`, changes });
+    break;
+  }
+  yield { ...why };
+  for (const [path, length] of asking.attention(first))
+    for (let position = 0; position < Math.min(length, MOST); position++) {
+      const then = [{ do: "attention", path, entries: {}, focus: position }],
+        changes = [{ path: search.path, step: first, then }];
+      if (!(await gives(changes))) continue;
+      why.repairs.push({ words: `${path} all on position ${position} in step ${first}`, changes });
+      yield { ...why };
+    }
+  if (kind === "model error") why.repairs.push(...exponents(tokens, score, search.seq));
+  if (fell && !fell.blocked && fell.margin <= 0)
+    why.repairs.push({ words: `beam_size=${fell.rank} keeps it in step ${fell.step}`, changes: [] });
+  yield { ...why };
+  const parts: [string, number][] = [];
+  for (const [at, letter] of asking.letters.slice(0, MOST).entries()) {
+    const own = await scoresOf(tokens, at),
+      other = await scoresOf(found.ids, at);
+    if (!own || !other) return; // what is hidden is no letter of a table
+    parts.push([letter, score - foundScore - (own.at(-1)! - other.at(-1)!)]);
+  }
+  const most = [...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, CAUSES);
+  if (most.length)
+    why.causes = `With one letter hidden at a time it is due to ${most
+      .map(([letter, part]) => `${letter} ${part < 0 ? "" : "+"}${part.toFixed(2)}`)
+      .join(", ")} (nats for what was expected).`;
+  yield { ...why };
+}
+
+const same = (a: readonly number[], b: readonly number[]): boolean => a.join() === b.join();
+
+function farOf(one: number, other: number): string {
+  const [better, worse] = [Math.max(one, other), Math.min(one, other)];
+  return ` (${better.toFixed(3)} and ${worse.toFixed(3)}: ${(better - worse).toFixed(2)} nats)`;
+}
+
+/** The first place in which two sequences differ. */
+function partOf(one: readonly number[], other: readonly number[]): number {
+  const length = Math.min(one.length, other.length),
+    at = one.findIndex((id, place) => place >= length || id !== other[place]);
+  return at < 0 || at >= length ? length - 1 : at;
+}
+
+const wayOf = (seq: SeqSpec, node: Node): Way => {
+  const path = pathOf(node);
+  return {
+    ids: path.map(({ step, slot }) => seq.steps[step]!.ids![slot]!),
+    slots: path.map(({ slot }) => slot),
+    scores: path.map(({ score }) => score),
+  };
+};
+
+function bestOf(seq: SeqSpec): Way | null {
+  const [best] = grow(seq).nbest;
+  if (!best) return null;
+  const way = wayOf(seq, best);
+  return { ...way, scores: [...way.scores.slice(0, -1), best.score] };
+}
+
+/** The numbers of the labels that were expected, with the end. */
+function idsOf(expected: string, { vocab, end, steps }: Searched, found: readonly number[]): number[] {
+  const known = vocab ? new Map(vocab.map((label, id) => [label, id])) : null;
+  const ids = expected.split(/\s+/).flatMap((label) => {
+    if (!label) return [];
+    const id = known?.get(label) ?? (/^\d+$/.test(label) ? Number(label) : -1);
+    if (!(id >= 0 && id < steps[0]!.width)) throw new Error(`There is no label “${label}”.`);
+    return [id];
+  });
+  if (found.includes(end) && !ids.includes(end)) ids.push(end);
+  if (!ids.length || (ids.includes(end) && ids.indexOf(end) !== ids.length - 1))
+    throw new Error("What was expected has labels, and nothing after its end.");
+  return ids;
+}
+
+interface Fell {
+  step: number;
+  rank: number; // among all candidates, from 1
+  margin: number; // its score minus that of the worst that was kept
+  blocked: boolean;
+}
+
+/** The candidate that was what was expected in the step where that fell; null: it never did. */
+function whereItFell(tokens: readonly number[], { steps, end }: Searched): Fell | null {
+  let slot = 0;
+  for (const [step, { parents, labels, scores, total, logs, width, ended }] of steps.entries()) {
+    const before = steps[step - 1]?.ended[slot] ?? false,
+      label = before ? end : tokens[step];
+    if (label === undefined) return null;
+    const next = scores.findIndex((one, at) => one !== -Infinity && parents[at] === slot && labels[at] === label);
+    if (next >= 0 && (ended[next] || step < tokens.length)) {
+      slot = next;
+      continue;
+    }
+    const place = slot * width + label,
+      own = total[place]!,
+      kept = scores.filter(Number.isFinite);
+    return {
+      step,
+      rank: total.filter((other, at) => other > own || (other === own && at < place)).length + 1,
+      margin: own - Math.min(...kept),
+      blocked: own === -Infinity && Number.isFinite(logs[place]),
+    };
+  }
+  return null;
+}
+
+/** A length exponent with which it is the best of all that is known. */
+function exponents(tokens: readonly number[], score: number, seq: SeqSpec): Repair[] {
+  const others = grow(seq)
+    .nodes.flat()
+    .filter((node): node is Node => !!node && ["ended", "dropped"].includes(String(node.state)))
+    .map((node) => wayOf(seq, node))
+    .filter(({ ids }) => !same(ids, tokens));
+  for (let tenth = 1; tenth <= 30; tenth++) {
+    const rating = (total: number, length: number) => total / length ** (tenth / 10);
+    if (others.every(({ ids, scores }) => rating(score, tokens.length) > rating(scores.at(-1)!, ids.length)))
+      return [{ words: `length_exponent=${(tenth / 10).toFixed(1)}, if it is in the beam at the end`, changes: [] }];
+  }
+  return [];
+}
+
+/** The answer as a page shows it. */
+export const told = ({ repairs, text, causes, ...why }: Why) => ({
+  ...why,
+  text: minus(text),
+  causes: minus(causes),
+  repairs: repairs.map(({ words, changes }): [string, boolean] => [words, changes.length > 0]),
+});
