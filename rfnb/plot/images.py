@@ -14,8 +14,9 @@ from rfnb.viz.attention.panels import MapPanel, scale_of
 from rfnb.viz.attention.words import effect_labels
 from rfnb.viz.curves.content import DrawnCurve, curves_of, since_nan
 from rfnb.viz.curves.drawing import look
-from rfnb.viz.drawing import labels
+from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.figure import MARKERS, color_map, draw_on, hatch
+from rfnb.viz.drawing.shapes import Text
 from rfnb.viz.drawing.theme import Theme, on_cell
 from rfnb.viz.drawing.theme import theme as theme_of
 from rfnb.viz.kinds import drawing_of, maker_of, problem_of, spec_of
@@ -122,12 +123,21 @@ def states(
     return image
 
 
+_TICK = 7  # points
+
+
 def _bar(image: Any, scale: Scale) -> None:
-    """A colour bar at the right of the axes, which keep their place."""
+    """A colour bar at the right of the axes, which give a part of their place for it where no layout makes room."""
     ax = image.axes
-    bar = ax.figure.colorbar(image, cax=ax.inset_axes((1.02, 0, 0.03, 1)))
     ends = [scale.value(share) for share in (0, 0.5, 1)]
-    bar.set_ticks(ends, labels=[number(end) for end in ends], fontsize=7)
+    texts = [number(end) for end in ends]
+    place, wide = ax.get_subplotspec(), size_in_points(ax)[0]
+    if ax.figure.get_layout_engine() is None and place is not None and not ax.child_axes:
+        need = 0.05 * wide + 6 + max(fonts.width(text, _TICK) for text in texts)
+        share = max(0.5, 1 - need / wide)
+        ax.set_subplotspec(place.subgridspec(1, 2, wspace=0, width_ratios=[share, 1 - share])[0])
+    bar = ax.figure.colorbar(image, cax=ax.inset_axes((1.02, 0, 0.03, 1)))
+    bar.set_ticks(ends, labels=texts, fontsize=_TICK)
     bar.ax.tick_params(length=2)
     bar.outline.set_linewidth(0.5)
 
@@ -224,7 +234,14 @@ def _line(ax: Any, curve: DrawnCurve, paper: Theme) -> None:
 
 
 _POINTS, _MOST_POINTS = 8 / 11, 11 / 11  # in a unit of a drawing: text of 8 points, where there is room of 11
-_NARROWER = (1.0, 0.85, 0.7, 0.55)  # layouts that are tried: a wide one may leave most of the height
+_WIDTHS = (
+    1.15,
+    1.0,
+    0.85,
+    0.7,
+    0.55,
+)  # layouts that are tried: a wide one may leave most of the height, or have words for dots
+_LEAST = 6 / 9  # points in a unit: the smallest text, of 9, has 6
 
 
 def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str, **options: Any) -> Any:
@@ -239,16 +256,17 @@ def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str
 
 
 def put(spec: Any, ax: Any, theme: str) -> Any:
-    """Draw a spec in the middle of axes, in the layout that fills most of them, its shape kept."""
+    """Draw a spec in the middle of axes, in the layout that says most in type that is read, and fills most of them; its shape is kept."""
     paper, ax = theme_of(theme), axes_or_current(ax)
     width, height = size_in_points(ax)
     tried = []
-    for share in _NARROWER:
+    for share in _WIDTHS:
         drawing = drawing_of(spec, share * width / _POINTS)
         scale = min(_MOST_POINTS, width / drawing.width, height / drawing.height)
-        readable = min(scale, _POINTS)  # small text fills much, and says nothing
-        tried.append((readable, scale * scale * drawing.width * drawing.height, scale, drawing))
-    _, _, scale, drawing = max(tried, key=lambda one: one[:2])
+        words = sum(len(shape.text) for shape in drawing.shapes if isinstance(shape, Text))
+        read = (min(scale, _LEAST), words if scale >= _LEAST else 0, min(scale, _POINTS))
+        tried.append((*read, scale * scale * drawing.width * drawing.height, scale, drawing))
+    *_, scale, drawing = max(tried, key=lambda one: one[:4])
     # Paper around what is smaller than the axes, so that a unit is as wide as it is high.
     left, top = (width / scale - drawing.width) / 2, (height / scale - drawing.height) / 2
     draw_on(ax, drawing, paper, scale)

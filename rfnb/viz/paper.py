@@ -15,7 +15,7 @@ from typing import Any
 from rfnb.core.errors import value_error
 from rfnb.core.whole_file import write_whole
 from rfnb.viz.drawing import labels
-from rfnb.viz.drawing.shapes import Drawing, padded, pooled_note
+from rfnb.viz.drawing.shapes import Drawing, Text, padded, pooled_note
 from rfnb.viz.drawing.theme import theme as theme_of
 from rfnb.viz.kinds import drawing_of
 
@@ -80,7 +80,9 @@ def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
         paper.put(drawing, (room - drawing.width) / 2, 0)
         drawing = paper
     for note in [*drawing.notes, *pooled_note(drawing)]:
-        drawing.add(labels.within(0, drawing.height + 8, note, max(drawing.width, 200), 10, "muted"))
-        drawing.height += 15
+        for said in labels.broken(note, max(drawing.width, 200), 10):
+            drawing.add(Text(0, drawing.height + 8, said, 10, "muted"))
+            drawing.height += labels.LINE
+        drawing.height += 2
     drawing = padded(drawing, _RIM)
     return drawing, width * 72 / drawing.width  # what is wider (a plan) is made smaller

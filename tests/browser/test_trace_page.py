@@ -127,9 +127,11 @@ def test_the_chooser_stays_in_sight_and_a_hypothesis_is_followed(lab, recording)
         ("decoder.lstm.gates.forget_gate", "forget_gate", "decoder.lstm.gates", True),
     ):
         values = history.along(recording.states.steps(lookup, name), 1, slot, step=step, before_choice=before)
-        states.locator(
-            ".rfnb-states-tracks button", has_text=re.compile(f"^{re.escape(track)}$")
-        ).scroll_into_view_if_needed()
+        title = states.locator(".rfnb-states-tracks button", has_text=re.compile(f"^{re.escape(track)}$"))
+        title.scroll_into_view_if_needed()
+        if before:  # many units of a gate are their line, until its title is clicked
+            title.click()
+        expect(title).to_have_attribute("aria-pressed", "true")
         states.locator(".rfnb-pane").focus()
         page.keyboard.press("Control+Home")
         for _ in range(2000):

@@ -99,6 +99,9 @@ def test_each_of_twenty_gestures_makes_the_branch_that_plain_torch_computes(lab,
                 "a unit": (page.strips, rf"(.*\.)?[hc] [0-9]+ {step - 1}", ("track", "row", "col")),
                 "a gate": (page.strips, rf"(.*\.)?(input|forget|output)_gate [0-9]+ {step}", ("track", "row", "col")),
             }[kind]
+            if kind == "a gate":  # its units are shown by a click
+                for gate in ("input", "forget", "output"):
+                    page.strips.locator(".rfnb-states-tracks button", has_text=f"{gate}_gate").click()
             at = page.press(view, pattern, *names)
             page.drag(at, 0, DRAW.choice([-70, 70]) if kind != "a weight" else -70)
             mouse.up()

@@ -41,15 +41,15 @@ def test_the_reference_is_a_dashed_line_to_where_it_fell(width):
     assert (told["path"], told["fell"]) == ([[0, 0], [1, 1]], 2)
     made = drawing(spec, width)
     first, second = lines(made, "ink", (5, 4))
-    assert "R fell here" in said(made) and any(told["text"] in note for note in made.notes)
-    [mark] = [shape for shape in shapes(made, Text) if shape.text == "R fell here"]
+    assert "ref fell out here" in said(made) and any(told["text"] in note for note in made.notes)
+    [mark] = [shape for shape in shapes(made, Text) if shape.text == "ref fell out here"]
     assert second[-1][0] == mark.x and mark.y < second[-1][1]
     assert second[-1][1] > first[-1][1], "from slot 0 to slot 1"
 
 
 def test_a_reference_that_is_found_goes_to_its_end_and_one_that_is_not_there_has_no_line():
     found = drawing(beams_spec(small(), labels=LABELS, reference=[["HH", "AH0", "</s>"]]), 900)
-    assert len(lines(found, "ink", (5, 4))) == 3 and "R" in said(found)
+    assert len(lines(found, "ink", (5, 4))) == 3 and "ref" in said(found)
     for path in ([], [[99, 0]]):
         made = drawing(with_reference(beams_spec(small(), labels=LABELS), path=path, fell=0), 900)
         assert not lines(made, "ink", (5, 4)) and any("It fell." in note for note in made.notes)
@@ -58,7 +58,7 @@ def test_a_reference_that_is_found_goes_to_its_end_and_one_that_is_not_there_has
 def test_the_reference_is_in_the_picture_of_a_large_search():
     spec = with_reference(search(300, 16), path=[[0, 0], [1, 3], [2, 5]], fell=3)
     made = drawing(spec, 600)
-    assert len(lines(made, "ink", (5, 4))) == 3 and "R fell here" in said(made)
+    assert len(lines(made, "ink", (5, 4))) == 3 and "ref fell out here" in said(made)
 
 
 def alignments(steps: int = 2) -> Spec:
@@ -105,6 +105,9 @@ def test_a_narrow_search_names_what_leaves_the_way_of_another():
         "EH0",
         "</s>",
     }  # beside AH0, and beside L; the others of the winner stand above, and K has died out
+    right = max(shape.x for shape in shapes(narrow, Text))
+    ranks = sorted(shape.text for shape in shapes(narrow, Text) if shape.x == right)
+    assert ranks == ["1", "2", "3", "rank"]
 
 
 def test_a_winner_that_goes_in_circles_is_said_to_in_text_and_below_the_picture():

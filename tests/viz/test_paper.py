@@ -17,6 +17,7 @@ from viz.odd_views import HOSTILE, all_kinds, search, weights
 from warm import warm
 
 import rfnb as rf
+from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.shapes import Cells, Text
 from rfnb.viz.kinds import KINDS, drawing_of
 from rfnb.viz.paper import SUFFIXES, for_paper
@@ -90,6 +91,15 @@ def test_what_is_left_out_is_said_in_the_file(tmp_path):
     assert ">12 of 20 panels<" in many.save(tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
+def test_notes_are_broken_and_not_cut(tmp_path):
+    spec = rf.viz.attention(weights(2, 3)).spec
+    said = "Each of these words is read below the picture, and none of them is left out of a file. "
+    made = for_paper(type(spec)(spec.kind, {**spec.head, "remark": said}, spec.blocks), 2.0)[0]
+    texts = [shape.text for shape in made.shapes if isinstance(shape, Text)]
+    assert said in " ".join(texts) and not any("…" in text for text in texts)
+    assert labels.broken("a " * 500, 50, most=2)[1].endswith("…") and labels.broken("", 50) == [""]
+
+
 def test_a_suffix_that_is_none():
     message = """save: .jpg is no kind of file that a view can be.
   path   plots/view.jpg
@@ -148,6 +158,23 @@ def test_a_colour_bar_has_the_ends_and_the_middle_of_the_scale_and_can_be_left_o
     low, high = (made[2].norm.vmin, made[2].norm.vmax)
     assert bars[0] == ["0", "0.25", "1"] and low == -high and bars[2] == [matrix.number(low), "0", matrix.number(high)]
     assert bars[2][0].startswith("−") and [bars[1], bars[3]] == [[], []]
+
+
+def test_a_colour_bar_stays_in_the_place_of_its_axes_where_no_layout_makes_room():
+    figure = Figure(figsize=(9, 3))
+    FigureCanvasAgg(figure)
+    row = figure.subplots(1, 3)
+    before = [ax.get_window_extent().frozen() for ax in row]
+    for _ in range(2):  # a second picture takes no more
+        images = [rf.plot.attention(weights(4, 5), ax=row[0]), rf.plot.states(weights(4, 5) - 0.4, ax=row[1])]
+        figure.canvas.draw()
+        for image, box in zip(images, before):
+            ends = [child.get_tightbbox().x1 for child in image.axes.child_axes]
+            assert max(ends) <= box.x1 + 1 and image.axes.get_window_extent().width > 0.6 * box.width
+    assert row[2].get_window_extent().bounds == before[2].bounds
+    laid = Figure(layout="constrained").subplots()
+    rf.plot.attention(weights(4, 5), ax=laid)
+    assert laid.get_subplotspec().get_gridspec().ncols == 1
 
 
 def test_padding_on_axes_is_hatched_and_without_colour():

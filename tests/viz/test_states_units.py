@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rfnb as rf
+from rfnb.viz.drawing.shapes import Cells
 from rfnb.viz.exact import part
 from rfnb.viz.group.spec import spec as group
 from rfnb.viz.kinds import drawing_of
@@ -259,6 +260,19 @@ def test_orders_never_cost_a_page_its_exact_values():
     page = page_spec(spec, Room(size, size))
     assert not page.codes and "thinned" not in page.head
     assert any("/order/" in name for name in page.blocks) or len(page.blocks) < len(spec.blocks)
+
+
+def test_a_picture_has_the_line_alone_of_many_units_of_gates_beside_their_state():
+    for units, alone in ((49, True), (48, False)):
+        tracks = {
+            name: np.random.default_rng(0).random((5, units)) for name in ("c", "cell_input", "input_gate", "gated")
+        }
+        drawing = drawing_of(rf.viz.states(tracks).spec, 600)
+        strips = [shape for shape in drawing.shapes if isinstance(shape, Cells) and shape.of is not None]
+        assert len(strips) == (2 if alone else 4)
+        assert any("the line alone" in note for note in drawing.notes) == alone
+    drawing = drawing_of(rf.viz.states({"input_gate": tracks["c"].repeat(2, 1)}).spec, 600)
+    assert any(isinstance(shape, Cells) and shape.of is not None for shape in drawing.shapes)
 
 
 def test_of_many_units_those_that_move_early_are_first():

@@ -8,7 +8,7 @@ import { find } from "../src/states/brush";
 import { NO_KERNEL } from "../src/exact";
 import { hit, layout, titleAt, walk } from "../src/states/layout";
 import type { Head } from "../src/states/scene";
-import { changing, flagWords, isDrawn, ordered, problem, sceneOf, withoutPrefix } from "../src/states/scene";
+import { asides, changing, flagWords, isDrawn, ordered, problem, sceneOf, withoutPrefix } from "../src/states/scene";
 import { valueAt } from "../src/states/words";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
@@ -176,6 +176,52 @@ describe("many units", () => {
   it("are all there where they are few, or nothing changes yet", () => {
     expect(changing(sceneOf(sized(6, 48), 0)!.tracks[0]!, 6).order).toBeNull();
     expect(changing(track, 1).order).toBeNull();
+  });
+
+  it("of what is made in a step are its line, until its title is clicked", () => {
+    const { kind, head, blocks } = sized(6, 60),
+      names = ["c", "input_gate", "cell_input"],
+      tracks = names.map((label) => ({ ...head.tracks[0]!, label }));
+    document.body.innerHTML = '<div id="view"></div>';
+    const root = document.getElementById("view")!,
+      press = (key: string) => root.querySelector(".rfnb-pane")!.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    showIn(root).update({ kind, blocks, head: { ...head, tracks } } as Frame<Head>);
+    const titles = [...root.querySelectorAll<HTMLButtonElement>(".rfnb-states-tracks button")];
+    const open = () => titles.map((title) => title.getAttribute("aria-pressed"));
+    expect(open()).toEqual(["true", "false", "false"]);
+    const places = () => {
+      const { track, row } = root.dataset;
+      return [track, Number(row)];
+    };
+    for (let row = 0; row <= 24; row++) press(row ? "ArrowDown" : "Home");
+    expect(places()).toEqual(["c", -1]);
+    press("ArrowDown");
+    expect(places()).toEqual(["input_gate", -1]);
+    press("ArrowDown");
+    expect(places()).toEqual(["cell_input", -1]);
+    titles[1]!.click();
+    expect(open()).toEqual(["true", "true", "false"]);
+    press("ArrowUp");
+    expect(places()).toEqual(["input_gate", -1]);
+    press("ArrowUp");
+    expect(places()[1]).toBeGreaterThanOrEqual(0);
+    press("ArrowUp");
+    titles[1]!.click();
+    expect(open()).toEqual(["true", "false", "false"]);
+  });
+
+  it("are all there where they are few, and where nothing is beside them that they make", () => {
+    const [track] = sceneOf(sized(6, 60), 0)!.tracks;
+    const of = (...tracks: [label: string, units: number][]) =>
+      asides(tracks.map(([label, units]) => ({ ...track!, label, units })));
+    expect(of(["h", 60], ["a.forget_gate", 60], ["a.cell_input", 60], ["gated", 60])).toEqual([
+      false,
+      true,
+      true,
+      false,
+    ]);
+    expect(of(["h", 60], ["forget_gate", 48])).toEqual([false, false]);
+    expect(of(["output_gate", 60], ["input_gate", 60])).toEqual([false, false]);
   });
 });
 

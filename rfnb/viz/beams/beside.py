@@ -39,12 +39,12 @@ class Beside:
         above: float,
         parts: int,
     ) -> None:
-        """Draw the way of the reference as a dashed line, and an R at its end; of one that fell at once there is none."""
+        """Draw the way of the reference as a dashed line, and "ref" at its end; of one that fell at once there is none."""
         if not self.reference:
             return
         made.add(Lines("ink", 1.6, [curve(start(node), end(node), parts) for node in self.reference], (5, 4)))
         x, y = end(self.reference[-1])
-        made.add(Text(x, y - above, "R fell here" if self.fell else "R", 9, "warn", bold=True, halo=True))
+        made.add(Text(x, y - above, "ref fell out here" if self.fell else "ref", 9, "warn", bold=True, halo=True))
 
 
 def draw_arms(made: Drawing, arms: Arms, x: float, ys: Sequence[float], half: float) -> None:

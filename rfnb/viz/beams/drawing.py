@@ -63,7 +63,7 @@ def of_tree(tree: BeamTree, width: float, seq: Mapping[str, Any]) -> Drawing:
     made = _of_tree(tree, width, Beside(seq, tree))
     reference = seq.get("reference")
     if reference:
-        made.notes.append(f"R, dashed: the reference. {line(str(reference['text']))}")
+        made.notes.append(f"ref, dashed: the reference. {line(str(reference['text']))}")
     made.notes += of_smaller(seq)
     return made
 
@@ -315,7 +315,28 @@ def _dots(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside
     beside.draw_reference(made, before, at, half + 6, 6)
     if lane >= _NAMED:
         _turns(made, nodes, best, at, half)
+        _ranks(made, tree, at, pitch)
     return made
+
+
+def _ranks(made: Drawing, tree: BeamTree, at: Callable[[TreeNode], Point], pitch: float) -> None:
+    """The places in the n-best list, beside where each result has come to."""
+    places = {id(node): rank for rank, node in enumerate(tree.nbest, 1)}
+    ends: list[tuple[Point, int]] = []
+    for last in filter(None, tree.nodes[-1]):
+        node: TreeNode | None = last
+        while node is not None and node.state == "carried":
+            node = node.parent
+        if node is not None and id(node) in places:
+            ends.append((at(last), places[id(node)]))
+    if not ends or tree.arms:
+        return
+    x = max(x for (x, _), _ in ends) + pitch / 2 + 8
+    made.add(
+        *(Text(x, y, str(rank), 10, "accent" if rank == 1 else "ink", "middle", rank == 1) for (_, y), rank in ends)
+    )
+    made.add(Text(x, min(y for (_, y), _ in ends) - 16, "rank", 10, "muted", "middle"))
+    made.width = max(made.width, x + 16)
 
 
 def _turns(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.branches.drawing import difference, rail
-from rfnb.viz.branches.text import chosen, of_result, rest_of, views_of
+from rfnb.viz.branches.text import WORDS, chosen, of_result, rest_of, views_of
 from rfnb.viz.drawing.img import img, smaller
 from rfnb.viz.kinds import WIDE, html_of, title_of
 from rfnb.viz.markup import Bold, items, picture, sentences, table, title
@@ -99,6 +99,6 @@ def _result(result: dict[str, Any]) -> list[str]:
     rows: list[list[str]] = [[name] for name in ("A", "B", "edit")]
     for a, b, edit in result["columns"]:
         texts = [visible(str(text)[:_LONGEST]) if edit != gap else "–" for text, gap in ((a, "i"), (b, "d"))]
-        for row, text in zip(rows, [*texts, {"=": "", "s": "S", "i": "I", "d": "D"}.get(edit, "?")]):
+        for row, text in zip(rows, [*texts, "" if edit == "=" else WORDS.get(edit, "?")[:3]]):
             row.append(text if edit == "=" else Bold(text))
     return [*said, table(rows, named=True)] if result["columns"] else said

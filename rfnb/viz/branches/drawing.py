@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.branches.sides import SAME
-from rfnb.viz.branches.text import Views, chosen, of_result, rest_of, views_of
+from rfnb.viz.branches.text import WORDS, Views, chosen, of_result, rest_of, views_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Rect, Text
@@ -120,7 +120,7 @@ def rail(head: dict[str, Any], width: float) -> Drawing:
 
 
 def _result(result: dict[str, Any], width: float) -> Drawing:
-    """The labels of both below each other; what is not the same is framed, with the letter of its edit."""
+    """The labels of both below each other; what is not the same is framed, with its edit."""
     cells = result["columns"][:_MOST_CELLS]
     made = Drawing(width, 18, alt=f"{line(str(result['label']))}: {of_result(result)}.")
     made.add(labels.within(0, 8, minus(f"{result['label']}: {of_result(result)}"), width, bold=True))
@@ -134,7 +134,7 @@ def _result(result: dict[str, Any], width: float) -> Drawing:
             made.add(Text(4, top + 10, "A", bold=True), Text(4, top + 30, "B", bold=True))
         if edit != "=":
             made.add(Rect(at + 1, top, wide - 2, 40, None, "accent", 1.6, 3))
-            made.add(Text(at + wide / 2, top + 47, {"s": "S", "i": "I", "d": "D"}.get(edit, "?"), 9, "muted", "middle"))
+            made.add(Text(at + wide / 2, top + 47, WORDS.get(edit, "?")[:3], 9, "muted", "middle"))
         for text, y in zip(texts, (top + 10, top + 30)):
             made.add(Text(at + wide / 2, y, text, 11, "ink", "middle", bold=edit != "="))
         at += wide

@@ -38,6 +38,18 @@ def fitted(text: str, room: float, size: float = 11.0, *, bold: bool = False) ->
     return kept[:low] + "…"
 
 
+def broken(text: str, room: float, size: float = 11.0, most: int = 3) -> list[str]:
+    """A text on as many lines as it takes, broken between words; what is more than `most` lines is cut."""
+    lines: list[str] = []
+    for word in line(text).split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and (len(lines) == most or fonts.width(longer, size) <= room):
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [fitted(one, room, size) for one in lines]
+
+
 def within(
     x: float, y: float, text: str, room: float, size: float = 11.0, color: str = "ink", anchor: str = "left", *,
     bold: bool = False, mono: bool = False,

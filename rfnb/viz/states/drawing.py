@@ -21,7 +21,7 @@ from rfnb.viz.parts.matrix import (
     number,
 )
 from rfnb.viz.pool import bounds
-from rfnb.viz.states.tracks import CHANGING, MOST_ROWS, changes, changing, line_of, name_of, without_prefix
+from rfnb.viz.states.tracks import CHANGING, MOST_ROWS, asides, changes, changing, line_of, name_of, without_prefix
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
 _STRIP, _STRIP_LEAST, _UNIT, _STRIPS = 150.0, 28.0, 14.0, 900.0  # _STRIPS: of all strips together
@@ -35,19 +35,21 @@ def drawing(spec: Any, width: float) -> Drawing:
     tracks = head["tracks"][:_MOST_TRACKS]
     scales = [scale_of(spec, track) for track in tracks]
     names = without_prefix([str(track["label"]) for track in head["tracks"]])[: len(tracks)]
+    sizes = [spec.blocks[track["block"]].shape[2] for track in tracks]
+    slim = asides([(str(track["label"]), size) for track, size in zip(tracks, sizes)])
     made, right = Drawing(width, 0), 0.0
     for index in range(len(seqs)):
-        one = _sequence(spec, index, tracks, names, scales, width, title=len(head["seqs"]) > 1)
+        one = _sequence(spec, index, tracks, names, scales, slim, width, title=len(head["seqs"]) > 1)
         made.put(one, 0, made.height)
         right = max(right, one.width)
         made.height += one.height + (16 if index < len(seqs) - 1 else 0)
     made.width = min(width, right)
     made.alt = " ".join(description(spec, index) for index in range(len(seqs)))
-    if any(spec.blocks[track["block"]].shape[2] > MOST_ROWS for track in tracks) and any(
-        seq["len"] > 1 for seq in seqs
-    ):
+    if any(size > MOST_ROWS and not alone for size, alone in zip(sizes, slim)) and any(seq["len"] > 1 for seq in seqs):
         most = f"those {CHANGING} are drawn that change most, from top to bottom by when."
         made.notes.append(f"Of more than {MOST_ROWS} units {most}")
+    if any(slim):
+        made.notes.append(f"Of more than {MOST_ROWS} units of a gate, or of what it lets in, the line alone is drawn.")
     made.shows(len(seqs), len(head["seqs"]), "sequences")
     made.shows(len(tracks), len(head["tracks"]), "tracks")
     return made
@@ -70,6 +72,7 @@ def _sequence(
     tracks: list[dict[str, Any]],
     names: list[str],
     scales: list[Scale],
+    slim: list[bool],
     width: float,
     *,
     title: bool,
@@ -97,11 +100,11 @@ def _sequence(
         made.height += 20
         return made
     # The strips of several sequences and tracks share the height of a page.
-    many = len(tracks) * min(len(head["seqs"]), _MOST_SEQS)
+    many = (len(tracks) - sum(slim)) * min(len(head["seqs"]), _MOST_SEQS)
     most = min(_STRIP, max(_STRIPS / max(many, 1), 1.5 * _STRIP_LEAST))
     heads: list[float] = []
-    for track, label, values, scale in zip(tracks, names, shown, scales):
-        heads.append(_track(made, track, label, values, seq, scale, pitch, most))
+    for track, label, values, scale, alone in zip(tracks, names, shown, scales, slim):
+        heads.append(_track(made, track, label, values, seq, scale, pitch, 0.0 if alone else most))
     made.height -= _GAP - 4
     made.width = min(width, max(_LEFT + steps * pitch + max(axis.beside, 4), *heads))
     return made
@@ -117,22 +120,22 @@ def _track(
     pitch: float,
     most: float,
 ) -> float:
-    """A title with the scale, the strip and the norms; returns where the title ends."""
+    """A title with the scale, the strip (of height 0: none) and the norms; returns where the title ends."""
     top, length = made.height, seq["len"]
-    rows = changing(values[:length])
+    rows = changing(values[:length]) if most else np.zeros(0, int)
     units = len(rows)
     unit = min(_UNIT, most / max(units, 1))
-    tall = max(_STRIP_LEAST, units * unit)
+    tall = max(_STRIP_LEAST, units * unit) if most else 0.0
     strip = top + _TITLE
     label = labels.fitted(label, made.width * 0.4, 11, bold=True)
     made.add(Text(_LEFT, top + 8, label, bold=True))
     at = _LEFT + fonts.width(label, 11, bold=True) + 10
     unit_name, all_units = track["unit_dim"]["name"], values.shape[1]
-    words = f"{unit_name}={units}" if units == all_units else f"{units} of {all_units} {unit_name}"
+    words = f"{unit_name}={all_units}" if units in (0, all_units) else f"{units} of {all_units} {unit_name}"
     words = labels.fitted(words, made.width * 0.25, 10)
     made.add(Text(at, top + 8, words, 10, "muted"))
     at += fonts.width(words, 10) + 16
-    if at + 130 < made.width:
+    if most and at + 130 < made.width:
         at = draw_scale(made, at, top + 8, scale, 72)
     if len(values) > length and at + 100 < made.width:
         at = draw_key(made, at + 14, top + 8, "padding", "after the end")

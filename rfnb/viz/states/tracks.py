@@ -46,6 +46,13 @@ def is_held(label: str) -> bool:
     return not label.lower().endswith(("gate", "cell_input"))
 
 
+def asides(tracks: Sequence[tuple[str, int]]) -> list[bool]:
+    """Which of some tracks (label, number of units) are their line alone: of many units, and made in a step, as gates are, beside the
+    state that comes of them."""
+    held = [is_held(label) for label, _ in tracks]
+    return [not keeps and units > MOST_ROWS and any(held) for keeps, (_, units) in zip(held, tracks)]
+
+
 def rank_of(label: str) -> int:
     """The place of a track among others: c and h, then what is no gate, then gates."""
     return 0 if label.rpartition(".")[2] in _STATE else 2 if label.lower().endswith("gate") else 1

@@ -135,7 +135,9 @@ const range = (made: Layout, scene: Scene): [number, number] => [
 const placed = (made: Layout, path: Iterable<Node>, first: number, last: number): PlacedNode[] =>
   [...path].filter(({ step }) => step >= first && step <= last).map(made.at);
 
-/** An "R" at what is a begin of the reference, and words where it fell out of the beam. */
+const REFERENCE = "ref"; // no letter: where labels are phones that is one of them
+
+/** "ref" at what is a begin of the reference, and words where it fell out of the beam. */
 function reference(
   g: CanvasRenderingContext2D,
   made: Layout,
@@ -146,9 +148,15 @@ function reference(
   for (const { node, x, y, width } of nodes) {
     if (!made.labels && node !== last) continue;
     const words = node === last && fell ? ` ${fell}` : "";
-    says(g, made.labels ? x - width / 2 - 4 : x + 4, y - made.half - (made.labels ? 4 : 7), `R${words}`, palette);
+    says(
+      g,
+      made.labels ? x - width / 2 - 4 : x + 4,
+      y - made.half - (made.labels ? 4 : 7),
+      `${REFERENCE}${words}`,
+      palette,
+    );
   }
-  if (!last && fell) says(g, made.root.x - 4, made.root.y - 16, `R ${fell}`, palette);
+  if (!last && fell) says(g, made.root.x - 4, made.root.y - 16, `${REFERENCE} ${fell}`, palette);
 }
 
 function says(g: CanvasRenderingContext2D, x: number, y: number, words: string, palette: Palette): void {

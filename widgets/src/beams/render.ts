@@ -253,7 +253,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const { reference } = seq as SeqSpec;
     const rank = reference?.rank === undefined ? "" : ` It was candidate ${reference.rank} of its step.`;
     this.referenceNote.textContent = reference
-      ? `Reference (R): ${line(reference.labels.join(this.join))}. ${minus(reference.text)}${rank}`
+      ? `Reference (ref): ${line(reference.labels.join(this.join))}. ${minus(reference.text)}${rank}`
       : "";
     this.referenceNote.hidden = !reference;
     const { arms } = this.tree.spec,
@@ -498,7 +498,11 @@ class BeamsView implements Rendered<BeamsHead> {
     const reference = this.head.seqs[this.seq]?.reference;
     if (!reference) return null;
     const path = reference.path.flatMap(([step, slot]) => this.tree.nodes[step]?.[slot] ?? []);
-    return { path: new Set(path), last: path.at(-1) ?? null, fell: reference.fell === undefined ? "" : "fell here" };
+    return {
+      path: new Set(path),
+      last: path.at(-1) ?? null,
+      fell: reference.fell === undefined ? "" : "fell out here",
+    };
   }
 
   /** Where the smaller beam that is shown loses the winner, and what it finds in its place. */

@@ -209,7 +209,7 @@ class BranchesView implements Rendered<Head> {
 
 const lines = (texts: string[]): HTMLElement[] => texts.map((text) => h("div", line(String(text))));
 
-/** Both results below each other, place by place; what is not the same is framed, and named by a letter. */
+/** Both results below each other, place by place; what is not the same is framed, and named. */
 function showResult({ label, same, scores, counts: found, columns, more, only }: Result): HTMLElement {
   const counts = Object.entries(EDITS).flatMap(([letter, word]) =>
     found?.[letter] ? [`${found[letter]} ${word}`] : [],
@@ -236,7 +236,7 @@ function showResult({ label, same, scores, counts: found, columns, more, only }:
             "table.rfnb-branches-edits",
             row("A", ([a, , edit]) => (edit === "i" ? "–" : a)),
             row("B", ([, b, edit]) => (edit === "d" ? "–" : b)),
-            row("", ([, , edit]) => (edit === "=" ? "" : edit.toUpperCase())),
+            row("", ([, , edit]) => (EDITS[edit] ?? "").slice(0, 3)),
           ),
         ),
       ]

@@ -40,7 +40,7 @@ export function stripsOf(scene: Scene, made: Layout, colors: Picture["colors"]):
   const ratio = globalThis.devicePixelRatio || 1;
   return scene.tracks.map((track, index) => {
     const { height, folded } = made.tracks[index]!;
-    if (folded) return null;
+    if (folded || track.slim) return null;
     const most = {
       rows: Math.max(1, Math.floor(height * ratio)),
       cols: made.cell * ratio < 1 ? Math.ceil(drawnOf(scene, track) * made.cell * ratio) : 8192,
@@ -164,9 +164,9 @@ function drawTrack(
     g.imageSmoothingEnabled = false;
     if (strip) g.drawImage(strip, 0, placed.strip, drawnOf(scene, track) * made.cell, placed.height);
     gaps(g, sight, picture, placed, track);
-    drawAfter(g, picture, placed, track);
+    if (!track.slim) drawAfter(g, picture, placed, track);
     hatch(g, end, placed.norm, all - end, placed.normHeight, palette.faint);
-    outline(g, -0.5, placed.strip - 0.5, all + 1, placed.height + 1, palette.line);
+    if (!track.slim) outline(g, -0.5, placed.strip - 0.5, all + 1, placed.height + 1, palette.line);
     g.fillStyle = palette.line;
     g.fillRect(0, bottom, all, 1);
     drawLane(g, sight, picture, placed, track);
@@ -182,7 +182,7 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   const { made, palette, colors } = picture,
     y = placed.title + TITLE / 2 + 1,
     small = `11px ${palette.font}`;
-  const sized = `${track.rows < track.units ? `${track.rows} of ` : ""}${track.unitName}=${track.units}`;
+  const sized = `${track.rows < track.units && !track.slim ? `${track.rows} of ` : ""}${track.unitName}=${track.units}`;
   let x = made.left - 13;
   const put = (text: string, font: string, color: string, gap: number) => {
     write(g, text, x, y, font, color);
@@ -192,13 +192,13 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
     bold = `bold 12px ${palette.font}`,
     end = Math.min(made.columns[1] ?? Infinity, placed.folded ? Infinity : sight.width - placed.x),
     room = end - x - 8,
-    mark = `${placed.folded ? "▸" : "▾"} ${track.note && "! "}`;
+    mark = `${placed.folded || track.slim ? "▸" : "▾"} ${track.note && "! "}`;
   let most = 40;
   while (most > 4 && wide(mark + shorten(track.title, most), bold) > room) most--;
   put(mark + shorten(track.title, most), bold, palette.ink, 8);
   if (x - made.left + 13 + wide(sized, small) < room) put(sized, small, palette.muted, 14);
   g.font = small;
-  if (placed.folded || x + 86 + g.measureText(short(track.low) + short(track.high)).width > end) return;
+  if (placed.folded || track.slim || x + 86 + g.measureText(short(track.low) + short(track.high)).width > end) return;
   put(short(track.low), small, palette.muted, 5);
   for (let at = 0; at < 72; at++) {
     g.fillStyle = css(colors, at / 71);

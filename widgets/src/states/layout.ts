@@ -70,7 +70,7 @@ export function layout(scene: Scene, { width, zoom, tall, measure, folded, pins 
   let at = below(pins + count - 1), // of the row of tracks
     next = at, // of the row after it
     column = 0;
-  const tracks = scene.tracks.map(({ rows: units }, track): Placed => {
+  const tracks = scene.tracks.map(({ rows: units, slim }, track): Placed => {
     if (folded(track) || column === count) [at, column] = [next, 0];
     const x = xs[column]!;
     if (folded(track)) {
@@ -80,7 +80,7 @@ export function layout(scene: Scene, { width, zoom, tall, measure, folded, pins 
     }
     const unit = Math.min(14, Math.max(1, Math.floor(STRIP_MOST / Math.max(1, units))));
     const usual = Math.min(STRIP_MOST, Math.max(STRIP_LEAST, units * unit));
-    const height = Math.max(STRIP_LEAST, Math.min(STRIP_TALLEST, Math.max(units, 1) * 28, usual * tall));
+    const height = slim ? 0 : Math.max(STRIP_LEAST, Math.min(STRIP_TALLEST, Math.max(units, 1) * 28, usual * tall));
     const strip = at + TITLE + LANE,
       norm = strip + height + 5;
     next = Math.max(next, norm + NORM + GAP);
@@ -144,7 +144,7 @@ export function walk(
   const rowIn = (track: number, row: number, step: number): Position => ({
     track,
     step,
-    unit: row < 0 ? -1 : unitIn(scene.tracks[track]!, row),
+    unit: row < 0 || !scene.tracks[track]!.rows ? -1 : unitIn(scene.tracks[track]!, row),
   });
   const start = rowIn(open[0]!, Math.min(0, scene.tracks[open[0]!]!.rows - 1), 0);
   if (!at || folded(at.track)) return start;
@@ -172,7 +172,7 @@ export function walk(
       if (row >= 0) return rowIn(track, row < lastRow ? row + 1 : -1, step);
       return index + 1 < open.length ? rowIn(open[index + 1]!, 0, step) : at;
     default:
-      if (row < 0) return rowIn(track, lastRow, step);
+      if (row < 0 && lastRow >= 0) return rowIn(track, lastRow, step);
       return row > 0 ? rowIn(track, row - 1, step) : index > 0 ? rowIn(open[index - 1]!, -1, step) : at;
   }
 }

@@ -22,6 +22,7 @@ import { hit, layout, titleAt, walk } from "./layout";
 import { panel } from "./panel";
 import type { Head, OrderEntry, Scene, Track } from "./scene";
 import {
+  asides,
   changing,
   CHANGING,
   DEAD,
@@ -34,6 +35,7 @@ import {
   rowOfUnit,
   SATURATED,
   sceneOf,
+  slimmed,
   UNCHANGED,
 } from "./scene";
 import type { Taker } from "./hands";
@@ -54,7 +56,7 @@ const OPEN = 6, // tracks that are not folded at first
 class StatesView extends PanedView<Head, Position, Layout> {
   private scene!: Scene;
   private strips: (HTMLCanvasElement | null)[] | null = null;
-  private readonly fold = new Map<string, boolean>(); // by label, what the person said
+  private readonly fold = new Map<string, boolean>(); // by label: whether the person has opened or closed it
   private tall = 1;
   private order: string | null = null; // the name of one; "": as they are numbered; null: nobody has chosen
   private orders: OrderEntry[] = [];
@@ -145,14 +147,17 @@ class StatesView extends PanedView<Head, Position, Layout> {
     );
     this.el.dataset["order"] = this.order;
     this.unsorted = false;
-    const ends = this.ends(
-      scene.len < scene.steps,
-      scene.tracks.some(({ note }) => note),
-    );
+    const aside = asides(scene.tracks),
+      ends = this.ends(
+        scene.len < scene.steps,
+        scene.tracks.some(({ note }) => note),
+      );
     this.scene = {
       ...scene,
       steps: ends ? scene.len : scene.steps,
-      tracks: scene.tracks.map((track) => this.sorted(track, scene.len)),
+      tracks: scene.tracks.map((track, at) =>
+        aside[at] && at < OPEN && !this.fold.get(track.label) ? slimmed(track) : this.sorted(track, scene.len),
+      ),
     };
     this.placePins();
     if (this.brush && this.brush.seq !== this.seq) this.unbrush();
@@ -203,12 +208,13 @@ class StatesView extends PanedView<Head, Position, Layout> {
 
   private folded = (track: number): boolean => {
     const of = this.scene.tracks[track];
-    return !!of && (this.fold.get(of.label) ?? track >= OPEN);
+    return !!of && !of.slim && !(this.fold.get(of.label) ?? track < OPEN);
   };
 
   private toggleFold(track: number): void {
-    this.fold.set(this.scene.tracks[track]!.label, !this.folded(track));
-    this.redraw();
+    const of = this.scene.tracks[track]!;
+    this.fold.set(of.label, of.slim || this.folded(track));
+    this.choose(this.seq, true);
   }
 
   private showTracks(): void {
@@ -216,7 +222,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     if (this.tracksBox.childElementCount !== tracks.length)
       this.tracksBox.replaceChildren(...tracks.map((_, track) => button("", () => this.toggleFold(track))));
     [...this.tracksBox.children].forEach((button, track) => {
-      const open = String(!this.folded(track));
+      const open = String(!this.folded(track) && !tracks[track]!.slim);
       button.textContent = tracks[track]!.title;
       set(button, "title", tracks[track]!.label);
       set(button, "aria-pressed", open);
@@ -297,6 +303,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     if (bits & SATURATED) this.legend.append(line("saturated", "saturated"));
     if (bits & UNCHANGED) this.legend.append(line("unchanged", "unchanged"));
     if (bits & DEAD) this.legend.append(line("dead", "dead unit"));
+    if (tracks.some(({ slim }) => slim)) this.legend.append(h("span.rfnb-key", "▸ a click shows the units"));
     this.legend.append(line("line", "norm, mean opening"), line("change", "change from the step before"));
   }
 
@@ -509,7 +516,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   private goTo(at: Position): void {
-    if (this.folded(at.track)) this.toggleFold(at.track);
+    if (this.folded(at.track) || (at.unit >= 0 && this.scene.tracks[at.track]!.slim)) this.toggleFold(at.track);
     this.cursor.pin(at);
     this.pane.reveal(this.boxOf(at), this.made);
   }

@@ -47,6 +47,7 @@ export interface Track {
   unitName: string;
   units: number;
   rows: number; // units that are drawn
+  slim: boolean; // its line is drawn, and no unit
   gate: boolean;
   low: number;
   high: number;
@@ -165,6 +166,7 @@ function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, title: string
     unitName: entry.unit_dim?.name ?? "unit",
     units,
     rows: units,
+    slim: false,
     gate,
     low,
     high,
@@ -246,6 +248,15 @@ export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
   order.forEach((unit, row) => (numbers[unit] = pairs[units + row]!));
   return { ...track, order, numbers, rows: units };
 }
+
+/** The tracks that are their line alone at first: of many units, and made in a step, as gates are, beside the state that comes of them. */
+export function asides(tracks: Track[]): boolean[] {
+  const made = tracks.map(({ label }) => /(gate|cell_input)$/i.test(label));
+  return tracks.map(({ units }, at) => made[at]! && units > MOST_ROWS && made.includes(false));
+}
+
+/** The track without its units. */
+export const slimmed = (track: Track): Track => ({ ...track, slim: true, rows: 0, order: new Int32Array(0) });
 
 export const MOST_ROWS = 48, // units that are seen at one glance
   CHANGING = 24;
