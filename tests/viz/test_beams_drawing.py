@@ -41,8 +41,8 @@ def test_the_reference_is_a_dashed_line_to_where_it_fell(width):
     assert (told["path"], told["fell"]) == ([[0, 0], [1, 1]], 2)
     made = drawing(spec, width)
     first, second = lines(made, "ink", (5, 4))
-    assert "ref fell out here" in said(made) and any(told["text"] in note for note in made.notes)
-    [mark] = [shape for shape in shapes(made, Text) if shape.text == "ref fell out here"]
+    assert "ref until here" in said(made) and any(told["text"] in note for note in made.notes)
+    [mark] = [shape for shape in shapes(made, Text) if shape.text == "ref until here"]
     assert second[-1][0] == mark.x and mark.y < second[-1][1]
     assert second[-1][1] > first[-1][1], "from slot 0 to slot 1"
 
@@ -58,7 +58,7 @@ def test_a_reference_that_is_found_goes_to_its_end_and_one_that_is_not_there_has
 def test_the_reference_is_in_the_picture_of_a_large_search():
     spec = with_reference(search(300, 16), path=[[0, 0], [1, 3], [2, 5]], fell=3)
     made = drawing(spec, 600)
-    assert len(lines(made, "ink", (5, 4))) == 3 and "ref fell out here" in said(made)
+    assert len(lines(made, "ink", (5, 4))) == 3 and "ref until here" in said(made)
 
 
 def alignments(steps: int = 2) -> Spec:

@@ -149,6 +149,13 @@ def test_the_spec_says_the_order_and_what_is_folded():
     assert [(part.kind, part.head["folded"]) for part in both] == [
         ("beams", False), ("attention", False), ("states", True),
     ]  # fmt: skip
+    [maps] = [part for part in one if part.kind == "attention"]
+    hardly = {name: block + 1e-3 for name, block in maps.blocks.items()}
+    prompt = [Spec(maps.kind, {**maps.head, "key": "prompt"}, blocks) for blocks in (maps.blocks, hardly)]
+    both = of_both([prompt[0], *one], [prompt[1], *other], ["A", "B"])
+    assert [(part.head["key"] == "prompt", part.head["folded"]) for part in both if part.kind == "attention"] == [
+        (False, False), (True, True),
+    ]  # fmt: skip
     both = of_both(one, one, ["A", "B"])
     assert [part.head["folded"] for part in both if part.kind != "beams"] == [True, True]
     assert both[-1].head["title"].endswith(": the same in A and B")

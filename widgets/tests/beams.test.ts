@@ -591,7 +591,7 @@ describe("the view in the page", () => {
     };
     open({ ...head, seqs: [{ ...head.seqs[0]!, reference }] });
     expect(root.querySelector(".rfnb-beams-reference")!.textContent).toBe(
-      "Reference (R): HH OW1 K </s>. The reference fell out of the beam in step 1. It was candidate 4 of its step.",
+      "Reference (ref): HH OW1 K </s>. The reference fell out of the beam in step 1. It was candidate 4 of its step.",
     );
     const rows = [...root.querySelectorAll(".rfnb-beams-nbest tbody tr")].map((row) =>
       [...row.children].map(({ textContent }) => textContent.trim()),

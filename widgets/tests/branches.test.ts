@@ -78,7 +78,7 @@ describe("the page", () => {
     const edits = [...root.querySelectorAll(".rfnb-branches-edits tr")].map((row) =>
       [...row.querySelectorAll("td")].map((cell) => cell.textContent).join(" "),
     );
-    expect(edits).toEqual(["b a c b", "b a a b", "  S "]);
+    expect(edits).toEqual(["b a c b", "b a a b", "  sub "]);
     const kinds = () =>
       [...root.querySelectorAll<HTMLElement>(".rfnb-branches-views .rfnb-root")].map(({ dataset }) => dataset["kind"]);
     expect(kinds()).toEqual(["beams", "attention"]);

@@ -58,6 +58,19 @@ function frame(layers = 3, heads = 2, more: Partial<Head> = {}, steps = 1): Fram
   };
 }
 const chosen: Choice = { layer: 0, head: 0, seq: 0, step: 0 };
+
+it("opens differences on the map that has the largest", () => {
+  const root = document.createElement("div"),
+    made = frame(3, 2, { signed: true, range: [-1, 1] }),
+    less = weights(0).map((weight) => -0.5 * weight);
+  for (const [name, block] of Object.entries(made.blocks))
+    if (name !== "map3" && name !== "badges") made.blocks[name] = exactBlock(Float32Array.from(less), block.shape);
+  showIn(root).update(made);
+  expect([root.dataset["map"], root.querySelector("select option:checked")?.textContent]).toEqual([
+    "3",
+    "layer 1, head 1",
+  ]);
+});
 const place: Wanted = { by: "layer", order: "place", badge: -1, least: 0 };
 const at = (layer: number, head: number) => ({ ...chosen, layer, head });
 

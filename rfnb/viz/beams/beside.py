@@ -44,7 +44,7 @@ class Beside:
             return
         made.add(Lines("ink", 1.6, [curve(start(node), end(node), parts) for node in self.reference], (5, 4)))
         x, y = end(self.reference[-1])
-        made.add(Text(x, y - above, "ref fell out here" if self.fell else "ref", 9, "warn", bold=True, halo=True))
+        made.add(Text(x, y - above, "ref until here" if self.fell else "ref", 9, "warn", bold=True, halo=True))
 
 
 def draw_arms(made: Drawing, arms: Arms, x: float, ys: Sequence[float], half: float) -> None:

@@ -42,10 +42,10 @@ def _best_alone(part: Spec) -> Spec:
 def of_both(a: Sequence[Spec], b: Sequence[Spec], names: Sequence[str]) -> list[Spec]:
     """The views of both sides in one, as they stand below each other: searches in one picture, of attention and states A - B.
 
-    What is the same in both comes last; `folded` is what is not in sight at first.
+    Of a kind what differs most comes first, what is the same in both at the end of all; `folded` is what is not in sight at first.
     """
     others = {part.head.get("key"): part for part in b}
-    found: list[tuple[int, str, Spec]] = []
+    found: list[tuple[int, float, str, Spec]] = []
     for one in a:
         key, other = str(one.head.get("key")), others.get(one.head.get("key"))
         if other is None or other.kind != one.kind:
@@ -55,9 +55,9 @@ def of_both(a: Sequence[Spec], b: Sequence[Spec], names: Sequence[str]) -> list[
         else:
             made = {"attention": _attention, "states": _states}[one.kind](one, other)
         if made is not None:
-            found.append((len(KINDS) if made.head.get("same") else KINDS.index(made.kind), key, made))
+            found.append((len(KINDS) if made.head.get("same") else KINDS.index(made.kind), -_most(made), key, made))
     shown: list[Spec] = []
-    for rank, key, made in sorted(found, key=lambda entry: entry[0]):
+    for rank, _, key, made in sorted(found, key=lambda entry: entry[:2]):
         more = {"key": key, "compact": True, "folded": len(shown) >= _OPEN or rank == len(KINDS)}
         shown.append(Spec(made.kind, {**made.head, **more}, made.blocks))
     return shown
@@ -156,6 +156,12 @@ def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         made = full[0] - full[1]
     made[(full[0] == full[1]) & np.isinf(full[0])] = 0  # equal infinities are no difference
     return made
+
+
+def _most(made: Spec) -> float:
+    """The end of the scale of a difference: how much there is to it."""
+    ranges = [entry["range"] for entry in (made.head, *made.head.get("tracks", [])) if "range" in entry]
+    return float(max((high for _, high in ranges), default=0.0))
 
 
 def _title(a: Spec, most: float) -> str:

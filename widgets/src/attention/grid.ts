@@ -1,5 +1,6 @@
 // All maps at a glance: which are beside each other, in which order, and where. Pure geometry in CSS pixels, no page.
 
+import type { Block } from "../block";
 import type { Frame } from "../frame";
 import { apart } from "../labels";
 import type { Head, MapEntry } from "./matrix";
@@ -76,8 +77,10 @@ export function nearest(frame: Frame<Head>, choice: Choice): Choice {
 
 const MANY = 16; // maps: of fewer all are seen at a glance
 
-/** The head that says most of many: that which keeps nearest to the diagonal, else that which looks at fewest; null without one. */
+/** The head that says most: of differences the largest; of many weights that which keeps nearest to the diagonal, else that which looks at
+ * fewest; null without one. */
 export function telling({ head, blocks }: Frame<Head>): number | null {
+  if (head.signed) return strongest(head.maps.map(({ block }) => blocks[block]!));
   const block = blocks["badges"];
   if (head.live || head.maps.length <= MANY || !block) return null;
   const best = (looks: string, badge: string, sign: number): number | null => {
@@ -90,6 +93,20 @@ export function telling({ head, blocks }: Frame<Head>): number | null {
     return found.length ? found.reduce((most, one) => (one[0] > most[0] ? one : most))[1] : null;
   };
   return best("along the diagonal", "diagonal", 1) ?? best("at few", "entropy", -1);
+}
+
+/** Of some blocks that which has the value farthest from 0 in its first sequence. */
+function strongest(blocks: Block[]): number {
+  const ends = blocks.map(({ at, shape: [, rows = 0, cols = 0] }) => {
+    let most = 0;
+    for (let row = 0; row < rows; row++)
+      for (let col = 0; col < cols; col++) {
+        const away = Math.abs(at(0, row, col));
+        if (away > most) most = away;
+      }
+    return most;
+  });
+  return ends.reduce((best, end, index) => (end > ends[best]! ? index : best), 0);
 }
 
 /** What rows there can be: a choice only where there are several of it. */

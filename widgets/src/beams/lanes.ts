@@ -122,11 +122,11 @@ export function drawLanes(
     g.fillRect(sight.left, placed[0]!.y + shift - HEIGHT / 2 + 4, sight.width, HEIGHT * placed.length);
     g.globalAlpha = 1;
   }
-  for (const each of placed) draw(g, { ...each, y: each.y + shift }, palette);
+  for (const each of placed) draw(g, { ...each, y: each.y + shift }, sight, palette);
   g.restore();
 }
 
-function draw(g: CanvasRenderingContext2D, { way, y, begin, stops }: PlacedWay, palette: Palette): void {
+function draw(g: CanvasRenderingContext2D, { way, y, begin, stops }: PlacedWay, sight: Sight, palette: Palette): void {
   const { ghost, lane } = way,
     color = palette.focus;
   set(g, { color, width: ghost ? 1.6 : 2.2, dash: ghost ? [2, 4] : [], alpha: 1 });
@@ -166,12 +166,28 @@ function draw(g: CanvasRenderingContext2D, { way, y, begin, stops }: PlacedWay, 
     haloed(g, fixed(lane!.scores[at]!, 2), x, y + PILL_HALF + 9, palette);
   }
   const end = stops.at(-1)!;
+  const over = endOutOfSight(g, way, end, sight, palette);
+  if (over) {
+    g.fillStyle = palette.paper;
+    g.fillRect(over.x - 8, y - HEIGHT / 2 + 2, sight.left + sight.width - over.x + 8, HEIGHT - 4);
+    says(g, over.x, y, over.text, palette);
+    return;
+  }
   says(g, end.x + end.width / 2 + 8, y, ended(way), palette);
   if (!lane!.fell) return;
   g.beginPath();
   circle(g, end.x + end.width / 2 + 4, y, 2.5);
   g.fillStyle = palette.warn;
   g.fill();
+}
+
+/** The end of a lane that goes on to the right of the part in sight: its last label and what is said there, at the edge. */
+function endOutOfSight(g: CanvasRenderingContext2D, way: Way, end: Stop, { left, width }: Sight, palette: Palette) {
+  const right = left + width - 4;
+  g.font = `bold 11px ${palette.font}`;
+  if (end.x + end.width / 2 + 8 + g.measureText(ended(way)).width <= right) return null;
+  const text = `… ${end.label} ${ended(way)} →`;
+  return { text, x: right - g.measureText(text).width };
 }
 
 /** What is said at the end of a lane. */

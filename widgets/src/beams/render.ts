@@ -259,14 +259,14 @@ class BeamsView implements Rendered<BeamsHead> {
     const { arms } = this.tree.spec,
       sizes = arms ? [...new Set([arms.split, width - arms.split])] : [width],
       beams = `beam${"s".repeat(sizes.length - 1)} ${sizes.join(" and ")}`,
-      apart = arms ? ` · A: ${line(arms.names[0]!)}, B: ${line(arms.names[1]!)}, apart from step ${arms.at} on` : "";
+      apart = arms ? ` · apart from step ${arms.at} on` : "";
     this.status.textContent = `${steps} · ${beams}${live ? ` · ${this.ctx.held?.state?.state ?? "running"}` : ""}${apart}`;
     const data = { step: nodes.length - 1, beam: width, seq: this.seq };
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
     this.showBeam();
     const beam = `${width} hypothes${width === 1 ? "i" : "e"}s`;
     this.pane.say(
-      `Beam search, ${steps}, up to ${beam}. Arrow keys: left to the parent, right to the continuation, up and down within a step. Enter: attention and states follow the hypothesis.`,
+      `Beam search, ${steps}, up to ${beam}.${arms ? ` A: ${line(arms.names[0]!)}, B: ${line(arms.names[1]!)}.` : ""} Arrow keys: left to the parent, right to the continuation, up and down within a step. Enter: attention and states follow the hypothesis.`,
     );
     this.redraw();
     this.offer();
@@ -317,7 +317,9 @@ class BeamsView implements Rendered<BeamsHead> {
 
   private layout(width: number): Layout {
     const measure = measurer(context(document.createElement("canvas")), `bold 12px ${this.ctx.palette().font}`);
-    const made = layout(this.tree, { width, zoom: this.zoom, cuts: this.shownCuts, measure });
+    const of = (zoom: Zoom) => layout(this.tree, { width, zoom, cuts: this.shownCuts, measure });
+    let made = of(this.zoom);
+    if (this.beside && this.zoom === "auto" && made.height > BESIDE_HEIGHT) made = of("overview"); // all of both at a glance
     this.made = this.whatIf.place(made, measure, width);
     this.dress();
     return this.made;
@@ -501,7 +503,7 @@ class BeamsView implements Rendered<BeamsHead> {
     return {
       path: new Set(path),
       last: path.at(-1) ?? null,
-      fell: reference.fell === undefined ? "" : "fell out here",
+      fell: reference.fell === undefined ? "" : "until here",
     };
   }
 

@@ -137,7 +137,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
       scene = sceneOf(this.frame, this.seq)!;
     const orders = head.orders ?? [];
     const large = scene.tracks.some(({ units }) => units > MOST_ROWS);
-    this.order ??= large && !head.live ? CHANGE.name : "";
+    this.order ??= large && (!head.live || this.ctx.run) ? CHANGE.name : "";
     this.orders = [...(large ? [CHANGE] : []), ...orders];
     if (!this.orders.some(({ name }) => name === this.order)) this.order = "";
     setOptions(
