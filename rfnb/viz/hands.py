@@ -12,7 +12,7 @@ from typing import Any
 
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.tensor import Tensor
-from rfnb.trace.editing import GATES, OF_UNITS
+from rfnb.trace.editing import BESIDE, GATES, OF_UNITS
 from rfnb.trace.event import Event
 from rfnb.trace.run_tree import Changed
 from rfnb.viz.axes import Axis
@@ -101,6 +101,12 @@ class Hands:
             return None
         made = _with_dims(held, [None if event is None else event.values[name] for event in events], seqs, units, slot)
         return made and {**made, **own}
+
+    def cannot(self, events: Sequence[Event | None], name: str) -> str | None:
+        """Why no hand changes a gate that is seen, where that can be said."""
+        told = next(event for event in events if event is not None).values
+        own = self._edits and "h" in told and ("reset_gate" in told or "input_gate" in told)
+        return BESIDE if own and (OF_UNITS.fullmatch(name) or name == "candidate") else None
 
     def of_maps(
         self,

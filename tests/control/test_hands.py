@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import queue
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from waiting import LONG
 import rfnb as rf
 from rfnb.control.commands import obey
 from rfnb.models import load_g2p, pronounce
+from rfnb.trace.editing import BESIDE
 from rfnb.viz import of_trace
 from rfnb.viz.control.live import hands_of
 from rfnb.viz.group import spec as group
@@ -152,6 +154,31 @@ def test_a_head_that_is_scaled_by_its_command_is_the_head_that_its_map_shows():
     for wrong in ({}, {"value": 0, "scale": 1}):
         obey(run, {"do": "put", "place": "h.0.attn.weights", **wrong}, answers.put)
         assert "nothing waits" in (said := answers.get(timeout=LONG)) or "one of" in said
+
+
+@pytest.mark.parametrize("cell", [torch.nn.LSTMCell, torch.nn.GRUCell])
+def test_gates_of_torch_are_refused_with_the_reason_in_the_view_and_in_code(cell):
+    model = cell(2, 3)
+
+    def read():
+        state = None
+        for step in range(3):
+            rf.gate(step)
+            state = model(torch.ones(1, 2), state)
+
+    run = rf.run(read, record={"model": model}, paused=True)
+    run.step(2)
+    tracks = {track["label"]: track for part in views(run)["states"] for track in part.head["tracks"]}
+    gates = {"LSTMCell": "input_gate forget_gate cell_input output_gate", "GRUCell": "reset_gate update_gate candidate"}
+    assert {name for name, track in tracks.items() if track.get("cannot") == BESIDE} == set(
+        gates[cell.__name__].split()
+    )
+    gate = gates[cell.__name__].split()[0]
+    with pytest.raises(ValueError, match=re.escape(f'edit: "{gate}" is nothing that this module returns.')) as error:
+        run.at.edit({gate: 0.0})
+        run.step()
+        raise run.error
+    assert BESIDE in str(error.value)
 
 
 def test_without_a_recorded_model_gates_are_only_looked_at():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -138,6 +139,20 @@ def page():
     run = rf.run(sums(), paused=True, name="decay")
     assert run.wait(LONG)
     return Page(run)
+
+
+def test_what_changes_while_a_view_is_being_made_is_in_it(monkeypatch):
+    def at_once(run, *, changed, **options):
+        changed()  # as a thread that has found something meanwhile
+        return spec(run, changed=changed, **options)
+
+    run = rf.run(sums(), paused=True, name="decay")
+    assert run.wait(LONG)
+    monkeypatch.setattr(sys.modules[RunView.__module__], "spec", at_once)
+    page = Page(run)
+    page.ask(do="look")
+    assert wait_until(lambda: page.state()["state"] == "paused")
+    run.stop()
 
 
 def test_a_page_hears_each_time_the_run_comes_to_wait(page):

@@ -173,6 +173,7 @@ export class Hands {
   private refuse(sentence: string | null): void {
     this.refused.textContent = sentence && safe(sentence);
     this.refused.hidden = !sentence;
+    if (sentence) this.element.hidden = false;
   }
 
   private async send(command: Command): Promise<void> {
@@ -194,7 +195,7 @@ export class Hands {
     else if (!this.tools.parentElement) this.element.prepend(this.head, this.tools);
     const waits = state === "paused" && changed?.length;
     pending.textContent = waits ? `In the next step, ${at!.step}: ${changed.map(line).join("; ")}` : "";
-    this.element.hidden = !place && !marks.textContent && !waits;
+    this.element.hidden = !place && !marks.textContent && !waits && this.refused.hidden;
     const view = place && this.element.closest<HTMLElement>(".rfnb-part, .rfnb-root");
     if (view) this.stick ??= new Stick(this.element, view, "bottom");
     this.stick?.update();

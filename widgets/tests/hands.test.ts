@@ -520,6 +520,15 @@ describe("a state", () => {
   });
 });
 
+it("says why a gate is not changed where it is clicked", () => {
+  const json = fromJson(statesSmall) as unknown as Frame<{ tracks: object[] }>,
+    tracks = json.head.tracks.map((track) => ({ ...track, cannot: "It is computed beside." }));
+  const { hands, key } = shown(statesSmall, { tracks } as never, new FakeRun(standing(2)));
+  expect(hands.hidden).toBe(true);
+  key("ArrowRight");
+  expect([hands.hidden, hands.textContent]).toEqual([false, "It is computed beside."]);
+});
+
 describe("a gate", () => {
   const json = fromJson(statesSmall) as unknown as Frame<{ tracks: { unit_dim: { size: number } }[]; seqs: object[] }>;
   const held = { path: "search", nth: 0, gate: "lstm.forget_gate", slot: "beam", seqs: [["batch", 2]] };

@@ -25,13 +25,14 @@ from rfnb.interop.edit_tensors import Patched, another_shape
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import changes, looking
+from rfnb.interop.seen.gates import parts_of
 from rfnb.interop.seen.modules import leave
 from rfnb.interop.seen.readers import tell
 from rfnb.interop.seen.sides import around, heads_in, says_attention, weights_dims
 from rfnb.interop.seen.snapshot import attached, held
 from rfnb.rec.hold import Hold
 from rfnb.search.labels import text_index
-from rfnb.trace.editing import OF_ATTENTION, OF_STATES, ValueEdit, editing, edits_of
+from rfnb.trace.editing import BESIDE, OF_ATTENTION, OF_STATES, ValueEdit, editing, edits_of
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import held_back
 
@@ -128,7 +129,9 @@ def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
             f'edit: "{edit.text}" is nothing that this module returns.',
             [("module", f"{edit.path or 'the model'}, a {type(call.module).__name__}"),
              ("returns", ", ".join(name or "a tensor" for name, _, _ in outputs) or "no tensor")],
-            "What it returns is at its path; one of several tensors at the path, a dot and its name or number.",
+            BESIDE
+            if edit.part in parts_of(call.module)
+            else "What it returns is at its path; one of several tensors at the path, a dot and its name or number.",
         )  # fmt: skip
     _, raw, dims = named[0]
     new = applied(edit, raw, dims)

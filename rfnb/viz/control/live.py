@@ -102,7 +102,9 @@ class RunView:
                 run._gate.on_change(self._changed)
 
     def _changed(self) -> None:
-        """Something has changed; called in any thread, also that of the run."""
+        """Something has changed; called in any thread, also that of the run, and while the view is being made."""
+        if "view" not in self.__dict__:
+            return  # what has come in between is drawn then
         controls.put(self, self._say)
         pump.put(self.view, self._draw, self._holds_up_nothing)
 

@@ -74,8 +74,8 @@ def _held_track(
     # The loop tells its own at the end of a step.
     if all(event is None or last[event.entry] is event for event in events):
         held = page.hands.of_state(events, entry["label"], seqs, units, slot)
-        if held:
-            entry["held"] = held
+        cannot = None if held else page.hands.cannot(events, entry["label"])
+        entry |= {name: value for name, value in (("held", held), ("cannot", cannot)) if value}
 
 
 def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> Spec | None:

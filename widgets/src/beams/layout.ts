@@ -239,7 +239,6 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   const pitch = Math.min(WIDEST, Math.max(1, (options.width - MARGIN * 2) / steps));
   const cells = pitch < LEAST_PITCH;
   const lane = Math.min(22, Math.max(4, OVERVIEW_HEIGHT / Math.max(lanes, 1)));
-  const rail = pitch >= ON_END;
   const known = new Map<string, { label: string; wide: number; tall: number }>();
   const measured = ({ token }: Node) => {
     const there = known.get(token);
@@ -249,6 +248,12 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     known.set(token, made);
     return made;
   };
+  // In the place of its dot a token has the whole pitch but for the edges at both sides; where few have that room, all are dots.
+  const written = (node: Node) => node.written && node.state !== "carried",
+    fits = (node: Node): boolean => written(node) && measured(node).wide + 8 <= pitch,
+    tokens = lane >= 14 && !cells && mostly(tree, fits),
+    read = tokens && tree.nodes.flat().every((node) => !node || !isWon(tree, node) || !written(node) || fits(node)),
+    rail = pitch >= ON_END && !read; // no word twice
   let longest = 0;
   if (rail)
     for (const row of tree.nodes) for (const node of row) if (node) longest = Math.max(longest, measured(node).tall);
@@ -259,9 +264,6 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   const y = times(Math.max(lanes, 1), (slot) => axis + 14 + (slot + 0.5) * lane + between(slot));
   const half = Math.min(5, Math.max(0.8, Math.min(pitch, lane) * 0.28));
   const root = { x: MARGIN - Math.min(pitch / 2, 10), y: y[0]! };
-  // In the place of its dot a token has the whole pitch but for the edges at both sides; where few have that room, all are dots.
-  const fits = (node: Node): boolean => node.written && node.state !== "carried" && measured(node).wide + 8 <= pitch;
-  const tokens = lane >= 14 && !cells && mostly(tree, fits);
   const wideOf = (node: Node): number => (tokens && fits(node) ? measured(node).wide + 2 : 0);
   const widest = tree.nodes.map((row) => row.reduce((most, node) => Math.max(most, node ? wideOf(node) : 0), 0));
   const at = (node: Node): PlacedNode => {

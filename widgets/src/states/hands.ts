@@ -28,6 +28,7 @@ export type Taker = (from: Position) => boolean;
 interface Offered {
   hands: Hands;
   held: HeldTrack | undefined;
+  cannot: string | undefined;
   track: Track;
   seq: number;
   slots: Slots;
@@ -41,8 +42,12 @@ let draws = 0; // of noise: each is another one
 
 /** Offers what may be done with the state at a place. */
 export function offer(given: Offered, at: Position | null): void {
-  const { hands, held, track, seq, slots, len, brush, found, paste } = given;
-  if (!held || !at || at.step >= len) return hands.offer("", "", []);
+  const { hands, held, cannot, track, seq, slots, len, brush, found, paste } = given;
+  if (!held || !at || at.step >= len) {
+    hands.offer("", "", []);
+    if (cannot && at) hands.apply(cannot);
+    return;
+  }
   const { unit, step } = at,
     { place, slot } = changedAt(held, step, slots),
     isGate = held.gate !== undefined,

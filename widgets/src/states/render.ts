@@ -240,11 +240,13 @@ class StatesView extends PanedView<Head, Position, Layout> {
 
   protected offer(at: Position | null): void {
     const { hands, seq, slots, scene, brush, found, frame } = this,
-      track = scene.tracks[at?.track ?? 0]!;
+      track = scene.tracks[at?.track ?? 0]!,
+      of = at && frame.head.tracks[at.track];
     offer(
       {
         hands,
-        held: at ? frame.head.tracks[at.track]!.held : undefined,
+        held: of?.held,
+        cannot: of?.cannot,
         track,
         seq,
         slots,

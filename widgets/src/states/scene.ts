@@ -18,6 +18,7 @@ export interface TrackEntry {
   notes?: Record<string, string>; // what is wrong, by sequence
   says?: Record<string, string>; // what stands out
   held?: HeldTrack; // of a run that is held
+  cannot?: string; // why no hand changes it there
 }
 export interface SeqEntry {
   label: string;
