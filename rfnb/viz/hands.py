@@ -103,7 +103,7 @@ class Hands:
         return made and {**made, **own}
 
     def cannot(self, events: Sequence[Event | None], name: str) -> str | None:
-        """Why no hand changes a gate that is seen, where that can be said."""
+        """The reason for which no hand changes a gate that is seen; None where none is known."""
         told = next(event for event in events if event is not None).values
         own = self._edits and "h" in told and ("reset_gate" in told or "input_gate" in told)
         return BESIDE if own and (OF_UNITS.fullmatch(name) or name == "candidate") else None

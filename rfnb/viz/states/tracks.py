@@ -47,8 +47,8 @@ def is_held(label: str) -> bool:
 
 
 def asides(tracks: Sequence[tuple[str, int]]) -> list[bool]:
-    """Which of some tracks (label, number of units) are their line alone: of many units, and made in a step, as gates are, beside the
-    state that comes of them."""
+    """For each of some tracks (label, number of units) whether its line is drawn alone: of what a step makes, as gates, where units are many
+    and a state stands beside them."""
     held = [is_held(label) for label, _ in tracks]
     return [not keeps and units > MOST_ROWS and any(held) for keeps, (_, units) in zip(held, tracks)]
 

@@ -2,13 +2,14 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { button, h, on, quiet, set, status } from "../dom";
+import { button, h, on, onResize, quiet, set, status } from "../dom";
 import type { Frame } from "../frame";
 import type { DimsHead, Fold } from "./layout";
 import { layout, namesOf, problem, seenRows, valueTables } from "./layout";
 import { legendOf, rowTable, saidOnce, valueTable } from "./table";
 
-const MOST_ROWS = 18;
+const MOST_ROWS = 18,
+  FEW = 6; // more: these take little more room than what says that they are there
 
 class DimsView {
   private readonly box = h("div.rfnb-dims");
@@ -19,6 +20,9 @@ class DimsView {
   });
   private readonly open = new Set<number>(); // folds, by their first row
   private frame!: Frame<DimsHead>;
+  private needs = 0; // pixels of the rows with a column for each dim
+  private tight = false;
+  private readonly end: () => void;
   private readonly cursor = new Cursor<DOMStringMap>(() => this.point());
 
   constructor(private readonly root: HTMLElement) {
@@ -33,11 +37,24 @@ class DimsView {
     });
     on(this.box, "focusout", () => this.cursor.pin(null));
     onKeys(this.box, (event) => this.walk(event));
+    this.end = onResize(this.box, () => this.fit());
+  }
+
+  /** Where dims in columns are wider than there is room for, those of a row stand together: nothing is cut. */
+  private fit(): void {
+    const rows = this.box.querySelector(".rfnb-dims-scroll");
+    if (!rows) return;
+    if (!this.tight) this.needs = rows.scrollWidth;
+    const tight = this.needs > rows.clientWidth + 1;
+    if (tight === this.tight) return;
+    this.tight = tight;
+    this.update(this.frame);
   }
 
   update(frame: Frame<DimsHead>): void {
     const { head } = frame,
       wrong = problem(head);
+    if (frame !== this.frame) this.tight = false;
     this.frame = frame;
     if (wrong) {
       this.box.replaceChildren(h("p", { role: "alert" }, wrong));
@@ -54,14 +71,19 @@ class DimsView {
         this.update(this.frame);
         this.box.querySelector<HTMLElement>(`[data-fold="${first}"]`)?.focus();
       };
-    const many = seen.length > MOST_ROWS;
+    const many = seen.length > MOST_ROWS + FEW;
     this.all.textContent = `All ${seen.length} rows`;
     this.box.replaceChildren(
       ...(head.failure ? [h("pre.rfnb-dims-failure", { role: "alert" }, head.failure)] : []),
       h("div.rfnb-dims-title", ...title),
       legendOf(legend),
       ...(rows.length
-        ? [h(`div.rfnb-dims-scroll${many ? ".rfnb-dims-cut" : ""}`, rowTable(rows, columns, seen, this.open, turn))]
+        ? [
+            h(
+              `div.rfnb-dims-scroll${many ? ".rfnb-dims-cut" : ""}`,
+              rowTable(rows, columns, seen, this.open, turn, this.tight),
+            ),
+          ]
         : []),
       ...(many ? [this.all] : []),
       ...(values.length ? [h("div.rfnb-dims-scroll", ...values.map(valueTable))] : []),
@@ -70,6 +92,7 @@ class DimsView {
     );
     this.chips()[0]?.setAttribute("tabindex", "0");
     this.cursor.pin(null);
+    this.fit();
   }
 
   /** Many rows are cut off, so that the wheel goes on down the page; all of them at a click, or where a key leads. */
@@ -79,6 +102,7 @@ class DimsView {
   }
 
   destroy(): void {
+    this.end();
     this.root.replaceChildren();
   }
 

@@ -118,6 +118,7 @@ export function rowTable(
   seen: { row: number; fold: Fold | null }[],
   open: Set<number>,
   turn: (fold: Fold) => void,
+  tight: boolean, // there is no room for a column for each dim
 ): HTMLElement {
   const rows = all;
   const any = (what: (row: Row) => unknown) => rows.some((row) => Boolean(what(row)));
@@ -127,7 +128,7 @@ export function rowTable(
     bytes: any((row) => row.bytes),
     values: any((row) => row.values),
   };
-  const together = columns > APART;
+  const together = tight || columns > APART;
   const noted = rows.some((row) => !row.heading && remarks(row).length);
   const heads: [string, number][] = [
     ["tensor", 1],
