@@ -47,8 +47,7 @@ def is_held(label: str) -> bool:
 
 
 def asides(tracks: Sequence[tuple[str, int]]) -> list[bool]:
-    """For each of some tracks (label, number of units) whether its line is drawn alone: of what a step makes, as gates, where units are many
-    and a state stands beside them."""
+    """Whether the line of each track (label, number of units) is drawn alone: of gates of many units, beside their state."""
     held = [is_held(label) for label, _ in tracks]
     return [not keeps and units > MOST_ROWS and any(held) for keeps, (_, units) in zip(held, tracks)]
 
