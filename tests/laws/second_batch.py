@@ -61,9 +61,13 @@ def _check_second_batch(name: str, case: Case, seed: int, sizes: tuple[int, ...]
     runs = [case(World(time, source, list(sizes), seed)) for time, source in LENGTHS]
     clear_plans()
     warm = [_outcome(*run) for run in runs]
+    cold: dict[str, list[Any]] = {}
     for (time, source), run, found in zip(LENGTHS, runs, warm):
-        clear_plans()
-        _assert_equal(f"{name}, time {time}, source {source}", found, _outcome(*run))
+        where = f"{name}, time {time}, source {source}"
+        if where not in cold:  # the first lengths come again at the end
+            clear_plans()
+            cold[where] = _outcome(*run)
+        _assert_equal(where, found, cold[where])
 
 
 def check_plans_are_of_one_batch(case: Case) -> None:
