@@ -372,7 +372,7 @@ class Holder(Hold):
         """The function has a result: no step comes any more."""
         self.attention.over(self)  # of a loop of the user's own, which does not say when it is over
         self._refused += self.model_edits.never_came()
-        if self._trunk is not None:
+        if self._trunk is not None and self._trunk.end >= 0:  # else it was made of a run before its first step
             (path, step), around = self._trunk.step(self._trunk.end), self._trunk.around
             found = f'it was over after {len(self.steps)} steps, before step {step} of "{path}"'
             self._trunk, self.drifted = None, f"{found}; {around}" if around else found

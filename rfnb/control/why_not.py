@@ -25,6 +25,7 @@ from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.errors import index_error, runtime_error, type_error, value_error
 from rfnb.search.beam_search import SearchResult
+from rfnb.search.noted_searches import AlignedSearch, noted_searches
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
 from rfnb.trace.beam_diagnosis import Diagnosis, result_of
 from rfnb.trace.beam_labels import by_text, numbers_of
@@ -32,16 +33,22 @@ from rfnb.trace.beams import BeamHistory, Hypothesis
 from rfnb.trace.trace import Trace
 
 Change = Callable[[Position], None]
-_parts_of: list[str] = []
+_above: dict[str, str] = {}
 
 
-def parts_by(place: str) -> None:
-    """Let a margin be taken apart by a function of a layer above.
+def answers_by(*, parts: str, aligned: str) -> None:
+    """Let functions of a layer above answer, each as "module:function".
 
     Args:
-        place: "module:function": of `Tries` and the labels that were expected.
+        parts: Takes a margin apart: of `Tries` and the labels that were expected.
+        aligned: Answers about a search over alignments: of an `AlignedSearch`, what was expected, and the index of the sequence.
     """
-    _parts_of[:] = [place]
+    _above.update(parts=parts, aligned=aligned)
+
+
+def _by_above(what: str, *args: Any) -> Any:
+    module, _, function = _above[what].partition(":")
+    return getattr(import_module(module), function)(*args)
 
 
 @dataclass(frozen=True)
@@ -160,8 +167,7 @@ class WhyNot:
                 "It is one between two outputs that have a score, and found by running again with both.",
                 "rf.why_not(rf.run(fn), expected).parts",
             )
-        module, _, function = _parts_of[0].partition(":")
-        return getattr(import_module(module), function)(self._tries, self._tokens)
+        return _by_above("parts", self._tries, self._tokens)
 
     @property
     def text(self) -> str:
@@ -219,7 +225,8 @@ def why_not(
 
     Args:
         source: A run of a function with a search, from `rf.run`; one that is held is looked at as it would end. Or a recording with one
-            search, its history, or the result of `rf.beam_search`; or `rf.ctc_output`, `rf.transducer_output`, which are searched.
+            search, its history, or the result of `rf.beam_search`; or `rf.ctc_output`, `rf.transducer_output`, which are searched, also
+            in a run.
         expected: Labels: a text with spaces between, or a list of texts and indices. The label that ends them may be left out.
         seq: Index in the batch.
 
@@ -244,6 +251,9 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         answered: WhyNot = asked(expected, seq)
         return answered
     run = source if isinstance(source, Run) else None
+    if run is not None and (aligned := _aligned_in(run)) is not None:
+        of_above: WhyNot = _by_above("aligned", aligned, expected, seq)
+        return of_above
     history, place = searched(run, "why_not") if run is not None else (_history_of(source), None)
     found = found_in(history, seq, "why_not")
     tokens = _tokens(history, seq, expected, found)
@@ -288,6 +298,28 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
             f"No single label{', position of an attention' if tries.attended else ''} or length exponent gives it."
         )
     return out
+
+
+def _aligned_in(run: Run) -> AlignedSearch | None:
+    """The last search over alignments of a run whose loops hold no other search; its function runs again for that."""
+    once_only(run)
+    base = plain_end(run).run
+    base._gate.until_over()
+    if base.state != "done" or history_at(base, last_place(base)) is not None:
+        return None
+    if hasattr(base._result, "__rfnb_why_not__"):
+        return AlignedSearch(base._result, None, 0, 8, {})
+    noted: list[AlignedSearch] = []
+
+    def around(made: Run, function: Callable[[], Any]) -> Any:
+        with noted_searches() as own:
+            try:
+                return function()
+            finally:
+                noted.extend(own)
+
+    quiet(base, len(base.steps) - 1, None, (), around)._gate.until_over()
+    return noted[-1] if noted else None
 
 
 def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:

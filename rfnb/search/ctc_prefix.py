@@ -26,6 +26,7 @@ from rfnb.ops.softmax import log_softmax
 from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
+from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
 from rfnb.search.prefix_events import Report
 from rfnb.search.prefix_parts import add_parts
@@ -107,6 +108,8 @@ def ctc_prefix_beam_search(
     blank = blank_of(_WHAT, classes, blank_index)
     labels = output_labels(_WHAT, target_dim, classes, blank)
     check_beam_size(_WHAT, beam_size)
+    given = {"lm": lm, "lm_scale": lm_scale, "lm_end": lm_end, "label_bonus": label_bonus, "allowed": allowed}
+    note_search(AlignedSearch(logits, classes, blank, beam_size, given))
     log_probs = cast(logits, "float32")
     if not logits_normalized:
         log_probs = log_softmax(log_probs, axis=classes)

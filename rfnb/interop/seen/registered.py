@@ -8,7 +8,12 @@ from rfnb.trace.attach import attach_by
 from rfnb.trace.editing import edits_by
 from rfnb.viz.kinds import show_by
 
-when_loaded("rfnb.control.why_not", lambda module: module.parts_by("rfnb.interop.why_parts:parts_of"))
+when_loaded(
+    "rfnb.control.why_not",
+    lambda module: module.answers_by(
+        parts="rfnb.interop.why_parts:parts_of", aligned="rfnb.interop.speech.why_aligned:of_search"
+    ),
+)
 edits_by("rfnb.interop.edit:edits_for")
 attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach", "rfnb.interop.code_diff:diff_codes")
 for _kind in ("Generate", "GenerateBeam"):

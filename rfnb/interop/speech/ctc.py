@@ -31,6 +31,7 @@ from rfnb.search.ctc_prefix import ctc_prefix_beam_search
 from rfnb.search.decide import NBest
 from rfnb.search.label_alignment import Alignments, LabelAlignment, Span, words_of
 from rfnb.search.lattice import ctc_posteriors
+from rfnb.search.noted_searches import AlignedSearch, note_search
 
 
 class CtcOutput:
@@ -66,6 +67,7 @@ class CtcOutput:
         found, scores, time, beam = ctc_prefix_beam_search(
             self.logits, in_spatial_dim=self._frames.time, blank_index=self.blank, beam_size=beam_size, **options
         )
+        note_search(AlignedSearch(self, None, self.blank, beam_size, options))
         return self._labels.nbest(found, scores, self._frames.batch, beam, time)
 
     def align(self, reference: Any, reference_lengths: Any = None) -> Alignments:
@@ -126,8 +128,8 @@ class CtcOutput:
             blank_index=self.blank,
         )
 
-    def __rfnb_why_not__(self, expected: Any, seq: int) -> WhyNot:
-        """The answer of `rf.why_not`."""
+    def __rfnb_why_not__(self, expected: Any, seq: int, beam_size: int = 8, **options: Any) -> WhyNot:
+        """The answer of `rf.why_not`, of a search with these options."""
         rows = references_for("why_not", expected, seq, self._labels, len(self._frames.lengths))
         self._check_possible("why_not", rows)
 
@@ -141,7 +143,7 @@ class CtcOutput:
             return -torch.nn.functional.ctc_loss(log_probs, targets, frames, sizes, self.blank, reduction="none")
 
         own = self.logits.raw_tensor[seq, : int(self._frames.lengths[seq])].detach()
-        return why_not(self, rows, seq, own, score)
+        return why_not(self, rows, seq, own, score, beam_size, options)
 
     def _log_probs(self) -> list[np.ndarray]:
         """float64 (frames, classes) of each sequence."""

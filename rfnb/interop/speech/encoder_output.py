@@ -210,7 +210,7 @@ def check_scores(what: str, frames: FrameBatch) -> None:
 
 
 def references_for(what: str, given: Any, seq: int, labels: LabelSet, count: int) -> list[np.ndarray]:
-    """The same for a batch of which only one sequence has a reference: the others are empty.
+    """The same for a batch of which only one sequence has a reference, which may be labels with spaces between: the others are empty.
 
     Raises:
         IndexError: If there is no such sequence.
@@ -222,6 +222,10 @@ def references_for(what: str, given: Any, seq: int, labels: LabelSet, count: int
             "They are counted from 0.",
             f"rf.{what}(ctc, expected, seq=0)",
         )
+    parts = given.split() if isinstance(given, str) else []
+    spaced = {*parts} <= {*labels.labels} and len(parts) > 1
+    if spaced and labels.delimiter in (None, *parts):  # as a tree of a search shows them
+        given = parts
     (own,) = references_of(what, [given], None, labels, 1)
     return [own if at == seq else own[:0] for at in range(count)]
 

@@ -24,6 +24,7 @@ from rfnb.ops.const import convert_to_tensor
 from rfnb.search.decide import Found, NBest
 from rfnb.search.label_alignment import Alignments, LabelAlignment, Span, words_of
 from rfnb.search.lattice import transducer_posteriors
+from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.transducer import transducer_beam_search, transducer_greedy_decode
 from rfnb.search.transducer_align import frames_of_labels
 
@@ -66,14 +67,11 @@ class TransducerOutput:
             max_labels: No sequence gets more. Default: as many as the longest has frames.
             **options: Of `rf.transducer_beam_search`: lm, lm_scale, label_bonus, ...
         """
+        most = int(self._frames.lengths.max(initial=1)) if max_labels is None else max_labels
         found, scores, time, beam = transducer_beam_search(
-            self._step(),
-            self.encoder,
-            beam_size=beam_size,
-            max_labels=int(self._frames.lengths.max(initial=1)) if max_labels is None else max_labels,
-            **self._options(),
-            **options,
+            self._step(), self.encoder, beam_size=beam_size, max_labels=most, **self._options(), **options
         )
+        note_search(AlignedSearch(self, None, self.blank, beam_size, {**options, "max_labels": max_labels}))
         return self._labels.nbest(found, scores, self._frames.batch, beam, time)
 
     def align(self, reference: Any, reference_lengths: Any = None) -> Alignments:
@@ -98,8 +96,8 @@ class TransducerOutput:
                 made.append(alignment(seq, row, blank, label, self._labels, self._sound))
         return Alignments(made)
 
-    def __rfnb_why_not__(self, expected: Any, seq: int) -> WhyNot:
-        """The answer of `rf.why_not`."""
+    def __rfnb_why_not__(self, expected: Any, seq: int, beam_size: int = 8, **options: Any) -> WhyNot:
+        """The answer of `rf.why_not`, of a search with these options."""
         rows = references_for("why_not", expected, seq, self._labels, len(self._frames.lengths))
 
         def score(values: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
@@ -113,7 +111,7 @@ class TransducerOutput:
             return transducer_sum(log_probs[..., self.blank], log_probs[:, :, : len(tokens)].gather(3, each)[..., 0])
 
         own = self.encoder.raw_tensor[seq, : int(self._frames.lengths[seq])].detach()
-        return why_not(self, rows, seq, own, score)
+        return why_not(self, rows, seq, own, score, beam_size, options)
 
     def _predicted(self, rows: Sequence[np.ndarray]) -> torch.Tensor:
         """(batch, labels + 1, ...): the predictor's output after each label."""

@@ -10,7 +10,8 @@ alignments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,41 @@ import torch
 
 from rfnb.control.why_not import Repair, WhyNot, WhyNotStep
 from rfnb.interop.attribution import integrated
+from rfnb.interop.doors import ctc_output
 from rfnb.interop.why_parts import MarginParts, disagreements
+from rfnb.search.decide import NBest
+from rfnb.search.noted_searches import AlignedSearch
 from rfnb.trace.beam_diagnosis import result_of
+from rfnb.trace.beam_labels import label_names
 from rfnb.trace.record import record
 
-_BEAM, _WIDER, _BONUSES = 8, (16, 32, 64, 128), np.arange(0.5, 5.01, 0.5)
+_WIDER, _BONUSES = 16, np.arange(0.5, 5.01, 0.5)  # so many times as wide at most
 _TOLERANCE, _PIECES, _MOST = 0.005, 8, 2048
 Score = Callable[[torch.Tensor, Sequence[int]], torch.Tensor]
+Search = partial[list[NBest]]
 
 
-def why_not(output: Any, rows: Sequence[np.ndarray], seq: int, frames: torch.Tensor, score: Score) -> WhyNot:
+def of_search(search: AlignedSearch, expected: Any, seq: int) -> WhyNot:
+    """The answer about a search that was noted."""
+    output, options = search.output, search.options
+    if search.is_raw:
+        assert search.classes is not None
+        labels = label_names(search.classes)
+        vocab = [*map(str, range(search.classes.extent))] if labels is None else [*labels]
+        output = ctc_output(output, vocab=vocab, blank=search.blank)
+    answered: WhyNot = output.__rfnb_why_not__(expected, seq, search.beam_size, **options)
+    return answered
+
+
+def why_not(
+    output: Any,
+    rows: Sequence[np.ndarray],
+    seq: int,
+    frames: torch.Tensor,
+    score: Score,
+    beam_size: int,
+    options: Mapping[str, Any],
+) -> WhyNot:
     """The answer for one sequence.
 
     Args:
@@ -35,9 +61,11 @@ def why_not(output: Any, rows: Sequence[np.ndarray], seq: int, frames: torch.Ten
         rows: What is expected of each sequence, as indices: that of the others does not matter.
         frames: Of the sequence, (frames, feature).
         score: The natural-log probability of labels in frames (n, frames, feature), summed over all alignments: (n,).
+        beam_size, options: Of the search. What a language model or a bonus adds is in the scores, and in the baseline of the parts.
     """
+    search = partial(output.beam_search, **{**options, "keep_candidates": None})
     with record("beams") as trace:
-        output.beam_search(_BEAM)
+        search(beam_size=beam_size)
     (name,) = trace.beams
     history, wanted = trace.beams[name], tuple(map(int, rows[seq]))
     found = result_of(history, seq)
@@ -49,16 +77,27 @@ def why_not(output: Any, rows: Sequence[np.ndarray], seq: int, frames: torch.Ten
     )
     with torch.no_grad():
         scores = [float(score(frames[None], tokens)[0]) for tokens in (wanted, found.tokens)]
+    if options.get("lm") is not None or options.get("label_bonus"):
+        whole = [_forced_score(search, seq, tokens) for tokens in (wanted, found.tokens)]
+        added = [all_ - own for all_, own in zip(whole, scores)]
+        scores, bare = whole, score
+
+        def score(values: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
+            return bare(values, tokens) + added[tuple(tokens) != wanted]
+
     diagnosis = history.diagnose(seq, wanted, score=scores[0])
     kind = "found" if wanted == found.tokens else "search error" if scores[0] > scores[1] else "model error"
-    repairs = [] if kind == "found" else [*_repairs(output, seq, wanted, found.tokens, history.texts(wanted))]
-    texts = history.texts(wanted), history.texts(found.tokens)
+    if kind != "found" and options.get("allowed") is not None and _forced_score(search, seq, wanted) == -np.inf:
+        kind = "not allowed"
+    texts, is_error = (history.texts(wanted), history.texts(found.tokens)), kind in ("search error", "model error")
+    repairs = [*_repairs(search, beam_size, options, seq, wanted, found.tokens, texts[0])] if is_error else []
     made = WhyNot(
         None, kind, wanted, texts, (scores[0], scores[1]), (diagnosis.step, diagnosis.margin, None),
         _steps((own, other), scores), repairs,
     )  # fmt: skip
-    made.tried = f"No labels forced, beam up to {_WIDER[-1]} or bonus for each label gives it."
-    made.take_apart = lambda: _parts(frames, (wanted, found.tokens), texts, score)
+    made.tried = f"No labels forced, beam up to {_WIDER * beam_size} or bonus for each label gives it."
+    if is_error:
+        made.take_apart = lambda: _parts(frames, (wanted, found.tokens), texts, score)
     return made
 
 
@@ -73,14 +112,37 @@ def _steps(aligned: Sequence[Any], scores: Sequence[float]) -> Iterator[WhyNotSt
     yield WhyNotStep("(all else)", "(all else)", own, its, scores[0] - scores[1])
 
 
+def _forced_score(search: Search, seq: int, tokens: Sequence[int]) -> float:
+    """The whole score of labels: a search in which nothing else is allowed finds all of their alignments; -inf if they are not allowed."""
+    own = tuple(tokens)
+    try:
+        rows = search(beam_size=len(own) + 1, allowed=_only(search, own, ()))
+    except ValueError:  # nothing that is allowed has come to its end
+        return -np.inf
+    return next((float(row.score) for row in rows[seq] if tuple(map(int, row.tokens)) == own), -np.inf)
+
+
+def _only(search: Search, start: tuple[int, ...], then: Any) -> Any:
+    """Of what a search allows only what begins with these labels, with `then` after them: None is everything."""
+    rule = lambda labels: [start[len(labels)]] if len(labels) < len(start) else then  # noqa: E731
+    own = search.keywords.get("allowed")
+    return rule if own is None else [*(own if isinstance(own, (list, tuple)) else [own]), rule]
+
+
 def _repairs(
-    output: Any, seq: int, wanted: tuple[int, ...], found: tuple[int, ...], texts: Sequence[str]
+    search: Search,
+    beam_size: int,
+    options: Mapping[str, Any],
+    seq: int,
+    wanted: tuple[int, ...],
+    found: tuple[int, ...],
+    texts: Sequence[str],
 ) -> Iterator[Repair]:
     """Repairs that give it, found by trying: the fewest labels forced, a wider beam, a bonus for each label."""
 
-    def gives(**options: Any) -> bool:
+    def gives(**more: Any) -> bool:
         try:
-            best = output.beam_search(**{"beam_size": _BEAM, **options})[seq][0]
+            best = search(**{"beam_size": beam_size, **more})[seq][0]
         except ValueError:  # nothing that is allowed has come to its end
             return False
         return tuple(map(int, best.tokens)) == wanted
@@ -89,15 +151,15 @@ def _repairs(
     first = same.index(False) if False in same else min(len(wanted), len(found))
     for last in range(first + 1, len(wanted)):
         start = wanted[:last]
-        if gives(allowed=lambda labels, start=start: [start[len(labels)]] if len(labels) < len(start) else None):
+        if gives(allowed=_only(search, start, None)):
             words = f"{' '.join(texts[first:last])} after {' '.join(texts[:first]) or 'the begin'}"
             yield Repair("label", words, None, True)
             break
-    wider = next((size for size in _WIDER if gives(beam_size=size)), None)
+    wider = next((size for size in (2 * beam_size, 4 * beam_size, _WIDER * beam_size) if gives(beam_size=size)), None)
     if wider is not None:
         yield Repair("beam", f"beam_size={wider}", None, True)
-    sign = 1 if len(wanted) > len(found) else -1
-    bonus = next((sign * each for each in _BONUSES if gives(label_bonus=sign * float(each))), None)
+    sign, own = 1 if len(wanted) > len(found) else -1, options.get("label_bonus", 0.0)
+    bonus = next((own + sign * each for each in _BONUSES if gives(label_bonus=own + sign * float(each))), None)
     if len(wanted) != len(found) and bonus is not None:
         yield Repair("length", f"label_bonus={bonus:g}", None, True)
 

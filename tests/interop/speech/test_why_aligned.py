@@ -1,11 +1,14 @@
 """rf.why_not of CTC and transducers: scores are sums over all alignments, parts sum to the margin, repairs give what was expected."""
 
+import threading
+
 import pytest
 import torch
 from asserting import raises_message
 from interop.speech import brute_force
 
 import rfnb as rf
+from rfnb.viz.control.asked import WhyAsked
 
 LABELS = ["-", "|", "A", "B", "C"]
 
@@ -95,6 +98,67 @@ def test_a_transducer_is_taken_apart_into_frames():
 
 def _tokens(texts):
     return [LABELS.index(text) for text in texts]
+
+
+SEARCHED = {
+    "the output": lambda ctc: ctc,
+    "its search": lambda ctc: ctc.beam_search(),
+    "logits": lambda ctc: rf.ctc_prefix_beam_search(
+        ctc.logits, in_spatial_dim=ctc.logits.dims[1], blank_index=0, beam_size=8, name="frames"
+    ),
+}
+
+
+@pytest.mark.parametrize("searched", SEARCHED)
+@pytest.mark.parametrize("record", [False, True])
+def test_a_run_that_holds_a_search_of_ctc_is_asked_like_what_it_searches(searched, record):
+    raw, ctc = ctc_of()
+    run = rf.run(lambda: SEARCHED[searched](rf.ctc_output(torch.tanh(raw) * 2, vocab=LABELS)), record=record)
+    alone = rf.why_not(rf.ctc_output(torch.tanh(raw) * 2, vocab=LABELS), "C|A", seq=1)
+    why = rf.why_not(run, "C | A", seq=1)
+    assert repr(why) == repr(alone)
+    assert why.parts.causes(2) == alone.parts.causes(2)
+    assert rf.why_not(run, "C A", seq=1).text == why.text
+
+
+def test_of_a_run_the_options_of_its_search_are_in_the_answer():
+    raw, ctc = ctc_of()
+    lexicon = rf.Lexicon([[3, 2], [2], [4]])
+    bonus = {"beam_size": 3, "label_bonus": 0.7, "allowed": lexicon}
+    run = rf.run(lambda: ctc.beam_search(**bonus))
+    best, *others = ctc.beam_search(**bonus)[0]
+    why = rf.why_not(run, [*others[0].tokens])
+    assert why.kind == "model error" and _tokens(why.found) == [*best.tokens]
+    for score, labels in ((why.expected_score, why.expected), (why.found_score, why.found)):
+        assert score == pytest.approx(total(raw[0], _tokens(labels)) + 0.7 * len(labels), abs=1e-5)
+    assert why.parts.sum() == pytest.approx(why.expected_score - why.found_score, rel=0.01)
+    banned = rf.why_not(run, "CB")
+    assert banned.kind == "not allowed" and not banned.repairs
+    with pytest.raises(ValueError, match="there is no margin to be taken apart"):
+        banned.parts
+
+
+def test_a_run_that_holds_a_transducer_is_asked_like_its_output():
+    draw = torch.Generator().manual_seed(2)
+    weight, table = torch.randn(4, 5, generator=draw), torch.randn(5, 5, generator=draw)
+    frames = torch.randn(1, 4, 4, generator=draw)
+
+    def output():
+        return rf.transducer_output(
+            frames, [4], predictor=lambda labels, state: (table[labels], state),
+            joiner=lambda f, out: 2 * torch.tanh(f @ weight + out), vocab=LABELS,
+        )  # fmt: skip
+
+    expected = [*output().beam_search(max_labels=4)[0][1].tokens]
+    run = rf.run(lambda: output().beam_search(), record=True)
+    assert repr(rf.why_not(run, expected)) == repr(rf.why_not(output(), expected))
+    asked = threading.Event()
+    field = WhyAsked(run, " ".join(LABELS[token] for token in expected), 0, asked.set)  # the field above its tree
+    while field.going:
+        asked.wait()
+        asked.clear()
+    told = field.told()
+    assert told["text"] == rf.why_not(output(), expected).text and not told["wrong"] and told["causes"]
 
 
 def test_what_cannot_be_asked_is_a_sentence():
