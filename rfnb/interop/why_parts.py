@@ -33,7 +33,7 @@ _TOLERANCE, _CLEAR, _LITTLE = (
     0.1,
     0.02,
 )  # of the sum; of the largest, by which a cause is one; of all steps, to be one row
-_PIECES, _MOST, _AT_ONCE, _SAME = 16, 2048, 64, 1e-3
+_PIECES, _MOST, _AT_ONCE, _SAME = 16, 512, 64, 1e-3
 _LOOKUPS = (torch.nn.functional.embedding, torch.embedding)
 _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 
@@ -193,9 +193,9 @@ class Both:
                 "MarginParts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
                 "rf.atlas(run)    # hides one after the other",
             )
-        each = torch.eye(len(rows), dtype=sums.dtype, device="cpu")[:, None].expand(-1, len(sums), -1)
-        (made,) = torch.autograd.grad(sums, scaled, each, is_grads_batched=True, materialize_grads=True)
-        return made.transpose(0, 1)
+        # One after the other: gradients of all at once are no quicker, and the first ones import sympy, which takes most of a second.
+        each = [torch.autograd.grad(row.sum(), scaled, retain_graph=True, materialize_grads=True)[0] for row in sums.T]
+        return torch.stack(each, 1)
 
     def parts(self) -> MarginParts:
         """The margin taken apart.

@@ -293,10 +293,8 @@ def beam_search(
         raise
     finally:
         watch.close()
-    decided = tuple(stop.decided) if stop.safe else ()
-    return SearchResult(
-        len(watch.values), stopped, watch.hypotheses(), watch, length_exponent, join, end_label, decided, cover
-    )
+    sure = tuple(stop.decided) if stop.safe else ()
+    return SearchResult(len(watch.values), stopped, watch.hypotheses(), watch, length_exponent, join, end_label, sure, cover)  # fmt: skip
 
 
 def _unknown_option(frame: FrameType) -> TypeError:

@@ -123,7 +123,7 @@ def _forced_score(search: Search, seq: int, tokens: Sequence[int]) -> float:
 
 
 def _only(search: Search, start: tuple[int, ...], then: Any) -> Any:
-    """Of what a search allows only what begins with these labels, with `then` after them: None is everything."""
+    """The rule of a search, and these labels at the begin, with `then` after them: None is everything."""
     rule = lambda labels: [start[len(labels)]] if len(labels) < len(start) else then  # noqa: E731
     own = search.keywords.get("allowed")
     return rule if own is None else [*(own if isinstance(own, (list, tuple)) else [own]), rule]

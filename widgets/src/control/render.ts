@@ -79,7 +79,6 @@ class Toolbar implements Rendered<RunState> {
       ),
       form,
       this.points,
-      this.why.element,
       this.said,
     );
     this.rail = new Rail(ctx, (command) => this.ask(command));
@@ -87,6 +86,7 @@ class Toolbar implements Rendered<RunState> {
       h("div.rfnb-top", this.name, this.glyph, this.words, this.counter),
       this.sentence,
       this.tools,
+      this.why.element,
       this.kernel,
       this.note,
       this.rail.element,
@@ -129,7 +129,7 @@ class Toolbar implements Rendered<RunState> {
     put(this.note, now.note);
     this.tools.hidden = !can;
     this.rail.update(now);
-    this.why.update(now);
+    this.why.update(now, can);
     if (!can) return;
     for (const [act, element] of this.buttons) {
       const why = whyNot(act, now);

@@ -26,19 +26,20 @@ export class WhyNot {
   });
   private readonly said = status("div.rfnb-why-said");
   private readonly repairs = h("div.rfnb-run-row", { role: "group", "aria-label": "what would give it" });
+  private readonly form: HTMLElement;
   readonly element: HTMLElement;
   private shown = "";
   private vocab: string[] = [];
 
   constructor(ctx: Context, ask: (command: Command) => void) {
     this.field.setAttribute("list", this.list.id);
-    const form = h(
+    this.form = h(
       "form.rfnb-run-row",
       h("label", "why not ", this.field),
       this.list,
       h("button", { type: "submit", "data-do": "why" }, "Ask"),
     );
-    on(form, "submit", (event) => {
+    on(this.form, "submit", (event) => {
       event.preventDefault();
       ask({ do: "why", expected: this.field.value.trim(), seq: ctx.busOf("").now.seq ?? 0 });
     });
@@ -48,24 +49,28 @@ export class WhyNot {
       const number = (target as HTMLElement).dataset["repair"];
       if (number) ask({ do: "repair", number: Number(number) });
     });
-    this.element = h("div.rfnb-why", { hidden: "" }, form, this.said, this.repairs);
+    this.element = h("div.rfnb-why", { hidden: "" }, this.form, this.said, this.repairs);
   }
 
   private complete(): void {
     this.list.replaceChildren(...completions(this.field.value, this.vocab).map((value) => h("option", { value })));
   }
 
-  update({ vocab, why }: RunState): void {
-    this.element.hidden = !vocab;
+  /** @param can Whether somebody answers: a saved page has the last answer alone. */
+  update({ vocab, why }: RunState, can: boolean): void {
+    this.element.hidden = can ? !vocab : !why?.text;
+    this.form.hidden = !can;
     this.vocab = vocab ?? [];
-    const key = JSON.stringify(why ?? null);
+    const key = JSON.stringify([why ?? null, can]);
     if (key === this.shown) return;
     this.shown = key;
-    this.said.textContent = why ? visible(minus(`${why.text || "…"} ${why.causes}`.trim())) : "";
+    const answer = why ? `${why.text || "…"} ${why.causes}`.trim() : "";
+    this.said.textContent = visible(minus(can || !why ? answer : `Why not ${why.expected}? ${answer}`));
     this.said.classList.toggle("rfnb-wrong", !!why?.wrong);
     const made = (why?.repairs ?? []).map(([words, makes], number) =>
-      makes ? button(visible(words), () => {}, { "data-repair": number }) : quiet(visible(words)),
+      makes && can ? button(visible(words), () => {}, { "data-repair": number }) : quiet(visible(words)),
     );
+    if (made.length && !can) made.unshift(quiet("what would give it:"));
     this.repairs.replaceChildren(...made);
     this.repairs.hidden = !made.length;
   }
