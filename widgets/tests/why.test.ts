@@ -43,6 +43,8 @@ describe("an answer", () => {
     made.update(head, true); // a kernel has come
     expect(made.element.querySelector("form")!.hidden).toBe(false);
     expect(made.element.querySelector("[data-repair]")!.textContent).toBe("B at 0");
+    made.update({ ...head, why: null }, true); // nobody has asked yet: the field, and nothing below it
+    expect(made.element.textContent).toBe("why not Ask");
     made.update({ ...head, why: null }, false);
     expect(made.element.hidden).toBe(true);
   });

@@ -65,7 +65,7 @@ export class WhyNot {
     if (key === this.shown) return;
     this.shown = key;
     const answer = why ? `${why.text || "…"} ${why.causes}`.trim() : "";
-    this.said.textContent = visible(minus(can || !why ? answer : `Why not ${why.expected}? ${answer}`));
+    this.said.textContent = why ? visible(minus(can ? answer : `Why not ${why.expected}? ${answer}`)) : "";
     this.said.classList.toggle("rfnb-wrong", !!why?.wrong);
     const made = (why?.repairs ?? []).map(([words, makes], number) =>
       makes && can ? button(visible(words), () => {}, { "data-repair": number }) : quiet(visible(words)),
