@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: `server` and `browser` live for the session, `lab` is one fresh page per test."""
+"""Fixtures of the browser tests: `server`, `browser` and `profile` live for the session, `lab` is one fresh page per test."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ CHROMIUM = os.environ.get("RFNB_CHROMIUM") or shutil.which("chromium") or shutil
 CHROMIUM_ARGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]  # fmt: skip
 SHOTS = Path(os.environ.get("RFNB_SHOTS", "test-shots"))
 HERE = Path(__file__).parent
@@ -29,7 +30,8 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def browser():
+def chromium():
+    """Chromium as playwright starts it, and the options to start it with."""
     if CHROMIUM is None:
         missing = "no Chromium: apt-get install chromium, or set RFNB_CHROMIUM"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
@@ -37,22 +39,38 @@ def browser():
 
     expect.set_options(timeout=ms(30))
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=CHROMIUM_ARGS)
-        yield chromium
-        chromium.close()
+        yield playwright.chromium, {"executable_path": CHROMIUM, "headless": True, "args": CHROMIUM_ARGS}
 
 
 @pytest.fixture(scope="session")
-def server(browser, tmp_path_factory):
+def browser(chromium):
+    kind, options = chromium
+    started = kind.launch(**options)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def profile(chromium, tmp_path_factory):
+    """A context that keeps what it has compiled of JupyterLab: a fifth of the work of a page."""
+    kind, options = chromium
+    folder = tmp_path_factory.mktemp("profile")
+    context = kind.launch_persistent_context(str(folder), **options, viewport={"width": 1280, "height": 1400})
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
     running = Server(tmp_path_factory.mktemp("jupyter"))
     yield running
     running.stop()
 
 
 @pytest.fixture
-def lab(server, browser, request):
-    context = browser.new_context(viewport={"width": 1280, "height": 1400})
-    driver = Lab(context.new_page(), server)
+def lab(server, profile, request):
+    (blank, *_), page = profile.pages, profile.new_page()
+    driver = Lab(page, server)
     before = {*server.root.iterdir()}
     server.usual_settings()
     yield driver
@@ -60,6 +78,10 @@ def lab(server, browser, request):
         driver.screenshot(SHOTS / (re.sub(r"[^\w.-]+", "_", request.node.name) + ".png"))
     with contextlib.suppress(Exception):
         driver.shut_down_kernels()
-    context.close()
+    forget = profile.new_cdp_session(blank)  # what a page has stored, but not what is compiled
+    forget.send("Storage.clearDataForOrigin", {"origin": server.url, "storageTypes": "cookies,local_storage,indexeddb"})
+    forget.detach()
+    for opened in {*profile.pages} - {blank}:
+        opened.close()
     for left in {*server.root.iterdir()} - before:  # what one test has written is not read by the next
         shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
