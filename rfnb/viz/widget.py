@@ -3,7 +3,7 @@
 One *carrier* model holds the bundle for all views of a kernel; a view itself carries only a small loader and its style sheet.
 Saved notebooks thus hold the bundle once, and all views of a page share one module (and so one selection).
 
-Frames and messages go by a *channel*, a plain model of ipywidgets: a model of anywidget hears nothing any more, without a word, where its
+Frames and messages go by a *channel*, a model of ipywidgets alone: a model of anywidget hears nothing any more, without a word, where its
 page took longer than two seconds to load it (0.11), and a view would stay at its first frame. A page asks for exact values by a custom
 message, and gets them as one buffer; synced traits would be stored with the notebook.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import anywidget
 import traitlets
-from ipywidgets import Widget, widget_serialization
+from ipywidgets import CoreWidget, Widget, widget_serialization
 
 STATIC = Path(__file__).parent / "static"
 
@@ -43,10 +43,12 @@ class Carrier(anywidget.AnyWidget):
     _esm = STATIC / "rfnb.js"
 
 
-class Channel(Widget):
-    """The model by which a view and its pages hear from each other."""
+class Channel(CoreWidget):
+    """The model by which a view and its pages hear from each other: in a page that of a picture, which keeps its bytes when it is saved."""
 
-    frame = traitlets.Bytes(b"").tag(sync=True)
+    _model_name = traitlets.Unicode("ImageModel").tag(sync=True)
+    _model_module = traitlets.Unicode("@jupyter-widgets/controls").tag(sync=True)
+    value = traitlets.Bytes(b"").tag(sync=True)
 
 
 class ViewWidget(anywidget.AnyWidget):
@@ -61,11 +63,11 @@ class ViewWidget(anywidget.AnyWidget):
     @property
     def frame(self) -> bytes:
         """The frame that it shows."""
-        return self._channel.frame
+        return self._channel.value
 
     @frame.setter
     def frame(self, frame: bytes) -> None:
-        self._channel.frame = frame
+        self._channel.value = frame
 
     def send(self, content: Any, buffers: Any = None) -> None:
         """Send a message to its pages."""
@@ -109,7 +111,7 @@ def make_widget(frame: bytes, hear: Hear) -> ViewWidget:
     global _carrier
     if _carrier is None or getattr(_carrier.comm, "_closed", True):  # marimo closes all comms of a cell that runs again
         _carrier = Carrier()
-    widget = ViewWidget(_carrier=_carrier, _channel=(channel := Channel(frame=frame)))
+    widget = ViewWidget(_carrier=_carrier, _channel=(channel := Channel(value=frame)))
     widget.on_msg(ViewWidget.loaded)
     _answer_at_once(channel)
     heard = weakref.WeakMethod(hear)

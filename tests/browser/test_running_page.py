@@ -46,6 +46,7 @@ def opened(browser, path, tmp_path):
 
 def shows(page, word):
     expect(page.locator("main")).to_have_attribute("data-shown", word, timeout=1000 * LONG)
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
 def best(page):

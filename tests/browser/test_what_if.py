@@ -8,6 +8,7 @@ import pytest
 from browser.jupyter import Lab
 from browser.what_if import RUN, Page, without_subshells
 from playwright.sync_api import expect
+from waiting import wait_until
 
 EY = "With EY at 1: P EY R AH SH UW T, −6.72, 4.95 nats worse."
 SHUT = "With output_gate = 0 at 1: P EY R AH CH UW T, −4.02, 2.25 nats worse."
@@ -55,8 +56,12 @@ def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):
     assert (name, result) == ("EY at 1", "P EY R AH SH UW T") and "forced EY" in changes[0]
     assert page.clicks == 1
     away = page.map.get_by_role("button", name="Without attention")
-    away.hover()
-    expect(page.map.locator(".rfnb-head-scale")).to_contain_text("With attention = 0: IH G Z AE, −6.56")
+
+    def rested():
+        away.hover()  # once more where the notebook has scrolled meanwhile
+        return "With attention = 0: IH G Z AE, −6.56" in page.map.locator(".rfnb-head-scale").inner_text()
+
+    wait_until(rested)
     away.click()
     expect(page.rail).to_contain_text("attention = 0")
 
@@ -184,9 +189,12 @@ def test_the_rail_shows_compares_moves_and_lets_go(page):
     page.rail.locator(".rfnb-rail-row").first.click()
     expect(page.tree).to_have_attribute("data-step", "2")
     assert page.rail.bounding_box()["height"] <= 64
-    page.rail.locator("circle").first.hover()  # once nothing moves any more
+    page.rail.locator(".rfnb-rail-row").nth(
+        1
+    ).hover()  # once nothing moves any more; rings are drawn below what is pressed
     circle = page.rail.locator("circle").first.bounding_box()
     x, y = circle["x"] + circle["width"] / 2, circle["y"] + circle["height"] / 2
+    page.page.mouse.move(x, y)
     page.page.mouse.down()
     for step in range(1, 8):
         page.page.mouse.move(x + 4 * step, y)

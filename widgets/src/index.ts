@@ -24,12 +24,12 @@ const wireOf = (model: Model): Wire => ({
 });
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-  const frame = () => (model.get("frame") ?? new Uint8Array()) as DataView | Uint8Array;
+  const frame = () => (model.get("value") ?? new Uint8Array()) as DataView | Uint8Array;
   const mounted = mount(el, frame(), wireOf(model));
   const changed = () => mounted.update(frame());
-  model.on("change:frame", changed);
+  model.on("change:value", changed);
   return () => {
-    model.off("change:frame", changed);
+    model.off("change:value", changed);
     mounted.destroy();
   };
 }
