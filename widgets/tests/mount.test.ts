@@ -213,7 +213,7 @@ describe("the mount", () => {
     };
     const end = widget.render({ model, el });
     frame = pack("beams", beams.head);
-    listeners.get("change:frame")!();
+    listeners.get("change:value")!();
     vi.advanceTimersByTime(1000);
     expect(el.querySelector('[data-kind="beams"]')).not.toBeNull();
     end();

@@ -194,7 +194,7 @@ describe.each(KINDS)("%s", (kind) => {
         "End",
       ]) {
         at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-        said.add(root.querySelector("[role=status]")?.textContent ?? "");
+        said.add([...root.querySelectorAll("[role=status]")].map((one) => one.textContent).join(" "));
       }
     }
     for (const button of root.querySelectorAll("button")) button.click();
