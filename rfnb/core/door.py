@@ -194,7 +194,10 @@ _REFUSED = {"extra": inspect.CO_VARARGS, "unknown": inspect.CO_VARKEYWORDS}  # o
 
 
 def _refused(door: Door) -> list[str]:
-    """The names of `*extra` and `**unknown`, as far as a function has them and leaves it to its door that they are empty."""
+    """The names of `*extra` and `**unknown`, as far as a function has them and leaves it to its door that they are empty. One that wraps
+    another has its annotations, and not its arguments."""
+    if hasattr(door.fn, "__wrapped__"):
+        return []
     return [each for each in _REFUSED if door.fn.__annotations__.get(each) == "Never" and not door.has_own_words(each)]
 
 

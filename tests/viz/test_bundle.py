@@ -15,15 +15,16 @@ WIDGETS, STATIC = ROOT / "widgets", ROOT / "rfnb" / "viz" / "static"
 
 # The real size and 1 %: a new feature says here what it costs. The last ones, about 13 kB: ghosts with their lanes, the rail of branches,
 # weights that are dragged, checks of each part of a view. 4 kB: names and circles in wide beams, the contents of a recording, the head that
-# says most. 12 kB: the stage, effects in maps, a field for what was expected. What only a kernel can answer is not in the static one.
-@pytest.mark.parametrize(("name", "most"), [("rfnb.js", 294_000), ("rfnb-static.js", 278_000)])
+# says most. 12 kB: the stage, effects in maps, a field for what was expected. 4 kB: a head scaled by hand, gates as their line,
+# what differs most first. What only a kernel can answer is not in the static one.
+@pytest.mark.parametrize(("name", "most"), [("rfnb.js", 301_500), ("rfnb-static.js", 283_000)])
 def test_the_bundle_stays_small(name, most):
     assert (STATIC / name).stat().st_size <= most
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in STATIC.glob("rfnb-static*.js")))
 def test_what_needs_a_kernel_is_not_where_there_is_none(name):
-    words = {"fell out at": "lanes", 'drag"': "weights that are dragged"}
+    words = {"fell out at ${": "lanes", 'drag"': "weights that are dragged"}
     text = (STATIC / name).read_text(encoding="utf-8")
     assert {what for word, what in words.items() if word in text} == set()
     assert all(word in (STATIC / "rfnb.js").read_text(encoding="utf-8") for word in words)
