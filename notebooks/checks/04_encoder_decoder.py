@@ -335,22 +335,15 @@ def trained(answer):
         got, other = theirs.run(partial(call, answer))
         if not (isinstance(got, (tuple, list)) and len(got) == 2 and all(isinstance(one, list) for one in got)):
             wrong("It returns two lists: the training losses, and the validation losses.", [("got", kind_of(got))])
-        if any(isinstance(value, torch.Tensor) for curve in got for value in curve):
+        tensors = [value for curve in got for value in curve if isinstance(value, torch.Tensor)]
+        if tensors:
             wrong(
                 "A curve holds tensors.",
-                [
-                    *given,
-                    (
-                        "got",
-                        kind_of(next(value for curve in got for value in curve if isinstance(value, torch.Tensor))),
-                    ),
-                ],
+                [*given, ("got", kind_of(tensors[0]))],
                 "loss.item() is a float; a tensor keeps all that it was computed from.",
             )
         at = [("epochs", f"{len(got[1])}, and {mine.asked} are wanted")]
-        for name, (mistake, rule) in LOOP_MISTAKES.items():
-            if difference(got, wanted, 1e-4) is None:
-                break
+        for name, (mistake, rule) in LOOP_MISTAKES.items() if difference(got, wanted, 1e-4) else ():
             if patience + mistake.get("early", 0) < 1:
                 continue
             made = Training(validation, counts, patience).run(partial(looped, **mistake))[0]
