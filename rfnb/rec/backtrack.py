@@ -1,4 +1,4 @@
-"""The way back through a search: which hypothesis of every step each final one goes through."""
+"""Backtracking through a search: the hypothesis that each final one descends from, in every step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rfnb.rec.selection import Selection, align_host, pick, rename, take_host
 
 
 class Paths:
-    """The way back where each step makes one choice, {batch, beam}, among the same number of hypotheses: the usual search.
+    """Backtracking for the usual search: each step makes one choice, {batch, beam}, and the beam size stays the same.
 
     Args:
         history: The selection of each step; None in a step without choice.
@@ -32,7 +32,7 @@ class Paths:
             self._history = usual
 
     def fit(self, values: Sequence[Tensor]) -> bool:
-        """Whether values, one per step, are such that `along` can follow these ways."""
+        """True if `along` can follow these values, one per step."""
         first, last = values[0], self.last
         if not self._history or last is None or first.dims[:2] != last.parents.dims:
             return False
@@ -42,7 +42,7 @@ class Paths:
         return all(last.out_dim not in dim.length_dims for dim in first.dims)
 
     def along(self, stacked: Tensor) -> Tensor:
-        """The values {step, batch, beam, ...} along the way of each final hypothesis, by one look-up of all rows."""
+        """The values {step, batch, beam, ...} along the path of each final hypothesis, by a single row lookup."""
         last, backend = self.last, stacked.backend
         assert last is not None
         if self._rows is None:
@@ -55,7 +55,7 @@ class Paths:
         return stacked._like(raw, last.carried_dims(stacked.dims))
 
     def _rows_of_steps(self) -> np.ndarray:
-        """The row of {step, batch, beam} that each final hypothesis goes through, in each step."""
+        """The row of {step, batch, beam} that each final hypothesis passes through, for each step."""
         backend = self._history[0].parents.backend
         parents = backend.raw_to_numpy(backend.stack_raw([one.parents._raw for one in self._history], 0))
         num_steps, num_batch, beam = parents.shape
@@ -71,7 +71,7 @@ class Paths:
 def backtrack(
     values: Sequence[Tensor], history: Sequence[Selection | None]
 ) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
-    """The hypothesis of every step that each final one goes through.
+    """Find, for every step, the hypothesis that each final one descends from.
 
     Args:
         values: One per step, under a beam of that step, or without beam.

@@ -1,7 +1,7 @@
-"""The state of a thread as a loop begins: after an interrupt it is current again, whatever the interrupt has hit.
+"""Snapshot of thread-local state at loop entry, restored after an interrupt.
 
-Ctrl+C is an exception between any two instructions: also in the `__exit__` that would have put something back, and just before it. So
-what a loop leaves by an interrupt is put back by value, from outside of all blocks.
+Ctrl+C raises an exception between any two instructions, even inside or just before the `__exit__` that would restore a setting. So the
+loop restores what an interrupt left behind by value, from outside all blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rfnb.core.pickling import NotPicklable
 
 
 class Before(NotPicklable):
-    """The state of this thread and context.
+    """Snapshot of the state of this thread and context.
 
     Attributes:
         interrupted: Whether an interrupt has come since, or may have.
@@ -27,11 +27,11 @@ class Before(NotPicklable):
         self._context, self._steps, self._modes_again = copy_context(), steps_now(), registry.selected().current_modes()
 
     def note(self, error: BaseException) -> None:
-        """The loop is left by this exception."""
+        """Record the exception that left the loop."""
         self.interrupted = self.interrupted or not isinstance(error, (Exception, GeneratorExit))
 
     def restore(self) -> None:
-        """Put it back if an interrupt has come; not in another thread, where the garbage collector may close a loop."""
+        """Restore the snapshot after an interrupt; do nothing in another thread, where the garbage collector may close a loop."""
         if not self.interrupted or self._thread != threading.get_ident():
             return
         self._modes_again()

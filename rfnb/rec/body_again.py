@@ -1,4 +1,4 @@
-"""The body of a `with` as a function, made of its source: to see what it would do in the next step.
+"""The body of a `with` block compiled from its source as a function, to find out what the next step would do.
 
 It has the variables of the frame: those that functions of the frame share are shared with them, the others are copies; names of a
 module or of a cell of a notebook are the module's own, and are put back by `with variables_kept(...)`.
@@ -29,7 +29,7 @@ _SCOPES = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 
 
 class BodyAgain:
-    """The body of a with-block that a frame is in.
+    """The body of the with-block that a frame is executing.
 
     Args:
         frame: It is leaving the block.
@@ -68,7 +68,7 @@ class BodyAgain:
 
     @contextlib.contextmanager
     def variables_kept(self) -> Iterator[None]:
-        """Names of the module are as they were, at the end of this."""
+        """Restore the module's names at the end of this block."""
         around = self._globals
         before = {name: around.get(name, _MISSING) for name in self._stored}
         try:
@@ -82,12 +82,12 @@ class BodyAgain:
 
 
 def names_in_all(code: CodeType) -> tuple[str, ...]:
-    """All names that code reads."""
+    """All names that the code reads, nested code included."""
     return names_in(code, 0, len(code.co_code)).read
 
 
 def _block(frame: FrameType, begin: int, entered: Any) -> list[Any] | None:
-    """The statements of the block."""
+    """The statements of the block, or None if they cannot be found."""
     place = _place_of(frame.f_code, begin)
     tree = _tree(frame.f_code.co_filename, frame.f_globals)
     if place is None or tree is None:
@@ -105,7 +105,7 @@ def _block(frame: FrameType, begin: int, entered: Any) -> list[Any] | None:
 
 
 def _is(item: ast.withitem, frame: FrameType, entered: Any) -> bool:
-    """Whether a name or an attribute is what was entered."""
+    """True if this name or attribute evaluates to the object that was entered."""
     names, node = list[str](), item.context_expr
     while isinstance(node, ast.Attribute):
         names, node = [node.attr, *names], node.value
@@ -145,7 +145,7 @@ def _tree(file: str, around: dict[str, Any]) -> ast.Module | None:
 
 
 def _own(body: list[Any]) -> Iterator[ast.AST]:
-    """All nodes of a body but those of functions and classes in it."""
+    """All nodes of a body except those inside nested functions and classes."""
     todo = list(body)
     while todo:
         node = todo.pop()
@@ -173,7 +173,7 @@ def _read(body: list[ast.stmt]) -> set[str]:
 
 
 class _OfBody(ast.NodeTransformer):
-    """Leaves functions and classes in a body as they are."""
+    """Transformer that leaves nested functions and classes unchanged."""
 
     def visit_FunctionDef(self, node: Any) -> ast.AST:
         return node
@@ -182,7 +182,7 @@ class _OfBody(ast.NodeTransformer):
 
 
 class _WithoutScopes(_OfBody):
-    """Leaves `global` and `nonlocal` out, which are said at the top."""
+    """Removes `global` and `nonlocal` statements, which are declared at the top instead."""
 
     def visit_Global(self, node: ast.Global) -> ast.AST:
         return ast.copy_location(ast.Pass(), node)
@@ -192,7 +192,7 @@ class _WithoutScopes(_OfBody):
 
 
 class _WithSuper(_OfBody):
-    """Says what `super()` takes from the method around: its class and its first argument."""
+    """Gives `super()` its arguments explicitly: the class and the first argument of the enclosing method."""
 
     def __init__(self, first: str):
         self._first = first
@@ -206,8 +206,9 @@ class _WithSuper(_OfBody):
 
 
 def _compiled(body: list[ast.stmt], names: list[str], stored: list[str], code: CodeType) -> CodeType | None:
-    """The code of a function with the body, whose free variables are `names`. It stands in a class of the name that private names in
-    it have been made with."""
+    """Compile the body as a function with the free variables `names`. The function is nested in a class whose name mangles private
+    names as in the original.
+    """
     scopes = [each for each in code.co_qualname.split(".")[:-1] if each != "<locals>"]
     # The `for` is there for a `break` or `continue` of a loop around the block.
     source = "class scope:\n def around():\n  {}\n  def body():\n   {}\n   for _rfnb_once in (0,): pass\n"
@@ -229,7 +230,7 @@ def _compiled(body: list[ast.stmt], names: list[str], stored: list[str], code: C
 
 
 def _shared_cells(values: dict[str, Any]) -> dict[str, list[Any]]:
-    """name -> cells of that name that functions among the values have."""
+    """For each name, the closure cells of that name in functions among the values."""
     found: dict[str, list[Any]] = {}
     for value in values.values():
         fn = getattr(value, "__func__", value) if type(value) is types.MethodType else value
@@ -240,7 +241,7 @@ def _shared_cells(values: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def _cell(value: Any, shared: list[Any]) -> Any:
-    """The cell of a variable."""
+    """The closure cell of a variable."""
     for cell in shared:
         try:
             if cell.cell_contents is value:

@@ -1,6 +1,6 @@
-"""The names that a loop's body reads before it assigns them: of those that it also assigns, a step reads what the step before has left.
+"""Names that the body reads before assigning: these carry a value from one step to the next.
 
-Read off the code of the function around (or of the cell of a notebook), since the body is no function of its own.
+They are read off the bytecode of the enclosing function (or notebook cell), since the body is not a function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ENDS = ("RETURN", "RERAISE", "RAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
 
 
 class BodyNames(NamedTuple):
-    """Names of a body.
+    """Names that a body reads and assigns.
 
     Attributes:
         read: All that it reads.
@@ -32,7 +32,7 @@ class BodyNames(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One instruction: the names that it loads and stores in order, where the run goes on, its line."""
+    """One instruction: the names that it loads and stores in order, its successors, and its line."""
 
     names: list[tuple[str, str]]
     after: list[int]
@@ -40,13 +40,13 @@ class _Step(NamedTuple):
 
 
 def names_of_for(frame: FrameType) -> BodyNames | None:
-    """The names of the body, of a frame that stands at the head of a `for`; None if it does not."""
+    """The names of the body of a `for` at whose head the frame stands; None if it stands elsewhere."""
     head = frame.f_lasti
     return _known(frame.f_code, head, head, _names_of_for)
 
 
 def names_in(code: CodeType, first: int, last: int) -> BodyNames:
-    """The names of the instructions from `first` to `last`."""
+    """The names in the instructions from `first` to `last`."""
     return _known(code, first, last, _names_in)
 
 
@@ -88,7 +88,7 @@ def _names_in(code: CodeType, first: int, last: int) -> BodyNames:
 
 
 def _names_of(each: dis.Instruction) -> Iterator[tuple[str, str]]:
-    """LOAD and STORE of variables; newer Pythons have two in one instruction."""
+    """LOAD and STORE of variables; newer versions of Python combine two in one instruction."""
     if not re.search("_(FAST|NAME|GLOBAL|DEREF|CLASSDEREF)", each.opname) or each.opname.startswith("DELETE"):
         return
     kinds = re.findall("LOAD|STORE", each.opname)
@@ -107,7 +107,7 @@ def _steps(code: CodeType, first: int, last: int) -> Iterator[tuple[int, _Step]]
 
 
 def _reads_first(steps: dict[int, _Step], begin: int, name: str) -> bool:
-    """Whether some way through the body reads a name before it is assigned."""
+    """True if some path through the body reads a name before assigning it."""
     todo, seen = [begin], set()
     while todo:
         offset = todo.pop()

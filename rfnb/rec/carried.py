@@ -1,4 +1,4 @@
-"""Values that Python carries from step to step where a state of the loop was meant:
+"""Python variables that carry a value from step to step where a loop state was intended:
 
     h = rf.zeros([batch, hidden])
     for _ in loop:
@@ -38,7 +38,7 @@ from rfnb.rec.step_tensor import RecordingError, StepTensor, recording_error
 
 
 class CarriedByFor:
-    """The names that the body of a `for` reads before it assigns them, as the first step finds them; `check` compares."""
+    """The names that the body of a `for` reads before it assigns them, with their values at the first step; `check` compares."""
 
     def __init__(self, loop_name: str, frame: FrameType | None):
         self._loop_name = loop_name
@@ -48,7 +48,7 @@ class CarriedByFor:
             self._frame, self._before = frame, _variables(frame, self._names.carried)
 
     def check(self, axis: Dim) -> None:
-        """Warn after the first step of tensors that it has replaced by others."""
+        """Warn, after the first step, about tensors that it replaced."""
         frame, self._frame = self._frame, None
         if frame is None or self._names is None or names_of_for(frame) is not self._names:
             return
@@ -70,7 +70,7 @@ class CarriedByFor:
 
 
 class _Change(NamedTuple):
-    """Something that is not as it was before the body ran: where, what was and is there, and the line that assigns it, if that is known."""
+    """A value that the body changed: where, the values before and after, and the line of the assignment if known."""
 
     path: str
     before: Any
@@ -79,7 +79,7 @@ class _Change(NamedTuple):
 
 
 class _Body:
-    """The knowledge of a body that has run.
+    """Knowledge about a body that has run.
 
     Attributes:
         ways: For each way through it (the ops that it called) what it changes without making a difference.
@@ -91,7 +91,7 @@ class _Body:
         self.kept = kept
 
     def note(self, way: Any, changes: Iterable[_Change]) -> None:
-        """Note that the changes on a way make no difference."""
+        """Record that the changes on this path make no difference."""
         make_room(self.ways, _MOST_WAYS)
         self.ways.setdefault(way, set()).update(change.path for change in changes)
 
@@ -113,11 +113,10 @@ def _body_of(code: Any, begin: int, variables: Mapping[str, Any]) -> _Body:
 
 
 class CarriedByWith:
-    """All that the body of a `with` reaches from outside, as it is before it runs; `check` compares.
+    """Everything that the body of a `with` reaches from outside, as it was before the body ran; `check` compares.
 
-    Where something has changed that may make a difference or not (a flag, a cache, a list of results), the next two steps tell
-    (`rfnb/rec/second_step.py`), or, if nobody can know what they would do, a rule. The first time that a body runs it is looked at as far
-    as it reaches.
+    Where a change may or may not make a difference (a flag, a cache, a list of results), the next two steps decide
+    (`rfnb/rec/second_step.py`), or a rule if those cannot be run. The first run of a body is examined without a limit of depth.
     """
 
     def __init__(self, loop: Any, frame: FrameType | None):
@@ -165,14 +164,14 @@ class CarriedByWith:
         self._body.note(way, asked)
 
     def _switches(self, before: Mapping[str, Any], near: list[Slot], changed: set[str]) -> tuple[Any, ...]:
-        """The flags by which a body may do something else with what it changes; in its first ways, numbers and texts too."""
+        """The flags by which a body may treat what it changes differently; in its first paths, numbers and strings too."""
         kinds = PLAIN if len(self._body.ways) < _MOST_BY_NUMBERS else _FLAGS
         names = [value for name, value in before.items() if id(type(value)) in kinds and name not in changed]
         inside = [slot.before for slot in near if id(type(slot.before)) in kinds and slot.path not in changed]
         return *names, *inside
 
     def _ask_next_steps(self, changes: list[_Change], frame: FrameType, recording: Recording) -> None:
-        """Ask the next steps whether they would do something else than the first."""
+        """Run the next steps to see whether they differ from the first."""
         body = BodyAgain(frame, self._begin, self._loop)
         try:
             if body.call is None:
@@ -231,14 +230,14 @@ class CarriedByWith:
 
 
 def _of_names(before: Mapping[str, Any], now: Mapping[str, Any], names: BodyNames) -> Iterator[tuple[_Change, None]]:
-    """The changes of names that a body reads before it assigns them."""
+    """The changes to names that a body reads before it assigns them."""
     for name, line in names.carried.items():
         if not same_plain(before.get(name, MISSING), now.get(name, MISSING)):
             yield _Change(name, before.get(name, MISSING), now.get(name, MISSING), line), None
 
 
 def _of_slots(slots: list[Slot], names: BodyNames) -> Iterator[tuple[_Change, Slot]]:
-    """The changes of what names lead to."""
+    """The changes to slots reachable from names."""
     for slot in slots:
         found = slot.difference() if slot.root in names.read else None
         if found is not None:
@@ -246,15 +245,16 @@ def _of_slots(slots: list[Slot], names: BodyNames) -> Iterator[tuple[_Change, Sl
 
 
 def _is_certain(change: _Change, slot: Slot | None, was_used: Callable[[Any], bool]) -> bool:
-    """Whether the next steps need not be asked: a Tensor that was computed with, or what cannot be put back."""
+    """True if the next steps need not be tried: the change is to a Tensor that was computed with, or cannot be undone."""
     if slot is not None and slot.whole:
         return change.before.again is None
     return _has_tensor(change.before) and was_used(change.before)
 
 
 def _may_differ(change: _Change, handles: set[int]) -> bool:
-    """Whether a change makes a difference as far as anybody can know: not what is only there from now on, as in a cache, or as the handles
-    of the loop (their ids are given), which have no values yet."""
+    """True if a change may make a difference. New entries, as in a cache, do not; nor do the loop's own handles (given by id), which
+    have no values yet.
+    """
     if isinstance(change.before, Contents):
         before, now = change.before.key, getattr(change.now, "key", None)
         if change.before.shown.startswith("list") and isinstance(now, tuple) and now[: len(before)] == before:
@@ -270,7 +270,7 @@ def _has_step_tensor(value: Any) -> bool:
 
 
 def _code_of(value: Any) -> Any:
-    """The code of a function or method."""
+    """The code object of a function or method."""
     return getattr(getattr(value, "__func__", value), "__code__", None) if type(value) in _FUNCTIONS else None
 
 
@@ -287,12 +287,12 @@ def _variables(frame: FrameType, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _is_source(value: Any, axis: Dim) -> bool:
-    """Whether no step can have left it: `x = loop.unstack(x)` works in `with` and fails in the second step of `for`."""
+    """True if no step can have left this value: `x = loop.unstack(x)` works in `with` and fails in the second step of `for`."""
     return isinstance(value, Tensor) and axis in value.dims
 
 
 def _may_be_first(value: Any, axis: Dim) -> bool:
-    """Whether it may be what the first step starts with."""
+    """True if this may be the initial value for the first step."""
     if _has_tensor(value):
         return not _is_source(value, axis)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -303,7 +303,7 @@ def _has_tensor(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A value in a message; never the values of an array."""
+    """A value for a message; arrays are never printed."""
     if isinstance(value, Contents):
         return value.shown
     if value is MISSING:
@@ -327,7 +327,7 @@ def _fix(path: str, before: Any) -> str:
 
 
 def caller(depth: int) -> FrameType | None:
-    """The frame so many frames up; None if nobody is there."""
+    """The frame `depth` levels up the stack, or None."""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(depth):
         frame = None if frame is None else frame.f_back

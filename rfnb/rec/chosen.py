@@ -1,8 +1,8 @@
-"""Steps of a recorded search, many in one call.
+"""Runs many steps of a recorded search in one call.
 
-Where all ops of a step are parts of programs but one usual choice, a step is these programs, the choice, a look at what has ended, and
-one more program by which the states follow the choice: all over raw arrays. That is known after a step that was made op by op, whose
-states are after it like those before. Whatever is not as usual (equal scores, somebody who listens) is such a step again.
+If every op of a step belongs to a program, apart from one ordinary choice, the step consists of those programs, the choice, a check for
+ended hypotheses, and a program that reorders the states by the choice, all on raw arrays. This is established by a step that was run op
+by op and left its states with the same form as before. Anything out of the ordinary (tied scores, a listener) falls back to such a step.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Body(NamedTuple):
 
 
 class ChosenSteps(NotPicklable):
-    """The steps of a loop that ends by a condition, and chooses once in each step."""
+    """The steps of a loop that ends by a condition and makes one choice per step."""
 
     def __init__(self, body: Body):
         self._body = body
@@ -68,7 +68,7 @@ class ChosenSteps(NotPicklable):
         self._follow: dict[bool, _Follow] = {}  # by whether the step counts for all
 
     def run_on(self, index: int, until: int, ends: EndsByCondition, step: PlainStep) -> int:
-        """Make the steps from `index` on, as long as they are usual ones; gives their number."""
+        """Run the steps from `index` on for as long as they are ordinary; return how many were run."""
         steps = self._steps
         if steps is None or index < self._not_before or not steps.fit(step):
             return 0
@@ -81,7 +81,7 @@ class ChosenSteps(NotPicklable):
         return made
 
     def commit(self, step: PlainStep, active: Tensor | None, registers: Registers) -> None:
-        """The end of a step that was made op by op: the next ones may be like it."""
+        """Commit a step that was run op by op; the following steps may repeat it."""
         selection = step.states.selections.now
         known = self._steps is not None and (active is None) in self._follow
         if known or selection is None or selection.again is None or selection.start is None:
@@ -94,11 +94,11 @@ class ChosenSteps(NotPicklable):
             self._steps = _steps_like(self, self._body, now, self._guards[0], registers, selection)
 
     def follow_if(self, counts_for_all: bool) -> _Follow | None:
-        """The program by which states follow in a step that counts for all, or not."""
+        """The program that updates the states, for a step that counts for all sequences or only for some."""
         return self._follow.get(counts_for_all)
 
     def follow(self, step: PlainStep, active: Tensor | None, registers: Registers) -> None:
-        """Commit a step, and make a program of the way in which its states follow, if they are after it like those before."""
+        """Commit a step, and make a program of its state update if the states keep their form."""
         states, selection, before = step.states, step.states.selections.now, _tensors(step)
         if self._tries >= _TRIES or len(before) != len(self._body.states):
             return step.commit(active)
@@ -145,24 +145,24 @@ class ChosenSteps(NotPicklable):
         self._tries = 0
 
     def close(self) -> None:
-        """The loop is left: its arrays go now."""
+        """Release the arrays when the loop is left."""
         self._steps = None
         self._follow.clear()
 
     def listings(self) -> list[Listing]:
-        """The programs of the choice, and those by which states follow, to read."""
+        """The programs of the choice and of the state updates, for display."""
         return [*self._choices, *(follow.program.listing for follow in self._follow.values())]
 
 
 class _Follow(NamedTuple):
-    """A program by which states follow: of the states before, the values of these registers, the parents, and what is active."""
+    """A program that updates the states from the previous states, these registers, the parents and the active sequences."""
 
     program: Program
     registers: list[int]
 
 
 class _ChosenSteps:
-    """The work of a step over raw arrays, and what that holds for.
+    """Runs steps on raw arrays under the conditions that hold for them.
 
     Args:
         key: Of the circumstances.
@@ -179,12 +179,12 @@ class _ChosenSteps:
         self._kept: list[list[Any]] = []  # for each output its arrays
 
     def fit(self, step: PlainStep) -> bool:
-        """Whether the next step is one of them."""
+        """True if the next step meets the conditions."""
         now = Circumstances()
         return now.key == self._key and _usual(now) and _guards(_tensors(step)) == self._guards
 
     def run(self, index: int, until: int, ends: EndsByCondition, step: PlainStep) -> int:
-        """Make them; gives their number."""
+        """Run the steps; return how many."""
         first, before = index, list(_tensors(step).values())
         tracks = before[0].backend.grad_enabled()
         self._attributes = [attributes(leaf) for leaf in before]
@@ -213,7 +213,7 @@ class _ChosenSteps:
     def _step(
         self, index: int, carried: Sequence[Any], raws: Registers, ends: EndsByCondition, step: PlainStep
     ) -> Sequence[Any] | None:
-        """Make a step; gives the raw states after it. None: it has to be made op by op, and nothing has happened."""
+        """Run one step and return its raw states. None if it must be run op by op; then nothing was changed."""
         body, like, selections = self._body, self._like, step.states.selections
         for register, raw in zip(body.states, carried):
             raws[register] = raw
@@ -252,7 +252,7 @@ class _ChosenSteps:
     def _follow_by_op(
         self, index: int, carried: Sequence[Any], raws: Registers, active: Tensor | None, step: PlainStep
     ) -> Sequence[Any]:
-        """The states after a step, if there is no program for that yet."""
+        """Compute the states after a step op by op, while there is no program for it."""
         like = self._like
         registers: Registers = [with_raw(like[each], raw) if each in like else None for each, raw in enumerate(raws)]
         self._put(step, carried)
@@ -268,7 +268,7 @@ class _ChosenSteps:
         return [leaf._raw for leaf in after.values()]
 
     def _put(self, step: PlainStep, carried: Sequence[Any]) -> None:
-        """Let the states be these."""
+        """Set the states."""
         values, now = iter(map(with_raw, self._attributes, carried)), step.states.now
         now.update(
             {name: map_nested(lambda x: next(values) if isinstance(x, Tensor) else x, now[name]) for name in now}
@@ -276,7 +276,7 @@ class _ChosenSteps:
 
 
 def _usual(now: Circumstances) -> bool:
-    """Whether nobody listens or looks at ops, no loop around this one has a say, and nothing is to be compiled."""
+    """True if nothing listens to ops or observes them, no outer loop records, and no compilation is requested."""
     return not now.steps and not now.listeners and now.compiled is None and now.unseen() and not are_steps_apart()
 
 
@@ -291,7 +291,7 @@ def _guards(values: dict[Any, Tensor]) -> dict[Any, Any]:
 def _steps_like(
     of: ChosenSteps, body: Body, now: Circumstances, guards: Any, registers: Registers, chosen: Any
 ) -> _ChosenSteps | None:
-    """The steps that follow one whose registers are these; None, if not all of its ops are parts of programs."""
+    """Steps that repeat the one with these registers; None if some of its ops are not in a program."""
     if registers[body.labels] is not chosen.tokens or any(type(registers[each]) is not Tensor for each in body.states):
         return None
     calls: list[list[Any]] = []

@@ -1,7 +1,7 @@
-"""The programs of recorded loops compiled by the array library: `rf.compile_loops`.
+"""Compilation of recorded loops by the array library: `rf.compile_loops`.
 
-A program is compiled for one step, and called for each. Its arrays are arguments, weights too, and so are sizes: the compiled function
-is that of the lines alone, and serves every loop that has the same ones.
+A program is compiled for one step and called for each. Arrays, weights included, and sizes are arguments, so the compiled function
+depends only on its lines and serves every loop with the same ones.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ _current: ContextVar[str | None] = ContextVar("rfnb_compile_loops", default=None
 
 
 def compile_loops(how: str | None = "inductor", *extra: Never, **unknown: Never) -> Setting:
-    """Compile the steps of the loops that are recorded (`with loop:`) in this with-block.
+    """Compile the steps of recorded loops (`with loop:`) inside this with-block.
 
         with rf.compile_loops():
             logits = decoder(...)
 
-    Results and gradients are those of the loop without, up to rounding. What cannot be compiled runs as without: ops that draw random
-    numbers or read values, steps somebody listens to, mixed precision; and if the library fails to, with a warning.
-    It takes seconds once for each kind of step. On a CPU it seldom pays, see docs/compile.md.
+    Results and gradients equal those of the uncompiled loop, up to rounding. Some steps run uncompiled: those with ops that draw random
+    numbers or read values, those with listeners, and those in mixed precision. If the library fails to compile, a warning says so.
+    Compilation takes seconds, once for each kind of step. On a CPU it seldom pays; see docs/compile.md.
 
     Args:
-        how: "inductor": `torch.compile`, which fuses elementwise ops (on a CPU it needs a compiler for C++).
-            "aot_eager": `torch.compile` without code generation; for tests, not quicker.
-            "cuda_graph": the kernels of a step are started all at once, without gradients only, for arrays on a GPU; each kind and
-            shape is captured once, and keeps its memory. None: as without.
+        how: "inductor": `torch.compile`, which fuses elementwise ops (on a CPU it needs a compiler for C++). "aot_eager":
+            `torch.compile` without code generation; for tests, no faster. "cuda_graph": launches all kernels of a step at once, for
+            arrays on a GPU and without gradients; each kind and shape is captured once and keeps its memory. None: do not compile.
 
     Raises:
         ValueError: For another `how`.
@@ -61,7 +60,7 @@ def _compiling(how: str | None) -> Setting:
 
 
 def compiled_how() -> str | None:
-    """The way to compile in this context."""
+    """The compilation mode of this context, or None."""
     return _current.get()
 
 
@@ -73,7 +72,7 @@ def compiled_step(
     inputs: Sequence[str],
     results: str,
 ) -> Callable[[], Callable[..., tuple[Any, ...]]] | None:
-    """A function that gives one of the inputs, for a run of steps in which nobody changes the constants; None: it is not compiled.
+    """Compile a step for a series of steps during which its constants do not change; None if it is not compiled.
 
     Args:
         bound: What names of the lines stand for.
@@ -103,13 +102,13 @@ class _Part:
 
 
 def _key(x: Any) -> Any:
-    """Functions and words of the library are themselves; of numbers also 0.0 and -0.0, 1 and True are told apart."""
+    """A cache key: functions and strings stand for themselves; 0.0 and -0.0, and 1 and True, are distinguished."""
     return (type(x), repr(x)) if isinstance(x, (float, complex, np.generic)) else x
 
 
 @lru_cache(maxsize=128)
 def _compiled(source: str, parts: tuple[_Part, ...], backend: Any, how: str, changes: bool) -> Any:
-    """The compiled function of a source; its code is its own, since torch keeps what it has compiled there."""
+    """The compiled function of a source. It has a code object of its own, since torch stores what it compiled there."""
     return backend.compile_raw(maker(source)(*[part.value for part in parts]), how, changes=changes)
 
 

@@ -1,10 +1,10 @@
-"""The history of a loop: in each step all frames so far.
+"""The history of a loop: in each step, all frames so far.
 
     keys, history, loop.state.keys = rf.cum_concat(key, axis=rf.single_step_dim, state=loop.state.keys)   # {..., history}
     keys, history, _ = rf.cum_concat(key, axis=time)                                                     # all steps at once
 
-Outside of a loop the dim of the history has one length per frame of the loop: 1, 2, 3, ... What has the dim of the loop too
-(energies, weights) is masked by that to a triangle.
+Outside of a loop, the history dim has one length per frame of the loop: 1, 2, 3, ... These lengths mask tensors that also have the loop
+dim (energies, weights) to a triangle.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def cum_concat(
         axis: Of the loop; `single_step_dim` inside of it.
         out_spatial_dim: Without size it gets it here. Default: the same dim for all calls with the same axis and history, so
             that keys and values share it.
-        state: accum {..., axis} and axis: the frames before. Needed in a step: `cum_concat_initial_state` at the beginning.
+        state: accum {..., axis} and axis: the previous frames. Required in a step: `cum_concat_initial_state` at the beginning.
 
     Returns:
-        {..., out_spatial_dim}, out_spatial_dim, state. Of a step, it has one frame more than the step before. Of all steps, it
-        has the frames of `axis`, and lengths over `axis`: frame t of the loop sees the first t + 1. Reduce it together with
+        {..., out_spatial_dim}, out_spatial_dim, state. In a step, it has one frame more than in the previous step. For all steps at
+            once, it has the frames of `axis`, and lengths over `axis`: frame t of the loop sees the first t + 1. Reduce it together with
         axis: a product with weights {..., axis, out_spatial_dim}; what has no axis gets it by `expand_dim`.
 
     Raises:
@@ -97,13 +97,13 @@ def cum_concat_initial_state(
 
 @lru_cache(maxsize=4096)
 def history_dim(size: int) -> Dim:
-    """The dim of so many frames; the same one for all layers and searches, so that plans are found again."""
+    """The dim of a history of this size; shared by all layers and searches, so that cached plans are found again."""
     return Dim(size, name="history", kind="spatial")
 
 
 @op
 def history_and(before: Dim | None, axis: Dim) -> Dim:
-    """The dim of the frames before and those of `axis`, as of the keys of self-attention with a state.
+    """The dim of the previous frames followed by those of `axis`, as for the keys of self-attention with a state.
 
     Args:
         before: None: there are none; then it is a twin of axis (a tensor holds a dim once).
@@ -128,7 +128,7 @@ _triangles = PlanCache()
 
 
 def _triangle(before: Dim | None, axis: Dim) -> Dim:
-    """The dim of the frames that each frame of `axis` sees."""
+    """The dim of the frames visible to each frame of `axis`."""
     try:
         return _triangles[before, axis]
     except KeyError:

@@ -1,9 +1,9 @@
-"""The owners of random numbers while a body is recorded: ops may, the body itself may not, other threads are none of its business.
+"""Detects random draws by the body while it is recorded: ops may draw, the body may not, and other threads are ignored.
 
-The generators of Python and NumPy are one for all threads, so that their states alone do not tell. While a body is recorded, their
-functions tell which thread calls them; on torch a mode of the thread does (`Backend.watch_draws`). A function that somebody has
-imported by its name is not seen; then the state has changed although nobody was seen to draw, and that is refused too, unless
-another thread has run meanwhile, which may have had such a function in hand.
+Python and NumPy share one generator among all threads, so the generator's state alone does not tell who drew. During recording their
+functions report the calling thread; for torch, a thread-local mode does (`Backend.watch_draws`). A function imported by name is not
+seen: if the state changed although no draw was reported, that is refused too, unless another thread has run meanwhile and may have held
+such a function.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NAMES = frozenset({*_PYTHON, *_NUMPY, "_watches"})  # in code that draws, or te
 
 
 class DrawWatch:
-    """A watch over what draws, from `start` to `stop`.
+    """Watches for random draws from `start` to `stop`.
 
     Args:
         own: Called with the name of a function by which this thread is about to draw.
@@ -60,7 +60,7 @@ class DrawWatch:
         self._on_backend: Any = contextlib.nullcontext()
 
     def start(self, *, trace: bool = False) -> Any:
-        """Watch from here on. If `trace`, gives the list of the calls of the array library too (`Backend.trace_calls`)."""
+        """Start watching. With `trace`, also return the list of calls of the array library (`Backend.trace_calls`)."""
         if not _watches:
             for functions in _places(all(name in sys.modules for name in _TORCH)):
                 functions.look()
@@ -75,14 +75,14 @@ class DrawWatch:
         return self._on_backend.__enter__()
 
     def stop(self) -> None:
-        """Watch no longer; a second time does nothing."""
+        """Stop watching; a second call does nothing."""
         self._on_backend.__exit__(None, None, None)
         if self in _watches:
             _watches.remove(self)
         _settle()
 
     def tell(self, name: str) -> None:
-        """Somebody is about to draw."""
+        """Report an imminent draw."""
         if threading.get_ident() == self._thread:
             self._told = True
             self._own(name)
@@ -90,20 +90,21 @@ class DrawWatch:
             self._others_draw = True
 
     def somebody_unseen(self) -> bool:
-        """Whether a state has changed, but nobody was seen who may have done it. To be asked before `stop`, after which nobody is."""
+        """True if a generator state changed without a reported draw. Call it before `stop`, which ends the reports."""
         changed, still = self._state != _state(), self._others == _places_of_others(self._thread)
         # Last: a thread that draws while its place is compared may come round to the same one, but has told before.
         return changed and still and not self._others_draw
 
     def forgive(self) -> None:
-        """Accept what was drawn until now: an op did it."""
+        """Accept all draws so far: an op made them."""
         if self._told:
             self._told, self._state = False, _state()
 
 
 def _places_of_others(own: int) -> dict[int, Any]:
-    """The instruction that each other thread is at, or what equals nothing: code that names what draws may have it in hand, and wait
-    for the lock of the generator, or come round to the same instruction."""
+    """The current instruction of every other thread, or a value that equals nothing: code that mentions a drawing function may be
+    waiting for the generator's lock, or may return to the same instruction.
+    """
     # Only its innermost frame, and no collection of garbage, which could let it run on: what Python makes of the frame of
     # a thread that leaves it at the same time is in memory that is something else by then.
     collecting = gc.isenabled()
@@ -124,12 +125,12 @@ def _places_of_others(own: int) -> dict[int, Any]:
 
 
 def is_shared(value: Any) -> bool:
-    """Whether it is the generator of Python or of NumPy that all threads use."""
+    """True if this is the generator of Python or NumPy that all threads share."""
     return value is _generator or value is _numpy_generator
 
 
 def library_files() -> tuple[str, ...]:
-    """The files in which the code of these functions begins."""
+    """The files that define these functions."""
     folders = [os.path.dirname(sys.modules[name].__file__ or "") for name in ("torch", "numpy") if name in sys.modules]
     return (random.__file__, *(folder + os.sep for folder in folders))
 
@@ -144,7 +145,7 @@ def _state() -> Any:
 
 
 def _python_state() -> Any:
-    """The state of the generator of Python: `getstate` makes an int of each of its words."""
+    """The state of Python's generator; `getstate` would build an int for each of its words."""
     if not _words_are_there():
         return random.getstate()
     return ctypes.string_at(_WORDS_OF_PYTHON, _MT19937_BYTES), _generator.gauss_next
@@ -152,7 +153,7 @@ def _python_state() -> Any:
 
 @cache
 def _words_are_there() -> bool:
-    """Whether this Python keeps the position and the words where CPython does."""
+    """True if this Python stores position and words where CPython does."""
     kind = next(each for each in type(_generator).__mro__ if each.__module__ == "_random")
     if sys.implementation.name != "cpython" or kind.__basicsize__ < object.__basicsize__ + _MT19937_BYTES:
         return False
@@ -161,7 +162,7 @@ def _words_are_there() -> bool:
 
 
 class _Functions:
-    """Functions of a module, as they are and those that tell."""
+    """Functions of a module: the originals and the reporting wrappers."""
 
     def __init__(self, module: Any, names: Sequence[str]):
         self._module, self._names, self._of = module.__name__, names, itemgetter(*names)
@@ -169,7 +170,7 @@ class _Functions:
         self._both: tuple[Any, Any] = (), ()
 
     def look(self) -> None:
-        """Note what they are now; somebody may have put others there."""
+        """Read the current functions, which may have been replaced."""
         plain = self._of(self._scope)
         if plain != self._plain:
             told = [_telling(f"{self._module}.{name}", fn) for name, fn in zip(self._names, plain)]
@@ -177,12 +178,12 @@ class _Functions:
             self._plain = plain
 
     def settle(self) -> None:
-        """Give the module those that it should have."""
+        """Install the functions that should be in place."""
         self._scope.update(one_of(self._both, _watches))
 
 
 class _OfInstance:
-    """The functions of the generator of Python of which its other functions are made: they find these in the instance."""
+    """The primitive functions of Python's generator, which its other functions look up on the instance."""
 
     def __init__(self) -> None:
         told = [(name, _telling(f"random.{name}", getattr(random, name))) for name in _PYTHON]
@@ -198,7 +199,7 @@ class _OfInstance:
 
 @cache
 def _places(with_torch: bool) -> list[_Functions | _OfInstance]:
-    """All that draw, or set a state. Draws of torch are seen by the mode; seeds are not."""
+    """All functions that draw or set a state. The mode sees torch's draws; its seeds are not watched."""
     numpy = _Functions(np.random, _NUMPY)
     torch = [_Functions(sys.modules[name], _SEEDS) for name in _TORCH if with_torch]
     for module in [sys.modules[name] for name in _OF_DEVICES if name in sys.modules]:
@@ -208,7 +209,7 @@ def _places(with_torch: bool) -> list[_Functions | _OfInstance]:
 
 
 def _settle() -> None:
-    """Give all of them those that tell while somebody watches, else their own."""
+    """Install the reporting wrappers while a watch is active, else the originals."""
     for functions in _places(all(name in sys.modules for name in _TORCH)):
         functions.settle()
 

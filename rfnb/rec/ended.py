@@ -1,4 +1,4 @@
-"""The rule that what has ended keeps its state: one for loops, `scan` and recurrent units."""
+"""The rule that an ended sequence keeps its state, shared by loops, `scan` and recurrent units."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rfnb.ops.where import where
 
 
 def kept(active: Tensor, new: Tensor, old: Any) -> Tensor:
-    """`new` for the sequences that are `active` in this step, else `old`, a Tensor or a number; with the marks of `new`."""
+    """`new` for sequences that are `active` in this step, else `old`, a Tensor or a number; with the marks of `new`."""
     if new is old:
         return new
     return marked_like(where(active, new, old, allow_broadcast_all_sources=True), new)
 
 
 def active_in_steps(axis: Dim, backend: Any, device: str | None) -> list[Tensor | None]:
-    """For each frame of `axis` which sequences have it, bool {length dims}; None: all. Known before the first step."""
+    """For each frame of `axis`, the sequences that have it, bool {length dims}; None means all. Known before the first step."""
     over = axis.length_dims
     if not over or not axis.has_padding():
         return [None] * axis.extent

@@ -1,6 +1,6 @@
-"""The sequences or hypotheses of a loop that have ended: on the host, so that asking costs nothing.
+"""The ended sequences or hypotheses of a loop, kept on the host so that queries cost nothing.
 
-Over a given axis its lengths say it, and all is known before the first step; else a condition of each step.
+For a given axis the lengths determine them all before the first step; otherwise a condition does in each step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rfnb.rec.selection import Selection, align_host
 
 
 class Ends:
-    """Known after each step.
+    """Ended sequences, as known after each step.
 
     Attributes:
         dims: What `host` is over: the dims of the lengths or of the end condition, with the carried beam.
@@ -32,27 +32,27 @@ class Ends:
     some = False
 
     def begin_step(self, index: int) -> None:
-        """Step `index` begins."""
+        """Begin step `index`."""
 
     def all(self) -> bool:
-        """Whether all have ended, so that the loop is done before its last step."""
+        """True if all have ended, so that the loop stops before its last step."""
         return False
 
     @property
     @abstractmethod
     def host(self) -> np.ndarray | None:
-        """The ones that have ended, bool; None before the first step."""
+        """The ended sequences, bool; None before the first step."""
 
     @property
     @abstractmethod
     def lengths(self) -> np.ndarray | None:
-        """The number of steps of each, int32; None before the first step, and in a loop over a given axis."""
+        """The number of steps of each sequence, int32; None before the first step and in a loop over a given axis."""
 
     # -- for who holds the loop between two steps --------------------------------------------------------------------------
 
     @abstractmethod
     def cannot_change(self, stacks: bool | None) -> str | None:
-        """The reason why no length is changed, in words; None: there is none.
+        """The reason why lengths cannot be changed; None if they can.
 
         Args:
             stacks: Whether the loop collects a value of each step; None: that is not known yet.
@@ -60,19 +60,19 @@ class Ends:
 
     @abstractmethod
     def end_now(self, which: np.ndarray) -> None:
-        """End those of `which`, bool over `dims`: they have ended before the step that begins."""
+        """End these sequences, bool over `dims`, before the step that is about to begin."""
 
     @abstractmethod
     def goes_on_from(self, which: np.ndarray) -> bool:
-        """Whether those of `which`, which have ended, can go on with this step: nothing of what they have is missing."""
+        """True if these ended sequences can resume at this step because none of their data is missing."""
 
     @abstractmethod
     def go_on(self, which: np.ndarray) -> None:
-        """Let those of `which` go on with this step."""
+        """Resume these sequences at this step."""
 
 
 class EndsOfAxis(Ends):
-    """Ends of the sequences of a given axis.
+    """Ends given by the lengths of an axis.
 
     Args:
         past_length: How many steps after its length a sequence takes to end.
@@ -94,7 +94,7 @@ class EndsOfAxis(Ends):
         self.some = index >= self._first
 
     def end_step(self, index: int, like: Callable[[], Tensor | None]) -> Tensor | None:
-        """The sequences that step `index` counts for; None: all.
+        """The sequences that step `index` counts for; None means all.
 
         Args:
             like: A value of the step, which says where the result is needed.
@@ -111,29 +111,29 @@ class EndsOfAxis(Ends):
         return self._active[index]
 
     def pass_until(self, index: int) -> None:
-        """The steps before step `index` are over, none of them the first one."""
+        """Mark the steps before `index` as done; the first step is not among them."""
         self._done, self.some = index, index > self._first
 
     def kind(self, index: int) -> tuple[bool, bool]:
-        """Whether some have ended before step `index`, and whether it counts for less than all."""
+        """Whether some sequences ended before step `index`, and whether the step counts for only some of them."""
         return index >= self._first, index >= self._shortest
 
     def same_until(self, index: int) -> int:
-        """The end of the steps from `index` on that are of one kind."""
+        """The end of the series of steps from `index` on that are of the same kind."""
         return min(end for end in (self._first, self._shortest, self.axis.extent) if end > index)
 
     @property
     def all_until(self) -> int:
-        """The first step that counts for less than all; that after the last one, if there is none."""
+        """The first step that does not count for all sequences; the number of steps if there is none."""
         return min(self._shortest, self.axis.extent)
 
     def step_with_ended(self, index: int) -> StepWithEnded:
-        """The sequences that go on in step `index`, for ops; in a loop over lengths."""
+        """The sequences still running in step `index`, for ops; in a loop over lengths."""
         assert self._ends_at is not None
         return StepWithEnded(self.dims, index < self._ends_at)
 
     def active_in(self, indices: range, like: Tensor) -> list[Any]:
-        """For each of these steps, in a loop over lengths, the raw mask of the sequences that it counts for."""
+        """The raw mask of the sequences that each of these steps counts for, in a loop over lengths."""
         backend = like.backend
         masks = backend.unbind_raw(self.axis.raw_mask((self.axis, *self.dims), backend, like.device), 0)
         return [masks[index] for index in indices]
@@ -168,7 +168,7 @@ class EndsOfAxis(Ends):
         return own
 
     def _set(self, ends_at: np.ndarray) -> None:
-        """The sequences end there, and not where their axis does."""
+        """Let the sequences end at these steps instead of at their lengths."""
         self._ends_at = ends_at
         self._first = int(ends_at.min(initial=self.axis.extent + 1))
         self._shortest = self._first - self.past_length
@@ -176,7 +176,7 @@ class EndsOfAxis(Ends):
         self._counts = ends_at - self.past_length
 
     def _counted(self, index: int, like: Callable[[], Tensor | None]) -> Tensor:
-        """The sequences that a step counts for, where they do not end with their axis."""
+        """The sequences that a step counts for, where their ends differ from their lengths."""
         value = like()
         backend, device = (registry.selected(), None) if value is None else (value.backend, value.device)
         assert self._counts is not None
@@ -194,7 +194,7 @@ class EndsOfAxis(Ends):
 
 
 class EndsByCondition(Ends):
-    """Ends of what a condition has ended."""
+    """Ends determined by a condition."""
 
     host: np.ndarray | None = None
 
@@ -216,7 +216,7 @@ class EndsByCondition(Ends):
         return self.host is not None and (self.some or not self.host.size) and not _has(self.host, False)
 
     def end_step(self, cond: Tensor, include_eos: bool, selection: Selection | None, index: int) -> Tensor | None:
-        """Step `index` is over, with its condition {batch dims, beam}.
+        """End step `index` with its condition {batch dims, beam}.
 
         Args:
             include_eos: Whether the step that ends a sequence counts for it.
@@ -262,24 +262,24 @@ class EndsByCondition(Ends):
         self.host = self.host & ~which
 
     def set_lengths(self, axis: Dim) -> None:
-        """Give the dim of the loop its lengths, when the loop is done."""
+        """Give the loop dim its lengths when the loop is done."""
         known = self.lengths
         axis.declared_length_dims = self.dims
         keep_lengths(axis, known if known is not None else np.zeros((), np.int32), self.dims)
 
     def _joined(self, dims: tuple[Dim, ...], selection: Selection | None) -> tuple[Dim, ...]:
-        """The dims of this step's condition and those that the ends of the steps before have besides."""
+        """The dims of this step's condition plus those of the ends of earlier steps."""
         for dim in self.dims:
             dim = selection.out_dim if selection is not None and dim is selection.start else dim
             dims = dims if dim in dims else (*dims, dim)
         return dims
 
     def _followed(self, host: np.ndarray | None, dims: tuple[Dim, ...], selection: Selection | None) -> np.ndarray:
-        """The knowledge per hypothesis from before this step, for the hypotheses after it."""
+        """The ends of each hypothesis before this step, reordered for the hypotheses after it."""
         assert host is not None
         return align_host(host, self.dims, dims) if selection is None else selection.follow_host(host, self.dims, dims)
 
 
 def _has(host: np.ndarray, value: bool) -> bool:
-    """Whether a bool array has this value, in a fifth of the time of `any` and `all`."""
+    """True if a bool array contains this value, in a fifth of the time of `any` and `all`."""
     return (b"\1" if value else b"\0") in host.tobytes()

@@ -1,8 +1,8 @@
-"""The recorded step itself as the one that is watched: where it is like those that follow, the loop has its program before the second
-step, and no further step runs op by op.
+"""Uses the recorded step as the watched one: if it resembles the steps that follow, the loop has its program before the second step,
+and no further step runs op by op.
 
-It is not always like them. A first value may have other marks than a later one, or no gradient; what is made once (a mask) may be made
-in it; two names may hold the same array, or a constant. Each of these is looked for, and then a later step is watched.
+It does not always resemble them. An initial value may have other marks than a later one, or no gradient; the body may create something
+once (a mask); two names may share one array, or a constant. Each of these is detected, and then a later step is watched.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _APART = 16  # steps before the first sequence has ended, for which a program of
 
 
 def are_together(ends: EndsOfAxis, index: int) -> bool:
-    """Whether the steps from `index` on get one program, also those before the first sequence has ended."""
+    """True if one program serves the steps from `index` on, including those before the first sequence ends."""
     return ends.all_until < ends.axis.extent and ends.all_until - index < _APART
 
 
 class FirstStepProgram(NamedTuple):
-    """A program, and what it was made of.
+    """A program and the values it was made from.
 
     Attributes:
         key: Of the circumstances.
@@ -57,7 +57,7 @@ class FirstStep:
         self._key: Any = None
 
     def watch(self, states: States, ends: Ends) -> bool:
-        """Begin, if the step may be like those that follow; the states get arrays of their own."""
+        """Start watching if the step may resemble those that follow; the states get arrays of their own."""
         if not isinstance(ends, EndsOfAxis) or ends.axis.extent <= FEWEST or are_together(ends, 1):
             return False
         now, values = Circumstances(), list(states.tensors().values())
@@ -83,7 +83,7 @@ class FirstStep:
         stacked: Sequence[Tensor],
         note: Callable[[int], str],
     ) -> FirstStepProgram | None:
-        """The program for the steps that follow; None, if they may differ.
+        """The program for the following steps; None if they may differ.
 
         Args:
             nodes: All that a step does.
@@ -131,10 +131,10 @@ class FirstStep:
         )
 
     def _is_fresh(self, register: int) -> bool:
-        """Whether the array of a register is no other one's: a frame, or what an op has made in this step.
+        """True if no other register shares the array: it is a frame, or an op of this step created it.
 
-        No op before the loop is known that gives another one: its result for all steps has the dim of the loop. It is looked at all
-        the same, since what is taken for a constant would be wrong in silence.
+        An op before the loop is not known to produce such an array: its result for all steps has the loop dim. It is checked all the
+        same, since a value wrongly taken for a constant would be a silent error.
         """
         raw = self._recording.recorder.registers[register].value._raw
         node = next((node for node in self._recording.recorder.nodes if register in node.writes), None)
@@ -147,8 +147,9 @@ class FirstStep:
 
 
 def _is_like(before: Tensor, after: Tensor) -> bool:
-    """Whether a program for the first is one for the other: ops look at nothing that differs. Of padding there may be none, and
-    what has been done without knowing that it is finite is right."""
+    """True if a program for the first value also serves the second: nothing that ops look at differs. There may be no padding, and work
+    done without knowing that padding is finite remains correct.
+    """
     one, other = guard(before), guard(after)
     if one == other:
         return True
@@ -157,7 +158,7 @@ def _is_like(before: Tensor, after: Tensor) -> bool:
 
 
 def without_kept(calls: Sequence[RawCall]) -> list[RawCall]:
-    """The calls without those that made what is kept for the next step: to that it is a constant."""
+    """The calls without those that computed values kept for the next step, where they are constants."""
     return [call for call in calls if call.kind != MADE or not is_kept(call.out)]
 
 

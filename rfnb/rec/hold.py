@@ -1,9 +1,9 @@
-"""Hold: who has hold of the loops that run in this context.
+"""Holds: control over the loops that run in a context.
 
     with held_by(hold):
         search(x)           # each Loop that begins gets its step from hold.around, each step of a scan asks hold.step_of
 
-Nobody has: a loop then looks at a context variable once, and a `scan` and whoever attends too.
+Without a hold, a loop, a `scan` and an attention each read one context variable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Hold(ABC):
-    """Is asked where a loop begins, and where attention weights are made.
+    """Consulted when a loop begins and when attention weights are computed.
 
     Attributes:
         attended_calls: How often it was asked about attention weights.
@@ -36,11 +36,11 @@ class Hold(ABC):
 
     @abstractmethod
     def around(self, loop: Loop, step: Step) -> Step:
-        """The step that a loop has as it begins: `step`, or one around it."""
+        """The step for a loop that begins: `step` itself or a wrapper."""
 
     @abstractmethod
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
-        """Step `index` of a function that carries one state ("scan", "while_loop") begins; gives the state that it begins with.
+        """Begin step `index` of a function that carries one state ("scan", "while_loop"); return the state to begin with.
 
         Args:
             ends: What knows which sequences have ended, as `Ends`; None: it ends for all at once.
@@ -48,23 +48,23 @@ class Hold(ABC):
 
     @abstractmethod
     def over(self, function: str) -> None:
-        """A function that carries one state has made its last step, or was left."""
+        """A function that carries one state made its last step or was left."""
 
     @abstractmethod
     def changes_attention(self) -> bool:
-        """Whether any attention weights are to be others in this step."""
+        """True if this step replaces any attention weights."""
 
     @abstractmethod
     def edits_attention(self) -> bool:
-        """Whether attention weights that are made here are to be others: then they have to be there, and not only their result."""
+        """True if attention weights computed here are to be replaced, so that the weights are needed and not just the result."""
 
     @abstractmethod
     def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
-        """Something attends here over `axis`, with weights over `dims` that nobody needs."""
+        """Note an attention over `axis`, with weights over `dims` that nothing requests."""
 
     @abstractmethod
     def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
-        """The weights over `axis` to attend with, in the place of `weights`.
+        """The weights over `axis` to attend with, in place of `weights`.
 
         Args:
             seen: bool, where a query may look besides the padding of `axis`; None: everywhere.
@@ -73,7 +73,7 @@ class Hold(ABC):
     def before_call(
         self, path: str, inputs: Callable[[], Mapping[str, Tensor]]
     ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]] | None:
-        """A call of a module of another library comes; gives its inputs, and what they are to be; None: nobody holds these.
+        """Hear of a call of another library's module: return its inputs and their replacements; None if nothing holds them.
 
         Args:
             inputs: By name of the argument.
@@ -82,14 +82,14 @@ class Hold(ABC):
 
 
 class ValuesBeside(Protocol):
-    """The values that a function carries from step to step of a loop beside its states; a hold may look at them and change them."""
+    """Values that a function carries from step to step beside the loop's states; a hold may read and change them."""
 
     def now(self) -> Mapping[str, Any]:
-        """The present values, by name."""
+        """The current values, by name."""
         ...
 
     def edit(self, name: str, value: Any) -> None:
-        """Another present value."""
+        """Replace a current value."""
         ...
 
 
@@ -97,15 +97,15 @@ _current: ContextVar[Hold | None] = ContextVar("rfnb_hold", default=None)
 
 
 def holding() -> Hold | None:
-    """The hold on the loops of this context; None: nobody has one."""
+    """The hold on the loops of this context, or None."""
     return _current.get()
 
 
 def let_go() -> None:
-    """Nobody has hold of the loops of this context any more."""
+    """Release the hold of this context."""
     _current.set(None)
 
 
 def held_by(hold: Hold | None) -> Setting:
-    """Somebody has hold of the loops that are made in a with-block; None: nobody."""
+    """Hold the loops that begin inside a with-block; None releases them."""
     return Setting(_current, partial(_current.set, hold))

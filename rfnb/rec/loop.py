@@ -56,21 +56,22 @@ class _Recorded:
 
 
 class Loop(NotPicklable, NearNames):
-    """Runs a step over `axis`, or until `end`. Left early (`break`, an exception), it stacks nothing.
+    """Runs a step over `axis`, or until `end`. A loop left early (`break`, an exception) stacks nothing.
 
     Args:
         max_seq_len: Upper bound of the number of steps; needed with `end`. int or scalar Tensor.
-        axis: The dim to run over; ragged: each sequence stops at its length. None: made by the loop, its lengths from `end`.
-        include_eos: Whether the lengths of `axis` count the step that ends a sequence. If not, a search scores one label more after
-            a sequence's length, that of its end, where the loop still runs for longer sequences. Without an axis, `end` says it.
+        axis: The dim to run over; if it is ragged, each sequence stops at its length. None: the loop creates the dim, with lengths
+            from `end`.
+        include_eos: Whether the lengths of `axis` count the step that ends a sequence. If not, a search scores one more label after
+            a sequence's length, its end label, while the loop still runs for longer sequences. Without an axis, `end` decides.
         optimize_move_layers_out, unroll, debug: Accepted; they never change a result.
         name: In traces and messages.
 
     Attributes:
-        given_axis: The dim that it runs over, if it was there before.
+        given_axis: The dim to run over, if it existed before the loop.
         step: Where the values of a step come from and where they go (`rfnb/rec/loop_step.py`).
-        plan: What `with loop:` has planned; None before.
-        beside: What is carried beside its states; None: nothing, or nobody knows.
+        plan: The plan of `with loop:`; None before it is made.
+        beside: Values carried beside the states; None if there are none or they are unknown.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class Loop(NotPicklable, NearNames):
 
     @staticmethod
     def current() -> Loop | None:
-        """The innermost loop that is running in this context."""
+        """The innermost loop running in this context, or None."""
         return running.innermost()
 
     @property
@@ -151,23 +152,23 @@ class Loop(NotPicklable, NearNames):
 
     @property
     def has_entered_scope(self) -> bool:
-        """Whether the loop has begun."""
+        """True once the loop has begun."""
         return self._phase != "before"
 
     @property
     def num_steps(self) -> int:
-        """The number of steps that have been done or begun."""
+        """The number of steps done or begun."""
         self.step.check_known("num_steps")
         return self._index + 1
 
     @property
     def num_steps_begun(self) -> int:
-        """The same as `num_steps`, for messages also while a step is recorded."""
+        """Like `num_steps`, but also valid for messages while a step is recorded."""
         return self._index + 1
 
     @property
     def has_ended(self) -> bool:
-        """Whether no step comes any more."""
+        """True if no step follows."""
         return self._phase == "after"
 
     @property
@@ -200,11 +201,11 @@ class Loop(NotPicklable, NearNames):
         return self._collect(source, name, last=False)
 
     def last(self, source: Tensor, *, name: str | None = None) -> Tensor:
-        """The value at each sequence's last step; has values once the loop is done. Called in every step."""
+        """The value at each sequence's last step; it has values once the loop is done. Call it in every step."""
         return self._collect(source, name, last=True)
 
     def end(self, source: Tensor, *, include_eos: bool) -> None:
-        """A sequence for which `source` is True has ended.
+        """End every sequence for which `source` is True.
 
         Args:
             source: bool {batch-like dims, beam}.
@@ -237,7 +238,7 @@ class Loop(NotPicklable, NearNames):
     # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
 
     def ended_before(self) -> np.ndarray | None:
-        """The hypotheses that had ended before this step, over `end_dims`; None if none."""
+        """The hypotheses that had ended before this step, over `end_dims`; None if there are none."""
         self.step.check_known("ended_before()")
         return self._ends.host if self._ends.some else None
 
@@ -248,18 +249,18 @@ class Loop(NotPicklable, NearNames):
 
     @property
     def ended(self) -> np.ndarray | None:
-        """The hypotheses that have ended after the last finished step, over `end_dims`."""
+        """The hypotheses that had ended after the last finished step, over `end_dims`."""
         self.step.check_known("ended")
         return self._ends.host
 
     @property
     def ends(self) -> Ends:
-        """The ends of its sequences or hypotheses."""
+        """The ends of the loop's sequences or hypotheses."""
         return self._ends
 
     @property
     def stacks(self) -> bool | None:
-        """Whether it collects a value of each step; None before its first step, when that is not known."""
+        """True if the loop collects a value of each step; None before its first step, when this is unknown."""
         return any(not output.last for output in self._outputs.all) if self._index > 0 else None
 
     @property
@@ -269,7 +270,7 @@ class Loop(NotPicklable, NearNames):
         return self._ends.lengths
 
     def longest_with_end(self) -> int:
-        """The longest sequence or hypothesis, with the step that ended it."""
+        """The length of the longest sequence or hypothesis, including the step that ended it."""
         if isinstance(self._ends, EndsOfAxis):
             return self.axis.extent + self._ends.past_length
         lengths, end = self._ends.lengths, self.step.end
@@ -277,7 +278,7 @@ class Loop(NotPicklable, NearNames):
         return longest if end is not None and end[1] else longest + 1
 
     def call_on_commit(self, fn: Callable[[], None]) -> None:
-        """Call `fn` at the end of this step, when it is known what has ended."""
+        """Call `fn` at the end of this step, once the ended sequences are known."""
         self._on_commit.append(fn)
 
     # -- running -----------------------------------------------------------------------------------------------------------
@@ -333,7 +334,7 @@ class Loop(NotPicklable, NearNames):
             self._close_recorded()
 
     def _close_recorded(self) -> None:
-        """The with-block is left; a second time this does nothing."""
+        """Leave the with-block; a second call does nothing."""
         recorded = self._recorded
         if recorded is not None:
             recorded.steps.close()
@@ -344,7 +345,7 @@ class Loop(NotPicklable, NearNames):
     __exit__: Any = Exit(_leave_with, _over)
 
     def _steps(self, before: Before, *, in_python: bool) -> Generator[int]:
-        """All steps; gives the index of each that the body makes, which runs while this waits."""
+        """Run all steps; yield the index of each step that the body makes."""
         self._check_new()
         if in_python:
             self._let_hold()
@@ -390,14 +391,14 @@ class Loop(NotPicklable, NearNames):
             self._close(step, before)
 
     def _close(self, step: Step, before: Before) -> None:
-        """The loop is left. An interrupt may come here too, so it is done twice."""
+        """Leave the loop. An interrupt may strike here too, so this runs twice."""
         running.leave(self)
         self._phase = "after"
         step.close()
         before.restore()
 
     def _let_hold(self) -> None:
-        """Begin: who holds the loops of this context has its steps."""
+        """Let the hold of this context wrap the steps."""
         hold = holding()
         if hold is not None:
             self.step = hold.around(self, self.step)
@@ -412,11 +413,11 @@ class Loop(NotPicklable, NearNames):
             )
 
     def _again(self) -> str:
-        """A new loop like this one, as it is written."""
+        """Code that makes a new loop like this one."""
         return f"loop = rf.Loop({'axis=loop.axis' if self.given_axis is not None else 'max_seq_len=loop.max_seq_len'})"
 
     def _around(self) -> contextlib.AbstractContextManager[Any]:
-        """The place of a step in a trace, and what of it has ended."""
+        """The context of a step: its place in a trace, and the sequences that have ended."""
         ends = self._ends
         if not ends.some and not _open:
             return _nothing
@@ -429,7 +430,7 @@ class Loop(NotPicklable, NearNames):
         return stack
 
     def _goes_on(self) -> bool:
-        """Whether there is a further step."""
+        """True if a further step follows."""
         return self._index + 1 < self._max_steps() and not self._ends.all()
 
     def _max_steps(self) -> int:
@@ -467,7 +468,7 @@ class Loop(NotPicklable, NearNames):
                 probe("states", **values)
 
     def _any_tensor(self) -> Tensor | None:
-        """A value of this step."""
+        """Some Tensor of this step, or None."""
         return next(iter(self._states.tensors().values()), self._outputs.any_value())
 
     def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""The place of each op of a recorded step: before, inside or after the loop."""
+"""Assigns each op of a recorded step its place: before, inside or after the loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LARGEST = 1 << 27  # elements of a value of all steps that are still made at on
 
 
 class LoopPlan(NotPicklable):
-    """The places of the ops of a loop.
+    """The places of a loop's ops.
 
     Attributes:
         before: Ops that do not need the state: run once, on all frames.
@@ -43,7 +43,7 @@ class LoopPlan(NotPicklable):
         whole: register -> its value for all steps, for those of the frames and of `before`.
         whole_dims: register -> the dims of its value for all steps, for what ran outside of the steps.
         stacked: Registers that are stacked for `after`.
-        listings: What the ops inside became once they had run: programs, one for each kind of step.
+        listings: The programs compiled from the inside ops once they have run, one for each kind of step.
     """
 
     def __init__(self, recording: Recording, *, move_out: bool):
@@ -84,7 +84,7 @@ class LoopPlan(NotPicklable):
                 self.before.append(node)
 
     def run_whole(self, node: Node, whole: dict[int, Tensor], axis: Dim) -> dict[int, Tensor] | None:
-        """The op on the values of all steps; None if it is not the same there."""
+        """Run the op on the values of all steps; None if the result differs."""
         if node.stays or not self._fits(node, axis):
             return None
 
@@ -100,7 +100,7 @@ class LoopPlan(NotPicklable):
         return self._registers(node, result, axis)
 
     def _registers(self, node: Node, result: Any, axis: Dim) -> dict[int, Tensor] | None:
-        """The registers of a result for all steps; None if it is not the result of the step with one more dim."""
+        """The registers of a result for all steps; None if it is not the step's result with one more dim."""
         recorded, got = leaves(node.result), leaves(result)
         if [path for path, _ in recorded] != [path for path, _ in got]:
             return None
@@ -120,14 +120,15 @@ class LoopPlan(NotPicklable):
         return out
 
     def _place_of(self, node: Node) -> Any:
-        """Let what the op offers for all steps at once come from where it was recorded."""
+        """A context in which events of the op for all steps have the place where it was recorded."""
         if node.run_place is None:
             return contextlib.nullcontext()
         return trace_context.again(node.run_place, whole=True)
 
     def _fits(self, node: Node, axis: Dim) -> bool:
-        """Whether the dims of the results do not depend on the step, the values of all steps are not huge, and no dim goes away
-        that says which frames are real."""
+        """True if the result dims do not depend on the step, the values of all steps are not huge, and no dim that marks real frames
+        disappears.
+        """
         found = node.given
         dims_in = {dim for leaf in found if isinstance(leaf, Tensor) for dim in leaf.dims}
         if self._recorder.growing:
@@ -164,7 +165,7 @@ class LoopPlan(NotPicklable):
         return self._recorder.reads([value for value, last in self._recording.outputs if not last])
 
     def _vectorizable(self, candidates: list[Node]) -> set[int]:
-        """ids of the nodes that are the same on the values of all steps; tried once for ops and dims of one structure."""
+        """ids of the nodes that compute the same on the values of all steps; tried once per structure of ops and dims."""
         key = self._structure(candidates)
         good = None if key is None else _good.get(key)
         if good is None:
@@ -175,7 +176,7 @@ class LoopPlan(NotPicklable):
         return {id(candidates[number]) for number in good}
 
     def _structure(self, candidates: list[Node]) -> Any | None:
-        """All that says which of them are the same on the values of all steps; None, if there may be more."""
+        """A key of everything that determines which nodes can be vectorized; None if there may be more."""
         end, axis, recorder = self._recording.end, self.axis, self._recorder
         key: list[Any] = [self._recording.over_axis, axis.length_dims if end is None else end[0].dims]
         numbers: dict[int, int] = {}
@@ -198,7 +199,7 @@ class LoopPlan(NotPicklable):
         return None if found is None else found[0]
 
     def _try(self, candidates: list[Node]) -> Iterator[int]:
-        """The numbers of those that are the same on a loop of one step."""
+        """The numbers of the nodes that compute the same in a loop of one step."""
         axis = self._one_step()
         whole: dict[int, Tensor] = {}
         with registry.selected().no_grad(), held_back():
@@ -213,7 +214,7 @@ class LoopPlan(NotPicklable):
                     yield number
 
     def _one_step(self) -> Dim:
-        """A dim like that of the loop, with one frame."""
+        """A dim like the loop's, with one frame."""
         axis, end = self.axis, self._recording.end
         given = self._recording.over_axis
         over = axis.length_dims if given else () if end is None else end[0].dims
@@ -225,13 +226,13 @@ class LoopPlan(NotPicklable):
         return Dim(new_tensor(raw, over), name=axis.name)
 
     def _frontier(self) -> list[int]:
-        """The values of the steps that the ops after the loop read."""
+        """The per-step values that the ops after the loop read."""
         made = {register for node in self.after for register in node.writes}
         reads = {register for node in self.after for register in node.reads}
         return sorted(reads - made - self.whole.keys())
 
     def forget(self) -> None:
-        """The loop is over: from here on this is to look at, without the values of any step."""
+        """Release the values of all steps; the plan remains for display."""
         self.whole.clear()
         self._recording.forget()
 
@@ -246,8 +247,9 @@ class LoopPlan(NotPicklable):
 
     @property
     def program(self) -> str:
-        """The calls of the array library that the steps made, as Python code. Empty before the loop is done, in a loop of few steps, and
-        on a backend that does not say what it calls."""
+        """The array library calls of the steps, as Python code. Empty before the loop is done, in a loop of few steps, and on a backend
+        that does not report its calls.
+        """
         return "\n\n".join(map(str, self.listings))
 
     def graphviz(self) -> str:
@@ -255,11 +257,11 @@ class LoopPlan(NotPicklable):
         return graph(self)
 
     def places(self) -> list[tuple[str, list[Node]]]:
-        """(place, its ops), in the order they run."""
+        """Pairs (place, ops) in execution order."""
         return [("before", self.before), ("inside", self.inside), ("after", self.after)]
 
     def inputs(self) -> dict[int, str]:
-        """register -> what the body calls it, for what it reads."""
+        """register -> the body's name for it, for everything it reads."""
         recording = self._recording
         names = state_names(recording.states)
         for number, (source, frame) in enumerate(recording.frames):
@@ -269,7 +271,7 @@ class LoopPlan(NotPicklable):
         return names
 
     def results(self) -> dict[str, list[int]]:
-        """Results of the body -> its registers."""
+        """Results of the body -> their registers."""
         recording, reads = self._recording, self._recorder.reads
         found = {f"next {name}": sorted(reads(value)) for name, value in recording.next_states.items()}
         for number, (value, last) in enumerate(recording.outputs):
@@ -280,7 +282,7 @@ class LoopPlan(NotPicklable):
 
 
 def _without(nodes: list[Node], others: list[Node]) -> list[Node]:
-    """The nodes that are not among the others. By id: a body may have thousands, and a list would be searched for each."""
+    """The nodes that are not among the others. Compared by id: a body may have thousands, and searching a list for each is slow."""
     there = {id(node) for node in others}
     return [node for node in nodes if id(node) not in there]
 

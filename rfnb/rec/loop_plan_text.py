@@ -1,4 +1,4 @@
-"""A loop's plan to read: which op runs before, inside and after it, as text and as a graph."""
+"""A loop's plan for display: which op runs before, inside and after the loop, as text and as a graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEANING = {"before": "once, on all frames", "inside": "in every step", "after": 
 
 
 def text(plan: LoopPlan) -> str:
-    """One line an op: its number, name, dims, what it reads, and the line of code."""
+    """One line per op: its number, name, dims, operands, and source line."""
     names = value_names(plan)
     rows = {where: [_row(plan, node, names) for node in nodes] for where, nodes in plan.places()}
     widths = [max((len(row[column]) for part in rows.values() for row in part), default=0) for column in range(4)]
@@ -31,7 +31,7 @@ def text(plan: LoopPlan) -> str:
 
 
 def graph(plan: LoopPlan) -> str:
-    """The source for graphviz: an op is a node, a value an edge; the ops of a place stand together."""
+    """The Graphviz source: an op is a node, a value an edge; the ops of a place form a cluster."""
     names = value_names(plan)
     lines = ["digraph loop {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     made = {register: f"op{index}" for index, node in _numbered(plan) for register in node.writes}
@@ -59,7 +59,7 @@ def graph(plan: LoopPlan) -> str:
 
 
 def recurrence(plan: LoopPlan) -> list[tuple[int, str]]:
-    """(register of a state that the body reads, the result that it is in the step after)."""
+    """Pairs of a state register that the body reads and the result that becomes it in the next step."""
     results = plan.results()
     found = []
     for register, name in plan.inputs().items():
@@ -70,7 +70,7 @@ def recurrence(plan: LoopPlan) -> list[tuple[int, str]]:
 
 
 def value_names(plan: LoopPlan) -> dict[int, str]:
-    """register -> "state.h", "frame of x", "iter_idx" or the number of the op that makes it."""
+    """register -> "state.h", "frame of x", "iter_idx" or the number of the op that computes it."""
     names = dict(plan.inputs())
     for index, node in _numbered(plan):
         several = len(node.writes) > 1
@@ -90,7 +90,7 @@ def _row(plan: LoopPlan, node: Node, names: dict[int, str]) -> list[str]:
 
 
 def dims_of(plan: LoopPlan, node: Node) -> str:
-    """The dims of what an op gives, where it runs: outside of the steps with the dim of the loop."""
+    """The dims of an op's result where it runs; outside of the steps they include the loop dim."""
     return ", ".join(dims_text(plan.whole_dims.get(tensor.register, tensor.dims)) for tensor in node.step_tensors)
 
 
@@ -99,7 +99,7 @@ def _quoted(value: str) -> str:
 
 
 def state_names(states: dict[str, Any]) -> dict[int, str]:
-    """register -> "state.h" for what the body reads of the state."""
+    """register -> "state.h", for state values that the body reads."""
     found = {}
     for name, value in states.items():
         for path, leaf in leaves(value, f"state.{name}"):

@@ -15,7 +15,7 @@ from rfnb.rec.states import States
 
 
 class _Method:
-    """A method that a state of its name hides."""
+    """A method that a state of the same name hides."""
 
     def __init__(self, fn: Callable[..., Any]):
         self._fn, self.__doc__ = fn, fn.__doc__
@@ -28,8 +28,8 @@ class _Method:
 
 
 class LoopState(NotPicklable):
-    """Attributes or items. Before the loop: assign the initial value. Inside: reading gives the previous value until it is
-    assigned, then the new one; after a choice, that of the hypotheses which were chosen. After: the final value.
+    """Loop states as attributes or items. Before the loop, assign the initial value. Inside, reading gives the previous value until it
+    is assigned, then the new one; after a choice, that of the chosen hypotheses. After the loop, reading gives the final value.
 
     Raises:
         AttributeError: Reading a name without an initial value.
@@ -83,12 +83,12 @@ class LoopState(NotPicklable):
 
     @_Method
     def values(self) -> Any:
-        """The states as they are now."""
+        """The current states."""
         return [self[name] for name in self]
 
     @_Method
     def items(self) -> Any:
-        """(name, state as it is now)."""
+        """Pairs (name, current state)."""
         return [(name, self[name]) for name in self]
 
     @_Method

@@ -1,16 +1,16 @@
-"""Step: where the values of a step of a loop come from, and where they go.
+"""Step: where the values of a loop's step come from, and where they go.
 
-A Loop knows the order of steps and what ends; whatever a body reads and gives goes through its `step`. So a step that waits between
-two steps, edits a state, or gives the values of an earlier run is an object in the place of `loop.step` (a `StepAround` the one that is
-there), and no change in Loop. In each step, the loop calls
+A Loop knows the order of steps and what ends; whatever a body reads and gives goes through its `step`. So a step that pauses, edits a
+state, or replays an earlier run replaces `loop.step` (usually a `StepAround` that wraps it), without a change in Loop. In each step, the
+loop calls
 
     begin       the step begins
-    run_on      how many steps from the next one on are made at once; the following is only for the others
-    run         True: the step was made without the body, by calls as the body would make them
+    run_on      how many steps from the next one on run at once; the calls below are only for the others
+    run         True if the step was run without the body, by the calls that the body would make
     (body)      read, write, frame, index, output, end_with
-    commit      it is known what has ended: next values become present ones
+    commit      the ended sequences are known; next values become current ones
 
-then `finish`, unless the loop is left early; and `close` in any case, more than once if it comes to that.
+then `finish`, unless the loop is left early; and `close` in any case, possibly more than once.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MISSING = object()
 
 
 class Step(NotPicklable):
-    """The step of a Loop: where values come from and go to.
+    """The step of a Loop: the source and destination of its values.
 
     Attributes:
-        states: What is carried.
-        outputs: What is collected.
-        no_steps: The loop makes none: its body runs for what it would collect.
+        states: The carried values.
+        outputs: The collected values.
+        no_steps: The loop runs no steps; its body runs only to find out what it would collect.
     """
 
     no_steps = False
@@ -51,42 +51,43 @@ class Step(NotPicklable):
 
     @property
     def decisions(self) -> Sequence[Decided]:
-        """The decisions from outside for the choice of this step."""
+        """The external decisions for the choice of this step."""
         return ()
 
     @property
     def is_recording(self) -> bool:
-        """Whether the body runs once for all steps, and does so now."""
+        """True while the body runs once on behalf of all steps."""
         return False
 
     def refuse(self, error: Exception) -> None:
-        """One of the decisions cannot be done, and is left out."""
+        """Report that a decision cannot be carried out and is skipped."""
         raise error
 
     def decide_next(self, decided: Decided) -> None:
-        """A decision for the choice of the next step, which comes of one for this step."""
+        """A decision for the next step's choice that follows from one for this step."""
         raise AssertionError("who has decisions for a step has them for the next one too")
 
     def goes_on(self, more: bool) -> bool:
-        """Whether a step comes, where the loop has one left or not: who holds it may have put it back, or end it."""
+        """Whether a step follows. `more` says whether the loop has one left; a hold may rewind or end the loop."""
         return more
 
     @abstractmethod
     def begin(self, index: int) -> None:
-        """Step `index` begins."""
+        """Begin step `index`."""
 
     @abstractmethod
     def run(self) -> bool:
-        """Make this step without the body; False: the body makes it."""
+        """Run this step without the body; False if the body must run it."""
 
     def run_on(self, index: int, ends: Ends, most: Callable[[], int]) -> int:
-        """Make steps from `index` on at once, as they would be one by one; gives how many, mostly none. `most` gives their number
-        if none ends before."""
+        """Run steps from `index` on at once, with the results of single steps; return how many, usually 0. `most` is the number of
+        steps if none ends earlier.
+        """
         return 0
 
     @abstractmethod
     def read(self, name: str) -> Any:
-        """A state: the next value once it is assigned, else the previous one; after a choice, that of the chosen hypotheses."""
+        """A state: the next value once assigned, else the previous one; after a choice, that of the chosen hypotheses."""
 
     @abstractmethod
     def write(self, name: str, value: Any) -> None:
@@ -102,32 +103,32 @@ class Step(NotPicklable):
 
     @abstractmethod
     def output(self, value: Tensor, last: bool) -> Tensor:
-        """The value that the loop collects where the body gives `value` to `stack` (or `last`)."""
+        """The value that the loop collects when the body passes `value` to `stack` (or `last`)."""
 
     @abstractmethod
     def end_with(self, cond: Tensor, include_eos: bool) -> None:
-        """This condition says what has ended."""
+        """Set the condition that ends sequences."""
 
     @property
     @abstractmethod
     def end(self) -> tuple[Tensor, bool] | None:
-        """The condition of this step, and its `include_eos`, once there is one."""
+        """The end condition of this step and its `include_eos`, once set."""
 
     @abstractmethod
     def check_known(self, what: str) -> None:
-        """Raise a RecordingError if `what`, a plain value of this step, would be taken for that of all steps."""
+        """Raise a RecordingError if `what`, a plain value of this step, would be used for all steps."""
 
     @abstractmethod
     def commit(self, active: Tensor | None) -> None:
-        """The step is over; it counts for the sequences that are `active`, None: all."""
+        """End the step; it counts for the `active` sequences, None means all."""
 
     @abstractmethod
     def finish(self) -> None:
-        """All steps are done, and the axis has its lengths: what was collected gets its values."""
+        """Fill the collected outputs; all steps are done and the axis has its lengths."""
 
     @abstractmethod
     def close(self) -> None:
-        """The loop is left. Whatever was set for its time is as before; may be called again."""
+        """Leave the loop and restore all temporary settings; may be called again."""
 
 
 class PlainStep(Step):
@@ -184,7 +185,7 @@ class PlainStep(Step):
         return steps
 
     def raw_frames(self, source: Tensor) -> Sequence[Any]:
-        """The raw arrays of these."""
+        """Their raw arrays."""
         steps = self.frames(source)
         return steps.raws if isinstance(steps, Frames) else [each._raw for each in steps]
 
@@ -232,7 +233,7 @@ def _passed_on(name: str) -> Any:
 
 
 class StepAround(Step):
-    """Passes everything on to the step that it is put around. What it is for says a class made of it.
+    """Forwards everything to the step that it wraps; subclasses override what they need.
 
     Args:
         inner: Another step.

@@ -1,7 +1,8 @@
-"""From the calls of an array library that a step made to the lines of a program that makes them again.
+"""Lowers the array library calls of a step to the lines of a program that repeats them.
 
-An array has a name there if the step was given it, or if a call of the step gave it. Any other array was there before the step (a weight,
-an encoder, the mask of a plan): a constant, as what is computed of constants alone. What cannot be told apart from that is refused.
+An array has a name there if it was an input of the step, or if a call of the step returned it. Any other array existed before the step
+(a weight, an encoder, the mask of a plan) and is a constant, like everything computed from constants alone. Values that cannot be told
+apart from constants are refused.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ TAKEN = "step", "steps", "keep", "make", "slice", "active"
 
 
 class NotLowered(Exception):
-    """An op cannot be repeated by calls of the array library alone.
+    """The calls of the array library alone cannot repeat an op.
 
     Args:
-        later: Whether it may be possible in a later step, when what is made once is there.
+        later: Whether a later step may succeed, once one-time values exist.
     """
 
     def __init__(self, reason: str, *, later: bool = False):
@@ -37,12 +38,12 @@ class LoweredCall(NamedTuple):
     """One call.
 
     Attributes:
-        targets: Names of what it gives.
+        targets: Names of its results.
         text: The call; `uses` are the names of the step in it.
-        single: Whether it gives one array, and not a sequence of them.
-        effect: Whether it is made even if nobody needs what it gives.
+        single: Whether it returns one array rather than a sequence.
+        effect: Whether it is kept even if its results are unused.
         place: Number of the op that it belongs to.
-        fn, args: The function, and its arguments as they are written; () if one has a name.
+        fn, args: The function and its arguments as written; () if one has a name.
     """
 
     targets: tuple[str, ...]
@@ -79,7 +80,7 @@ class Lowering:
         self._kept: list[Any] = []  # so that their ids stay theirs
 
     def add(self, calls: Iterable[RawCall], place: int) -> None:
-        """The calls of the op number `place`.
+        """Add the calls of op number `place`.
 
         Raises:
             NotLowered: If one of them cannot be made again.
@@ -114,13 +115,13 @@ class Lowering:
         self.lines.append(LoweredCall(targets, text, frozenset(uses), single, changes, place, call.fn, plain))
 
     def effect(self, fn: Any, args: Sequence[Any], place: int) -> None:
-        """A call of a function that is none of the library, for its effect on others."""
+        """Add a call of a function outside the library, for its side effect."""
         self._uses = set()
         text = f"{self.function(fn)}({', '.join(map(self.text, args))})"
         self.lines.append(LoweredCall((), text, frozenset(self._uses), True, True, place))
 
     def is_of_step(self, raw: Any) -> bool:
-        """Whether an array is none of the constants.
+        """True if an array is not a constant.
 
         Raises:
             NotLowered: If it was made of values of the host.
@@ -130,7 +131,7 @@ class Lowering:
         return id(raw) in self._names
 
     def text(self, x: Any) -> str:
-        """An argument as it is written.
+        """The code of an argument.
 
         Raises:
             NotLowered: For an array that was made of values of the host, and for what is no plain value.
@@ -187,7 +188,7 @@ class Lowering:
 
 
 def needed(lines: Sequence[LoweredCall], wanted: Iterable[str]) -> tuple[list[LoweredCall], set[str]]:
-    """The lines without which what is wanted would not be there, in order, and all names that are read."""
+    """The lines that the wanted names depend on, in order, and all names that they read."""
     used, out = set(wanted), []
     for line in reversed(lines):
         if line.effect or not used.isdisjoint(line.targets):

@@ -1,5 +1,5 @@
-"""Modes that code may be run under (a dtype, no gradients, training), for a recorded loop: its ops run later, outside of the
-with-blocks in which the body called them.
+"""Modes that code may run under (a dtype, no gradients, training), saved for a recorded loop: its ops run later, outside of the
+with-blocks around the calls in the body.
 
     keep_mode(get_amp_policy, set_amp_policy_ctx)       # what it is now; a with-block in which it is that again
 """
@@ -24,7 +24,7 @@ _modes: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = []
 
 
 def keep_mode(now: Callable[[], Any], again: Callable[[Any], Any]) -> None:
-    """A recorded op runs under the mode of its call.
+    """Register a mode, so that a recorded op runs under the mode of its call.
 
     Args:
         now: Gives the value of the mode; equal values are the same mode.
@@ -39,7 +39,7 @@ def modes_now() -> Values:
 
 
 def modes_again(values: Values | None) -> Any:
-    """A context manager in which the modes have these values again; None: no change."""
+    """A context manager that restores these modes; None if they are unchanged."""
     if values is None:
         return contextlib.nullcontext()
     stack = contextlib.ExitStack()

@@ -19,7 +19,7 @@ from rfnb.rec.ended import kept
 
 
 def structure_text(value: Any) -> str:
-    """A nested structure for messages: containers by their names, Tensors by their dims."""
+    """A nested structure for messages: containers by name, Tensors by dims."""
     kind = type(value).__name__
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(structure_text, value))
@@ -34,7 +34,7 @@ def structure_text(value: Any) -> str:
 def gather_nested(
     s: Any, *extra: Never, indices: Tensor, dim_map: dict[Dim, Dim] | None = None, **unknown: Never
 ) -> Any:
-    """Every Tensor that has the sparse_dim of `indices`, picked by them (beam reordering); the rest as it is.
+    """Pick entries of every Tensor that has the sparse_dim of `indices` (beam reordering); leave the rest unchanged.
 
     Args:
         s: Nested structure. A Dim in it whose lengths are over that sparse_dim is replaced by one with the picked lengths, in the
@@ -160,8 +160,9 @@ def mask_nested(
 
 
 def _merged_dim(a: Dim, b: Dim, mask: Tensor) -> Dim:
-    """A dim with the lengths of `a` where mask, else those of `b`: `a` itself, if both have one size, so that what a step has made
-    with its dim fits what is carried on."""
+    """A dim with the lengths of `a` where mask, else those of `b`. If both have the same size it is `a` itself, so that results of a
+    step that use its dim match the carried values.
+    """
     if a.size is not None and a.size == b.size:
         return a
     sizes = a.get_size_tensor(), b.get_size_tensor()

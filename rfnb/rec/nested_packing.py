@@ -1,4 +1,4 @@
-"""Packing nested states: only the sequences that go on are computed, and put back to the others afterwards."""
+"""Packing of nested states: only the unfinished sequences are computed, then scattered back among the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def masked_select_nested(
     dim_map: dict[Dim, Dim] | None = None,
     **unknown: Never,
 ) -> tuple[Any, Dim, dict[Dim, Dim]]:
-    """`masked_select` for every Tensor of a structure that has one of `dims`; the rest as it is.
+    """Apply `masked_select` to every Tensor of a structure that has one of `dims`; leave the rest unchanged.
 
     Args:
         s: Nested structure. Dims whose lengths are over `dims` are replaced by new ones, with the lengths of what is selected.
@@ -70,7 +70,7 @@ def masked_scatter_nested(
     masked_scatter_dim_map: dict[Dim, Dim] | None = None,
     **unknown: Never,
 ) -> Any:
-    """Undo `masked_select_nested`: the packed sequences at their places, those of `backup` at the others.
+    """Undo `masked_select_nested`: the packed sequences return to their places, those of `backup` fill the others.
 
     Args:
         s: Nested structure with Tensors {..., in_dim}. One without in_dim that is another than that of backup, as a counter of

@@ -1,4 +1,4 @@
-"""The output of a loop: the values of one `stack` or `last` call."""
+"""An output of a loop: the values of one `stack` or `last` call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor, same_dtype, with_raw
 
 
 class Handle(Tensor):
-    """The Tensor that `stack` and `last` give out: one that gets its dims and values, and is a plain one, once the loop is done."""
+    """The Tensor that `stack` and `last` return; once the loop is done it gets its dims and values and is an ordinary Tensor."""
 
     _loop: Any
     _what: str
@@ -39,7 +39,7 @@ class Handle(Tensor):
 
 
 def handle_of(loop: Any, what: str, name: str, dtype: str) -> Tensor:
-    """A handle for what `stack` or `last` collects."""
+    """A handle for values collected by `stack` or `last`."""
     out = Tensor(name, (), dtype)
     out.__dict__.update(_loop=loop, _what=what)
     out.__class__ = Handle
@@ -47,19 +47,19 @@ def handle_of(loop: Any, what: str, name: str, dtype: str) -> Tensor:
 
 
 def end_handle(handle: Tensor, kind: type[Tensor]) -> None:
-    """Let it be another Tensor from now on."""
+    """Turn the handle into another Tensor."""
     handle.__class__ = kind
     handle.__dict__.pop("_loop", None)
     handle.__dict__.pop("_what", None)
 
 
 class Output:
-    """One stack or last call site, in order of the calls in a step.
+    """One `stack` or `last` call site, in the order of the calls in a step.
 
     Attributes:
-        inner: Not of the body, but what the ops after a recorded loop need. A state in it gets the dims of the lengths late.
-        initial: For `last`: what a sequence without any step has; None: zeros.
-        further: Values of steps after those in `values` that nobody has asked for one by one: what they are like, their raw arrays.
+        inner: Not from the body, but required by ops after a recorded loop. A state in it gets the length dims late.
+        initial: For `last`: the value of a sequence without steps; None means zeros.
+        further: Values of later steps that were not requested one by one: a template and their raw arrays.
     """
 
     def __init__(self, handle: Tensor, last: bool, *, inner: bool = False):
@@ -79,7 +79,7 @@ class Output:
         return self._values
 
     def first_and_further(self) -> tuple[Tensor, list[Any]] | None:
-        """The value of the first step, and the raw arrays of those of all others; None, if they are to be looked at one by one."""
+        """The value of the first step and the raw arrays of all others; None if they must be read one by one."""
         if not self.further or not self._values:
             return None
         first, *others = self._values

@@ -1,4 +1,4 @@
-"""The outputs of a loop: all that `stack` and `last` collect from its steps, and the values of all steps as one tensor."""
+"""The outputs of a loop: everything that `stack` and `last` collect from its steps, and its values for all steps as one tensor."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Outputs(NotPicklable):
         self._index = 0
 
     def begin(self, index: int) -> None:
-        """Step `index` begins."""
+        """Begin step `index`."""
         self._index, self._calls = index, 0
 
     def next(self) -> Output | None:
-        """The output of the next call in this step; None: there is none yet."""
+        """The output for the next call in this step; None if there is none yet."""
         if self._calls < len(self.all):
             self._calls += 1
             return self.all[self._calls - 1]
@@ -57,17 +57,17 @@ class Outputs(NotPicklable):
         return None
 
     def new(self, handle: Tensor, last: bool) -> Output:
-        """A further one, in the first step."""
+        """Add an output, in the first step."""
         self.all.append(Output(handle, last))
         self._calls += 1
         return self.all[-1]
 
     def all_given(self) -> None:
-        """This step has put its values into the outputs by itself."""
+        """Note that this step has filled the outputs itself."""
         self._calls = len(self.all)
 
     def check_complete(self) -> None:
-        """Raise a ValueError if this step has collected less than the first one."""
+        """Raise a ValueError if this step collected fewer values than the first."""
         if self._calls != len(self.all):
             raise self._other_calls("fewer stack or last calls", str(self._calls))
 
@@ -80,24 +80,24 @@ class Outputs(NotPicklable):
         )
 
     def commit(self, active: Tensor | None) -> None:
-        """The step is over."""
+        """End the step."""
         for output in self.all:
             if output.last:
                 self._update_last(output, active)
 
     def any_value(self) -> Tensor | None:
-        """One of those of this step."""
+        """Some value of this step, or None."""
         return next((output.values[-1] for output in self.all if output.values), None)
 
     def no_step(self) -> None:
-        """The step was none: its values only say what those of steps would look like."""
+        """Mark the step as a dry run: its values only show what real steps would collect."""
         selection = self._selections.now
         if selection is not None:
             for output in self.all:
                 output.values[:] = map(selection.to_carried, output.values)
 
     def finish(self) -> None:
-        """The handles get their values."""
+        """Fill the handles."""
         for output in self.all:
             result = output.result
             if output.last:
@@ -112,11 +112,11 @@ class Outputs(NotPicklable):
                     )  # what was written labels the steps, as what was read does
 
     def close(self) -> None:
-        """The handles are all that is needed from now on."""
+        """Release everything but the handles."""
         self.all.clear()
 
     def stacked(self, output: Output) -> Tensor | None:
-        """{axis, ...} from the values of all steps, hypotheses along the way they went; None without values."""
+        """{axis, ...} from the values of all steps, along the paths of the hypotheses; None without values."""
         last = self._selections.last if self._selections.steps else None  # a recorded loop may make no step
         once = output.first_and_further()
         if once is not None:
@@ -169,7 +169,7 @@ class Outputs(NotPicklable):
             )
 
     def _value_without_steps(self, output: Output) -> Tensor | None:
-        """The last value of a recorded loop that makes no step."""
+        """The last value of a recorded loop that runs no steps."""
         return _before_any_step(output, output.values[-1]) if output.values else None
 
 
@@ -180,12 +180,12 @@ def _before_any_step(output: Output, like: Tensor) -> Tensor:
 def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Sequence[Dim] = ()) -> Tensor:
     """{axis, ...} from the value of each step.
 
-    A dim that each step has another of (a history that grows) is one dim in the result, with lengths over axis; what is shorter
-    than the longest is padded with zeros.
+    A dim that differs in each step (a growing history) becomes one dim in the result, with lengths over axis; shorter values are padded
+    with zeros.
 
     Args:
-        values: One at least.
-        later: Dims that a value may get in a later step: it is the same for all their entries before.
+        values: At least one.
+        later: Dims that a value may gain in a later step; before that it is constant along them.
 
     Raises:
         DimError: If a value changes its dims otherwise, or its dtype.
@@ -218,19 +218,19 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
 
 
 def _padded(value: Tensor, dim: Dim, longest: Dim) -> Tensor:
-    """The value with zeros at the end of `dim`, which is called `longest` then; its frames are those of the raw array."""
+    """The value padded with zeros at the end of `dim`, renamed to `longest`; the frames come from the raw array."""
     here = Dim(dim.extent, name=dim.name)
     plain = replace_dim_v2(value.copy_masked(0), in_dim=dim, out_dim=here)
     return pad(plain, axes=[here], padding=[(0, longest.extent - here.extent)], out_dims=[longest])[0]
 
 
 def _plain_name(dim: Dim) -> str:
-    """A history may be called keys+1, keys+2, ... in the steps."""
+    """The base name of a history that is called keys+1, keys+2, ... in the steps."""
     return re.sub(r"\+\d+$", "", dim.name)
 
 
 def _joined(dims: Sequence[Dim], axis: Dim, name: str) -> Dim:
-    """A dim with the length of each of the dims in its step."""
+    """A dim that has, in each step, the length of that step's dim."""
     sizes = {dim.size for dim in dims}
     if len(sizes) == 1 and None not in sizes:
         return Dim(sizes.pop(), name=name, kind=dims[0].kind)
@@ -280,14 +280,14 @@ def _changed(values: Sequence[Tensor], step: int, loop_name: str) -> DimError:
 
 
 def expanded(values: Sequence[Tensor], dims: Sequence[Dim]) -> list[Tensor]:
-    """All values with all of these dims."""
+    """All values, expanded to all of these dims."""
     if all(value.dims is values[0].dims for value in values) and all(dim in values[0].dims for dim in dims):
         return list(values)
     return [expand_dims(value, [dim for dim in dims if dim not in value.dims]) for value in values]
 
 
 def fill(handle: Tensor, value: Tensor) -> None:
-    """Let a handle that was given out become the finished tensor."""
+    """Turn a handle into the finished tensor."""
     end_handle(handle, type(value))
     if type(value) is not Tensor:  # of a step of a recorded loop around this one
         handle.__dict__.update(value.__dict__)

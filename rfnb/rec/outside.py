@@ -1,9 +1,8 @@
-"""The reach of the names of a loop's body: attributes, items, closures, globals of functions, classes, arrays, iterators.
+"""Everything reachable from the names of a loop's body: attributes, items, closures, globals of functions, classes, arrays, iterators.
 
-Each place is a Slot, which knows what was there, says what has changed, and puts it back. What user code owns is looked into; of what
-libraries own only the attributes that user code names (`cfg.step += 1`). No code of the user's runs on the way: no property, no
-`__getattr__`, no `__eq__`. A first look (`deep`) goes as far as there is something, later ones three places far, since they are
-part of each run.
+Each place is a Slot, which knows the former value, reports a change, and restores it. User objects are searched; of library objects only
+the attributes that user code mentions (`cfg.step += 1`). No user code runs on the way: no property, no `__getattr__`, no `__eq__`. A
+first search (`deep`) goes as far as there are slots; later ones stop at depth three, since they are part of each run.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from rfnb.rec.read_position import has_position, position_of
 
 
 class Look(NamedTuple):
-    """The reach of a look: places in places (self.layers[0].h has three), slots in all, and bytes of an array that counts no versions."""
+    """Limits of a search: nesting depth (self.layers[0].h has three), number of slots, and bytes of an array without version counter."""
 
     depth: int
     slots: int
@@ -67,22 +66,22 @@ _CODE = types.FunctionType, types.MethodType, types.BuiltinMethodType, functools
 
 
 class Contents:
-    """The contents of something that changes in place, to be compared: `shown` is for messages; `again` puts them back, if that can be."""
+    """The contents of a mutable object, for comparison: `shown` is for messages; `again` restores them if possible."""
 
     def __init__(self, shown: str, key: Any, again: Callable[[], Any] | None = None):
         self.shown, self.key, self.again = shown, key, again
 
 
 class Slot:
-    """A place, and what was in it.
+    """A place and its former value.
 
     Args:
-        root: The name in the body that leads there.
-        path: What to call it.
-        key: Attribute or item that it is, if it is one.
-        now: Gives what is there.
-        put: Puts something else there.
-        whole: `now` gives Contents.
+        root: The name in the body that it is reached from.
+        path: Its name in messages.
+        key: Its attribute or item, if it is one.
+        now: Returns the current value.
+        put: Sets the value.
+        whole: `now` returns Contents.
     """
 
     def __init__(
@@ -103,8 +102,9 @@ class Slot:
         return self._now()
 
     def change(self, was_used: Callable[[Any], bool]) -> tuple[Any, Any] | None:
-        """(before, now), if the steps of a loop would differ by it for certain: another number, or another Tensor in place of one that
-        was used, or other contents."""
+        """(before, now) if the steps of a loop are certain to differ by it: another number, another Tensor in place of one that was
+        used, or other contents.
+        """
         found = self.difference()
         if found is None or self.whole:
             return found
@@ -114,14 +114,14 @@ class Slot:
         return found if is_number(before) and now is not MISSING else None
 
     def difference(self) -> tuple[Any, Any] | None:
-        """(before, now), if that is not the same."""
+        """(before, now) if they differ, else None."""
         before, now = self.before, self._now()
         if self.whole:
             return None if now is not MISSING and same_key(before.key, now.key) else (before, now)
         return None if same_plain(before, now) else (before, now)
 
     def put_back(self) -> bool:
-        """Put there what was there; gives whether that could be done."""
+        """Restore the former value; return whether that succeeded."""
         if self.difference() is None:
             return True
         try:
@@ -136,22 +136,22 @@ class Slot:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is a number, a text or None."""
+    """True for a number, a string or None."""
     return id(type(value)) in PLAIN
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a plain number, as counters are."""
+    """True for a plain number, as counters are."""
     return type(value) is int or type(value) is float
 
 
 def same_plain(before: Any, now: Any) -> bool:
-    """Whether two values are the same object, or equal numbers or texts."""
+    """True if two values are the same object, or equal numbers or strings."""
     return before is now or (type(before) is type(now) and is_plain(now) and (before == now or before != before))
 
 
 def same_key(before: Any, now: Any) -> bool:
-    """Whether the keys of two Contents say the same. User code may have put anything into them."""
+    """True if the keys of two Contents are equal. User code may have put anything into them."""
     try:
         return bool(before == now)
     except Exception:
@@ -159,16 +159,16 @@ def same_key(before: Any, now: Any) -> bool:
 
 
 def reached(variables: Mapping[str, Any], look: Look = SHORT, names: frozenset[str] = frozenset()) -> list[Slot]:
-    """The slots that the values of these names lead to; `names` are those of attributes in the code that has them."""
+    """The slots reachable from the values of these names; `names` are the attributes mentioned in the code."""
     return _Reach(look, names).of(variables)
 
 
 class _Full(Exception):
-    """There are as many slots as may be."""
+    """The limit on slots is reached."""
 
 
 class _Reach:
-    """A walk."""
+    """A search for slots."""
 
     def __init__(self, look: Look, names: frozenset[str]):
         self._look, self._found, self._left = look, list[Slot](), [_MOST_OF_TENSORS]
@@ -233,7 +233,7 @@ class _Reach:
         return _is_of_user(module) or (self._wide and _is_of_library(module))
 
     def _entries(self, path: str, value: Any, kind: type, how: _How) -> Iterator[tuple[str, Any, Any, Any]]:
-        """(path, key, what is there, what puts something there) of the places in a value."""
+        """(path, key, value, setter) of the places in a value."""
         if issubclass(kind, (types.MethodType, types.BuiltinMethodType)):
             yield f"{path}.__self__", None, lambda: value.__self__, None
             if issubclass(kind, types.MethodType):
@@ -299,7 +299,7 @@ class _Reach:
                 yield f"{path}.{name}", None, functools.partial(getattr, value, name), put
 
     def _class(self, path: str, value: type) -> Iterator[tuple[str, Any, Any, Any]]:
-        """The places in a class of the user's: what it and its bases hold, and the code of their methods."""
+        """The places in a user class: attributes of the class and its bases, and the code of their methods."""
         for kind in type.mro(value) if type(value) is type else value.__mro__:
             if not self._is_looked_into(_module_of(kind)) or (kind is not value and id(kind) in self._seen):
                 continue
@@ -314,7 +314,7 @@ class _Reach:
                     yield f"{kind.__name__}.{name}", name, now, functools.partial(type.__setattr__, kind, name)
 
     def _named(self, root: str, path: str, value: Any) -> None:
-        """The slots of what a library owns: the attributes that user code names."""
+        """The slots of a library object: the attributes that user code mentions."""
         how = _how(type(value))
         attributes = how.attributes(value) or {}
         for name in [name for name in self._names if name in attributes and name not in how.own]:
@@ -357,7 +357,7 @@ def _reader(read: Callable[..., Any], *owner: Any) -> Callable[[], Any]:
 
 
 def _keys_of(items: dict[Any, Any], keep: bool) -> Contents:
-    """The keys of a dict, or the names of the attributes of an object; of a large one with the values."""
+    """The keys of a dict or the attribute names of an object; for a large one together with the values."""
     keys: Any = tuple(_base_of(items).keys(items))
     kept = {name: dict.__getitem__(items, name) for name in keys} if keep else None
     if len(keys) > _MOST_ITEMS:
@@ -366,7 +366,7 @@ def _keys_of(items: dict[Any, Any], keep: bool) -> Contents:
 
 
 def _base_of(items: dict[Any, Any]) -> Any:
-    """The class whose methods know the order of a dict."""
+    """The class whose methods define the order of a dict."""
     return OrderedDict if isinstance(items, OrderedDict) else dict
 
 
@@ -385,7 +385,7 @@ def _keep_keys(items: dict[Any, Any], kept: dict[Any, Any] | None) -> None:
 
 
 def contents_of(value: Any, left: list[int], most: int = SHORT.bytes) -> Callable[[], Contents] | None:
-    """A function that gives the contents of what changes in place; None: it does not. `left`: how many bytes of tensors may be copied."""
+    """A function that returns the contents of a mutable object, or None. `left`: how many bytes of tensors may be copied."""
     kind = type(value)
     if not _how(kind).changes:
         return None
@@ -429,7 +429,7 @@ def contents_of(value: Any, left: list[int], most: int = SHORT.bytes) -> Callabl
 
 
 def _again_in_memory(file: Any) -> Callable[[], Any]:
-    """Puts back what a file in memory has in it, and its position."""
+    """A function that restores the contents and position of an in-memory file."""
     kept, position = ("", 0) if file.closed else (file.getvalue(), file.tell())
 
     def again() -> None:
@@ -453,7 +453,7 @@ def _refill(value: set[Any], kept: set[Any]) -> None:
 
 
 def _is_buffer(kind: type) -> bool:
-    """Whether objects of a class are plain memory: bytearray, array.array, memoryview, what ctypes makes."""
+    """True for classes of plain memory: bytearray, array.array, memoryview, ctypes."""
     return issubclass(kind, (bytearray, memoryview)) or any(
         base.__module__ in ("array", "_ctypes") and base.__name__ in ("array", "_SimpleCData", "Array", "Structure")
         for base in kind.__mro__
@@ -474,7 +474,7 @@ def _contents_of_buffer(value: Any) -> Contents:
 
 
 def _bytes_of(array: Any, shown: str, most: int) -> Callable[[], Contents] | None:
-    """The values of an array that is not too large to be read; of one that is too large to be copied, a checksum of them."""
+    """The values of an array that is small enough to read; for one too large to copy, a checksum."""
     to_host = registry.BY_TYPE[type(array)].raw_to_numpy if type(array) in registry.BY_TYPE else np.asarray
     if array.nbytes > most:
         return None
@@ -486,17 +486,17 @@ def _bytes_of(array: Any, shown: str, most: int) -> Callable[[], Contents] | Non
 
 
 class _How:
-    """The way in which objects of a class are looked into.
+    """The rules for searching the objects of a class.
 
     Attributes:
-        closed: Nothing in them is looked at: layers of rfnb, dims, plain values.
+        closed: They are not searched: layers of rfnb, dims, plain values.
         tensor: They are Tensors.
-        changes: `contents_of` may know them; `torch`: as an array or a generator of torch.
-        open: All of their attributes are looked at, not only those that user code names; `of_user`: user code has made the class;
-            `of_library`: a library has that does not compute; `layer`: one of rfnb, on which users hang attributes.
-        own: Names of attributes that are the business of the class itself.
+        changes: `contents_of` may handle them; `torch`: as an array or a generator of torch.
+        open: All of their attributes are searched, not only those that user code mentions; `of_user`: user code defines the class;
+            `of_library`: a library that does not compute defines it; `layer`: a layer of rfnb, to which users attach attributes.
+        own: Names of attributes that are internal to the class.
         members: (name, descriptor) of their `__slots__`.
-        keys: Gives the dict whose keys are contents; None: there is none.
+        keys: Returns the dict whose keys are contents, or None.
     """
 
     def __init__(self, kind: type):
@@ -538,7 +538,7 @@ class _How:
         self.closed = not looked_into or (module.split(".")[0] == "rfnb" and not self.tensor) or id(kind) in PLAIN
 
     def attributes(self, value: Any) -> dict[str, Any] | None:
-        """The attributes of an object of the class, as they lie in it."""
+        """The instance attributes of an object of the class."""
         if self._local:
             return vars(value)
         found = None if self._dict is None else self._dict.__get__(value)
@@ -546,7 +546,7 @@ class _How:
 
 
 def _own_names(kind: type) -> frozenset[str]:
-    """The names in the methods of a class of rfnb: attributes of these are its own business, as the step of a loop."""
+    """The names used in the methods of an rfnb class: these attributes are internal, like the step of a loop."""
     methods = [each for base in kind.__mro__ for each in vars(base).values() if isinstance(each, types.FunctionType)]
     return frozenset().union(*(names_of(method.__code__) for method in methods))
 
@@ -561,13 +561,13 @@ def _how(kind: type) -> _How:
 
 @kept_by_id(4096)
 def names_of(code: types.CodeType) -> frozenset[str]:
-    """The names of globals and attributes in code, and in code inside of it."""
+    """The names of globals and attributes in code and its nested code."""
     inside = [names_of(each) for each in code.co_consts if isinstance(each, types.CodeType)]
     return frozenset(code.co_names).union(*inside)
 
 
 def _module_of(kind: type) -> str:
-    """The module of a class; user code that runs without `__name__` makes classes as if they were Python's own."""
+    """The module of a class; user code that runs without `__name__` creates classes that look like Python's own."""
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
     return "__main__" if module == "builtins" and kind.__flags__ & _MADE_BY_CODE else module
 
@@ -578,7 +578,7 @@ _COMPUTE = "rfnb", "torch", "numpy", "jax", "pytest", "_pytest", "IPython"
 
 @functools.lru_cache(maxsize=1024)
 def _is_of_library(module: Any) -> bool:
-    """Whether it is a library that may keep what it is told, as a logger of metrics does."""
+    """True for a library that may store what it receives, such as a metrics logger."""
     root = module.partition(".")[0] if isinstance(module, str) else "rfnb"
     return root not in _COMPUTE and root not in sys.stdlib_module_names and not _is_of_user(module)
 

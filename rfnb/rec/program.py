@@ -1,4 +1,4 @@
-"""A program over raw arrays: straight-line Python code, made of the lines that a step was lowered to.
+"""A program over raw arrays: straight-line Python code from the lines that a step was lowered to.
 
     def step(state_h, x):
         # linear  decoder.py:21
@@ -7,17 +7,17 @@
         r2 = tanh(r1)
         return r2
 
-Weights, functions and numbers are bound as names, so bodies that do the same share their compiled code, whatever arrays they work on.
+Weights, functions and numbers are bound as names, so bodies with the same ops share their compiled code, whatever arrays they work on.
 
-Where a step multiplies frames of the loop, as in the gates of a cell, `[x, h] W + b`, the part `x W + b` waits for no state, and is made
-for all frames before the first step:
+Where a step multiplies frames of the loop, as in the gates of a cell, `[x, h] W + b`, the part `x W + b` does not depend on the state,
+so it is computed for all frames before the first step:
 
     for (x,) in steps:                         for (ahead0,) in steps:
         r1 = cat([x, h], 1)
         r2 = addmm(c0, r1, c1)                     r2 = addmm(ahead0, h, rest0)
 
-One product of all frames takes less than one for each, and what the steps read of the weights again and again is smaller. The sums are
-the same in another order. Which calls are such products, and whether it pays for these arrays, says the backend.
+One product over all frames is faster than one per frame, and each step then reads less of the weights. The sums are the same in another
+order. The backend decides which calls are such products, and whether this pays for these arrays.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from rfnb.rec.lowering import LoweredCall, needed
 
 
 class ProgramCode:
-    """The lines of a program without the arrays that are bound to its names; programs of one pattern share it.
+    """The lines of a program without the arrays bound to its names; programs of one pattern share it.
 
     Attributes:
-        ahead: The same with products made before the first step (`rfnb/rec/program.py`), of which `products` are; None: there are none.
+        ahead: The variant with products computed before the first step (`rfnb/rec/program.py`), which are listed in `products`; None
+            if there are none.
 
     Args:
-        lines: All of a step, of which those are taken that results need.
-        bound: Names that are none of a step.
-        inputs: Names that the function takes, in order.
-        results: What it gives, as text.
-        over: Names that each step has another value of. With these, the function makes many steps, `run(steps, keep, *inputs)`:
-            their values come from `steps`; the first results are the inputs of the next step, the others go to the functions in
-            `keep`.
-        given: Names that such a function takes before its inputs, the same in all steps.
+        lines: All lines of a step; those that the results need are used.
+        bound: Names from outside the step.
+        inputs: The function's parameters, in order.
+        results: Its results, as code.
+        over: Names whose value differs in each step. With these, the function runs many steps, `run(steps, keep, *inputs)`: their
+            values come from `steps`; the first results are the inputs of the next step, the others go to the functions in `keep`.
+        given: Parameters of such a function before its inputs, constant over the steps.
     """
 
     ahead: ProgramCode | None = None
@@ -81,7 +81,7 @@ class ProgramCode:
         self._make: Any = None
 
     def make_ahead(self, bound: Mapping[str, Any], backend: Any) -> None:
-        """Look for products that can be made before the first step."""
+        """Find products that can be computed before the first step."""
         lines, products = ahead(self._lines, bound, self.inputs, self.over, backend)
         if products:
             given = [name for one in products for name in (one.rest, one.empty) if name is not None]
@@ -92,7 +92,7 @@ class ProgramCode:
             self.ahead.products = products
 
     def bind(self, bound: Mapping[str, Any], backend: Any = None) -> Callable[..., tuple[Any, ...]]:
-        """The function, with these values for the names that are none of a step."""
+        """The function with these values bound to the names from outside the step."""
         compiled = None
         if backend is not None and compiled_how() is not None:
             code = [text.strip() for _, text in self.text]
@@ -110,11 +110,11 @@ class Program(NotPicklable):
     """Lines as a function, `run`.
 
     Attributes:
-        listing: The program to read.
+        listing: The program for display.
 
     Args:
-        bound: What the names of the code stand for that are none of a step: functions, constants.
-        note: Of the number of an op: what to write above its lines.
+        bound: Values of the names from outside the step: functions, constants.
+        note: Maps the number of an op to the comment above its lines.
         backend: The backend of the arrays, which may compile it (`rfnb/rec/compiled.py`).
     """
 
@@ -126,7 +126,7 @@ class Program(NotPicklable):
     def run_steps(
         self, columns: Sequence[Sequence[Any]], count: int, keep: Sequence[Any], inputs: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """Run so many steps.
+        """Run `count` steps.
 
         Args:
             columns: The values in all steps of each name that the code is `over`.
@@ -161,7 +161,7 @@ def _tuple(items: Sequence[str], before: str = "", after: str = "") -> str:
 
 
 class Listing:
-    """A program to read: its lines below the ops that they are of, and what its constants are. It keeps no array alive."""
+    """A program for display: its lines below the ops they come from, and its constants. It keeps no array alive."""
 
     def __init__(self, code: ProgramCode, note: Callable[[int], str], bound: Mapping[str, Any]):
         self._code, self._note, self._ahead = code, note, list(map(str, code.products))
@@ -183,7 +183,7 @@ class Listing:
 
 
 class _Array(NamedTuple):
-    """All that is told of an array."""
+    """The description of an array."""
 
     dtype: Any
     shape: Sequence[int]
@@ -195,7 +195,7 @@ class _Array(NamedTuple):
 def _many(
     step: Callable[[], Callable[..., tuple[Any, ...]]], count: int, steps: Any, keep: Sequence[Any], *carried: Any
 ) -> tuple[Any, ...]:
-    """Many steps by a function for one; `count` values are carried."""
+    """Run many steps by a function for one; `count` values are carried."""
     run = step()
     for row in steps:
         results = run(*row, *carried)
@@ -212,14 +212,14 @@ FEWEST = 8  # steps for which it is done
 
 
 class Product(NamedTuple):
-    """One product that is made ahead.
+    """A product that is computed ahead.
 
     Attributes:
-        name: Of what each step gets of it; `rest` of the weights for what is not known before, `empty` of a matrix without columns if
-            that is nothing.
-        fn: The function that makes the product in a step.
-        parts: Names of what is multiplied, from left to right.
-        weight, bias: Names of these.
+        name: Name of its part in each step; `rest`: name of the weights for the part not known in advance; `empty`: name of a matrix
+            without columns if that part is empty.
+        fn: The function that computes the product in a step.
+        parts: Names of the factors, from left to right.
+        weight, bias: Their names.
     """
 
     name: str
@@ -238,7 +238,7 @@ class Product(NamedTuple):
 def ahead(
     lines: Sequence[LoweredCall], bound: Mapping[str, Any], inputs: Sequence[str], over: Sequence[str], backend: Any
 ) -> tuple[list[LoweredCall], list[Product]]:
-    """The lines of a step without those parts of products that are known for all steps, and these parts.
+    """The lines of a step without the parts of products that are known for all steps, and those parts.
 
     Args:
         bound: Names of constants.
@@ -279,7 +279,7 @@ def ahead(
 
 
 def _joined(line: LoweredCall | None, backend: Any) -> tuple[str, ...]:
-    """The names of the matrices that a line puts side by side; none if it does anything else."""
+    """The names of the matrices that a line concatenates; none if it does anything else."""
     if line is None or line.fn is not backend.join_raw or len(line.args) != 2 or line.args[1] != "1":
         return ()
     names = line.args[0][1:-1].split(", ")
@@ -301,12 +301,12 @@ def values(
     bound: Mapping[str, Any],
     backend: Any,
 ) -> tuple[dict[str, Sequence[Any]], list[Any]] | None:
-    """For each name of `Product.name` its value in each step, and the values of the other names of the products in order; None, if the
-    steps make their products themselves.
+    """For each `Product.name`, its value in each step, and the values of the products' other names in order; None if the steps compute
+    their products themselves.
 
     Args:
-        columns: Name -> the value of each step.
-        inputs: Name -> the value before the first one.
+        columns: Name -> its value in each step.
+        inputs: Name -> its value before the first step.
     """
     given: dict[str, Sequence[Any]] = {}
     rests: list[Any] = []

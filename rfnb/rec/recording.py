@@ -1,4 +1,4 @@
-"""The record of what the body of a loop reads and writes, as plain data: what the plan, its text and the replay are made of."""
+"""The record of a loop body's reads and writes, as plain data: the basis of the plan, its text and the replay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Recording(NotPicklable):
         self._lent: list[tuple[str, Any, Any]] = []
 
     def lend(self, name: str, value: Any, original: Any) -> Any:
-        """`value` of a state is in the hands of the body, which must leave it equal to `original`; gives it back."""
+        """Lend a state's `value` to the body, which must leave it equal to `original`; return it."""
         self._lent.append((name, value, original))
         return value
 
@@ -58,7 +58,7 @@ class Recording(NotPicklable):
         return self.recorder.reads(values)
 
     def way(self) -> tuple[Any, ...]:
-        """The way that the body took: its ops, by where they are in the user's code."""
+        """The path that the body took: its ops, by their place in the user's code."""
         return tuple([(node.op.name, id(node.place[0]), node.place[1]) for node in self.recorder.nodes])
 
     def check(self) -> None:
@@ -85,7 +85,7 @@ class Recording(NotPicklable):
                     )
 
     def forget(self) -> None:
-        """Keep what was done, and no values."""
+        """Keep the ops and release all values."""
         owns = self.recorder.owns
         self.frames = [(Tensor(source.name, source.dims, source.dtype), frame) for source, frame in self.frames]
         self.states, self.next_states = map_nested(lambda x: x if owns(x) else None, (self.states, self.next_states))
@@ -96,8 +96,9 @@ class Recording(NotPicklable):
         self.recorder.forget()
 
     def check_late_dims(self, names: list[str]) -> None:
-        """Raise a RecordingError if the body has looked at dims that are others in later steps: those of values from the states
-        `names`, which got the dims of the lengths when the first sequence ended."""
+        """Raise a RecordingError if the body has read dims that differ in later steps: those of values from the states `names`, which
+        got the length dims when the first sequence ended.
+        """
         late = {register for name in names for register in self.recorder.reads(self.states[name])}
         for node in self.recorder.nodes:
             if late & set(node.reads):
@@ -113,7 +114,7 @@ class Recording(NotPicklable):
 
 
 def _same_leaves(a: Any, b: Any) -> bool:
-    """Whether two structures hold the same objects."""
+    """True if two structures hold the same objects."""
     one, other = leaves(a), leaves(b)
     return len(one) == len(other) and all(
         path == path_b and leaf is leaf_b for (path, leaf), (path_b, leaf_b) in zip(one, other)

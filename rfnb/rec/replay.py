@@ -36,7 +36,7 @@ Filler = Callable[[list[Any], dict[Dim, Dim]], Any]
 
 
 class Replay(NotPicklable):
-    """The run of each step, from `registers`: a list with the value of each register in this step."""
+    """Runs each step on `registers`, a list of the register values in this step."""
 
     def __init__(self, recording: Recording, plan: LoopPlan, outputs: Outputs, first: FirstStep | None):
         self.recording, self.plan = recording, plan
@@ -68,11 +68,11 @@ class Replay(NotPicklable):
 
     @cached_property
     def _parts(self) -> list[Segment | Alone]:
-        """The ops of a step, for steps that are made one by one."""
+        """The ops of a step, for steps that run one by one."""
         return segments(self._ops.all, self._alone, self._needed(), self._names)
 
     def _stretch(self, first: FirstStep | None) -> Stretch | None:
-        """The program for many steps in one call, where that may be."""
+        """The program for many steps in one call, where possible."""
         recording = self.recording
         if (
             not self.plan.inside
@@ -95,7 +95,7 @@ class Replay(NotPicklable):
 
     @cached_property
     def chosen(self) -> ChosenSteps | None:
-        """The steps of a search in one call, where that may be."""
+        """The steps of a search in one call, where possible."""
         recording, end = self.recording, self.recording.end
         owns, reads = recording.recorder.owns, recording.recorder.reads
         if (
@@ -132,7 +132,7 @@ class Replay(NotPicklable):
         return self.recording.roots() | reads | set(self.plan.stacked)
 
     def _sources_in_steps(self) -> list[tuple[int, Tensor]]:
-        """The registers that the steps read which are frames, and those of what is known for all steps."""
+        """The registers of frames that the steps read, and of values known for all steps."""
         recording, plan = self.recording, self.plan
         reads = {register for node in plan.inside for register in node.reads}
         reads |= recording.recorder.reads(
@@ -143,7 +143,7 @@ class Replay(NotPicklable):
         return [(register, value) for register, value in sources.items() if register in reads and register != index]
 
     def step(self, step: Step) -> None:
-        """Make one step: its states, outputs and end, from the states before it."""
+        """Run one step: its states, outputs and end, from the previous states."""
         registers, dims, recording = self.registers, self.dims, self.recording
         dims.clear()
         watching = self.stretch if self.stretch is not None and self.stretch.watching else None
@@ -173,7 +173,7 @@ class Replay(NotPicklable):
             step.end_with(cond(registers, dims), include_eos)
 
     def commit(self, step: PlainStep, active: Tensor | None) -> None:
-        """The end of a step that was made op by op."""
+        """Commit a step that was run op by op."""
         if self.stretch is not None and self.stretch.watching:
             self.stretch.commit(step, active)
         elif self.chosen is not None:
@@ -182,7 +182,7 @@ class Replay(NotPicklable):
             step.commit(active)
 
     def close(self) -> None:
-        """The loop is left."""
+        """Leave the loop."""
         self.plan.forget()
         if self.stretch is not None:
             self.stretch.close()
@@ -190,7 +190,7 @@ class Replay(NotPicklable):
             self.chosen.close()
 
     def finish(self, stacked: Callable[[Output], Tensor | None]) -> None:
-        """Run the ops after the loop, on the values of all steps."""
+        """Run the ops after the loop on the values of all steps."""
         plan = self.plan
         parts = self.__dict__.get("_parts", ())  # none, if no step was made by itself
         plan.listings = [listing for part in parts if isinstance(part, Segment) for listing in part.listings()]
@@ -209,7 +209,7 @@ class Replay(NotPicklable):
             output.result = value.copy_transpose([plan.axis, *(dim for dim in value.dims if dim is not plan.axis)])
 
     def _run_each(self, node: Node, whole: dict[int, Tensor]) -> dict[int, Tensor]:
-        """An op that cannot work on all steps at once after all, e.g. since they do not fit into memory."""
+        """Run an op step by step that cannot work on all steps at once after all, e.g. because they do not fit into memory."""
         axis = self.plan.axis
         run = _runner(node, self.recording.recorder, Masked())
         values_of = {register: frames(whole[register], axis=axis) for register in node.reads}
@@ -225,20 +225,20 @@ class Replay(NotPicklable):
 
 
 class _Ops:
-    """The ops of a step, and how each runs from the registers, which is worked out when one does."""
+    """The ops of a step; how each runs on the registers is worked out when it first runs."""
 
     def __init__(self, nodes: list[Node], recorder: Recorder):
         self.nodes, self._recorder = nodes, recorder
 
     @cached_property
     def all(self) -> list[Op]:
-        """Each node, and the function that runs it."""
+        """Each node and the function that runs it."""
         recorder = self._recorder
         return [(node, _observed(node, _runner(node, recorder, recorder.masked))) for node in self.nodes]
 
 
 def _may_be_lowered(node: Node, recorder: Recorder) -> bool:
-    """Whether calls of the array library may be all that the op does in a step, and the same ones in all steps."""
+    """True if the op may consist of array library calls alone, the same ones in all steps."""
     if node.random or node.new_dims or node.sized or node.modes is not None:
         return False
     if not node.fn.__module__.startswith(("rfnb.ops.", "rfnb.nn.", "rfnb.core.", "rfnb.trace.")):
@@ -250,7 +250,7 @@ def _may_be_lowered(node: Node, recorder: Recorder) -> bool:
 
 
 def _observed(node: Node, run: Run) -> Run:
-    """Let what the op offers come from where it was recorded."""
+    """Let events of the op have the place where it was recorded."""
     place = node.run_place
     if place is None:
         return run
@@ -263,7 +263,7 @@ def _observed(node: Node, run: Run) -> Run:
 
 
 def _places(read: Any) -> list[int | Dim | None]:
-    """For each leaf of what the body read where its value of a step goes: a register, or in the place of a dim."""
+    """For each leaf that the body read, where its value in a step belongs: a register, or in place of a dim."""
     return [
         leaf.register if isinstance(leaf, StepTensor) else leaf if isinstance(leaf, Dim) else None
         for leaf in values_in(read)
@@ -280,7 +280,7 @@ def _bind(places: list[int | Dim | None], value: Any, registers: list[Any], dims
 
 
 def _filler(value: Any, owns: Callable[[Any], bool]) -> Filler:
-    """A function that gives a nested structure of the body with the values of a step."""
+    """A function that fills a nested structure of the body with the values of a step."""
     if owns(value):
         register = value.register
         return lambda registers, dims: registers[register]
@@ -297,7 +297,7 @@ def _filler(value: Any, owns: Callable[[Any], bool]) -> Filler:
 
 
 def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
-    """A dim of the first step as it is in this step."""
+    """The dim of this step that corresponds to a dim of the first step."""
     found = dims.get(dim)
     return found if found is not None else substituted(dim, dims)
 

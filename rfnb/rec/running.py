@@ -1,4 +1,4 @@
-"""The loops that run in this context, and what is wrong where a step forgets about them."""
+"""The stack of loops running in this context, and errors for a step that overlooks them."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ _current: ContextVar[tuple[Loop, ...]] = ContextVar("rfnb_loops", default=())  #
 
 
 def innermost() -> Loop | None:
-    """The innermost loop that runs in this context."""
+    """The innermost loop running in this context, or None."""
     loops = _current.get()
     return loops[-1] if loops else None
 
 
 def names() -> list[str]:
-    """The names of the loops that run in this context, the outermost first."""
+    """The names of the loops running in this context, outermost first."""
     return [loop.name for loop in _current.get()]
 
 
 def are_recorded() -> bool:
-    """Whether a loop around records the body of its step: what runs in it, runs once for all steps."""
+    """True if an enclosing loop records its step, so that code in it runs once for all steps."""
     return any(loop.step.is_recording for loop in _current.get())
 
 
 def enter(loop: Loop) -> None:
-    """The loop runs, inside of those that run."""
+    """Push the loop."""
     _current.set((*_current.get(), loop))
 
 
 def leave(loop: Loop) -> None:
-    """The loop runs no longer, nor does any in it that an interrupt has not let end. A generator (`for _ in loop`) that another
-    thread's garbage collector closes finds no loops there."""
+    """Remove the loop and any loops inside it that an interrupt left open. A generator (`for _ in loop`) closed by another thread's
+    garbage collector finds no loops there.
+    """
     loops = _current.get()
     if loop in loops:
         _current.set(loops[: loops.index(loop)])
 
 
 def check_frames(what: str, axis: Dim | None) -> None:
-    """Raise a DimError for steps over an `axis` whose lengths are over that of a running loop: a step of that one has one of them."""
+    """Raise a DimError for steps over an `axis` whose lengths are over the axis of a running loop, since a step of that loop has only
+    one of them.
+    """
     around = () if axis is None or not axis.has_padding() else _current.get()
     for loop in around:
         if axis is not None and loop.given_axis in axis.length_dims and loop.given_axis is not axis:
@@ -66,7 +69,7 @@ def check_frames(what: str, axis: Dim | None) -> None:
 
 @explain_mismatch
 def _forgotten_unstack(operands: Sequence[tuple[str, tuple[Dim, ...]]]) -> tuple[str, str] | None:
-    """The error for operands in a step, one of which has all frames."""
+    """The error for operands in a step, one of which has all frames; None if there is no such operand."""
     for loop in reversed(_current.get()):
         whole = [label for label, dims in operands if loop.given_axis in dims]
         if loop.given_axis is not None and whole and len(whole) < len(operands):

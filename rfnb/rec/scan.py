@@ -1,4 +1,4 @@
-"""A step over the frames of a dim, or until every sequence has ended, with a state that is carried along."""
+"""Runs a step over the frames of a dim, or until every sequence has ended, and carries a state along."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def scan(
 
 
 class _Frames:
-    """The frames of one of xs; no list, which would be a part of the structure."""
+    """The frames of one of xs; not a list, which would be part of the structure."""
 
     __slots__ = ("steps",)
 
@@ -124,7 +124,7 @@ class _Frames:
 
 
 class _Output:
-    """The values of one of ys; nothing comes of what is no Tensor."""
+    """The values of one of ys; values that are not Tensors are dropped."""
 
     __slots__ = ("like", "values")
 
@@ -133,17 +133,17 @@ class _Output:
         self.values: list[Any] = []
 
     def add(self, y: Any) -> None:
-        """A value of a step."""
+        """Add the value of a step."""
         self.values.append(y)
 
     def check_and_add(self, y: Any) -> None:
-        """The same, of what is to be stacked."""
+        """The same, for values to be stacked."""
         if self.like is not None:
             check_like("push_back", self.like, y)
         self.values.append(y)
 
     def finish(self, axis: Dim | None) -> Any:
-        """Stacked along `axis`; None: as a TensorArray."""
+        """The values stacked along `axis`, or as a TensorArray if axis is None."""
         if self.like is None:
             return None
         array = TensorArray(self.like, None, axis is None, items=self.values)
@@ -177,7 +177,7 @@ def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
 
 
 class _GoingOn:
-    """The sequences that go on.
+    """The sequences that have not ended.
 
     Attributes:
         index: The step.
@@ -197,7 +197,7 @@ class _GoingOn:
 
 
 class _OverDim(_GoingOn):
-    """The steps of a scan by the lengths of a dim."""
+    """Steps over the lengths of a dim."""
 
     def __init__(self, dim: Dim):
         self._dim, self._ends, self.dims = dim, EndsOfAxis(dim, 0), dim.length_dims
@@ -229,13 +229,13 @@ class _OverDim(_GoingOn):
         return x.steps[self.index]
 
     def begin(self, x: Any, state: Any) -> bool:
-        """Whether there is another step."""
+        """True if there is another step."""
         self._ends.begin_step(self.index)
         self.ended = self._ends.host if self._ends.some else None
         return True
 
     def active(self, values: Any) -> Tensor | None:
-        """The sequences that this step counts for; None: all."""
+        """The sequences that this step counts for; None means all."""
         return self._ends.end_step(self.index, lambda: _first_tensor(values))
 
     def end(self, x: Any, state: Any) -> None:
@@ -247,7 +247,7 @@ class _OverDim(_GoingOn):
 
 
 class _WhileCond(_GoingOn):
-    """The steps of a scan by a condition."""
+    """Steps until a condition is false."""
 
     def __init__(self, cond: Callable[[Any, Any], Tensor], dims: Any, before: bool, limit: int | Tensor | None):
         self._cond, self._before = cond, before
@@ -282,13 +282,13 @@ class _WhileCond(_GoingOn):
         raise AssertionError("xs come with a dim")
 
     def begin(self, x: Any, state: Any) -> bool:
-        """Whether there is another step."""
+        """True if there is another step."""
         if self._before:
             self._ask(x, state)
         return self.ended is None or not self.ended.all()
 
     def active(self, values: Any) -> Tensor | None:
-        """The sequences that this step counts for; None: all."""
+        """The sequences that this step counts for; None means all."""
         if self.ended is None:
             return None
         like = _first_tensor(values)

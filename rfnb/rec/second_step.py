@@ -1,10 +1,9 @@
-"""The second and third step of the body of a `with`, compared with its first.
+"""Runs the body of a `with` for a second and third step, and compares them with its first.
 
-The body runs once in a `with`, and every step in a `for`. Where it has changed something that it may read (a flag, a cache, a list), it
-runs here twice more, but computes nothing: each call of an op is compared with that of the first step and gets the result of that, as
-values of a new step. So no random number is drawn, nothing is offered to listeners, no choice is made. What the body changes is put
-back, what it prints and logs is not shown, and before it would write to a file, a socket or another process it is stopped; then nobody
-knows (`NotKnown`).
+The body runs once in a `with`, and in every step in a `for`. If it changed something that it may read (a flag, a cache, a list), it runs
+here twice more without computing: each op call is compared with that of the first step and returns its result, as values of a new step.
+So no random number is drawn, no event is sent, no choice is made. Changes made by the body are undone and its prints and logs are
+hidden; before it would write to a file, a socket or another process it is stopped, and the outcome is unknown (`NotKnown`).
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ _STEPS = 2
 
 
 class Differs(BaseException):
-    """The step does something else; no Exception, so that no body takes it for one of its own."""
+    """The step differs from the first. Not an Exception, so that no body catches it as one of its own."""
 
 
 def difference(body: Callable[[], Any], loop: Any, recording: Recording) -> str | None:
-    """The first difference of step 1 or 2, in words; None: there is none.
+    """The first difference of step 1 or 2, as text; None if there is none.
 
     Args:
         body: Runs the body once.
         loop: The loop, whose step 0 is recorded.
 
     Raises:
-        NotKnown: Nobody knows.
+        NotKnown: If it cannot be determined.
     """
     recorder, outputs, step = recording.recorder, loop._outputs, loop.step
     owner = recorder.owner
@@ -76,7 +75,7 @@ def difference(body: Callable[[], Any], loop: Any, recording: Recording) -> str 
 
 
 def _place_of(error: BaseException) -> str:
-    """The place in user code that has raised it, for a message."""
+    """The place in user code that raised the error, for a message."""
     found, trace = "", error.__traceback__
     while trace is not None:
         if not in_package(trace.tb_frame.f_code):
@@ -86,7 +85,7 @@ def _place_of(error: BaseException) -> str:
 
 
 class _StepAgain(StepAround):
-    """A step that gives the body what the first one gave it, as new values, and compares what it gets."""
+    """A step that gives the body the values of the first one as new values, and compares its calls."""
 
     def __init__(self, inner: Any, recording: Recording):
         super().__init__(inner)
@@ -150,7 +149,7 @@ class _StepAgain(StepAround):
         return self._recording.end if self._has_end else None
 
     def next(self) -> Any:
-        """In the place of the outputs of the loop: the one of the next call."""
+        """Stands in for the loop's outputs: the output for the next call."""
         self._outputs_given += 1
         handle = self.outputs.all[self._outputs_given - 1].handle
         return types.SimpleNamespace(handle=handle, values=[])
@@ -182,7 +181,7 @@ class _StepAgain(StepAround):
         return self._new(node.result)
 
     def _is(self, node: Node, op: Op, args: Any, kwargs: Any) -> bool:
-        """Whether a call is that of the first step."""
+        """True if a call equals that of the first step."""
         modes = modes_now()
         same_modes = (None if modes == self._recorder.modes else modes) == node.modes
         return node.op is op and same_modes and self._same((node.args, node.kwargs), (args, kwargs))
@@ -195,7 +194,7 @@ class _StepAgain(StepAround):
             raise Differs(f"{words()}, {self._here()}")
 
     def _new(self, value: Any) -> Any:
-        """A recorded value as that of this step."""
+        """A recorded value as a value of this step."""
         return map_nested(self._new_leaf, value)
 
     def _new_leaf(self, leaf: Any) -> Any:
@@ -211,7 +210,7 @@ class _StepAgain(StepAround):
     # -- for who compares --------------------------------------------------------------------------------------------------
 
     def end_step(self) -> None:
-        """The body is over."""
+        """End the body."""
         recording, registers = self._recording, self._recorder.registers
         if self._calls < len(self._nodes):
             node = self._nodes[self._calls]
@@ -228,8 +227,9 @@ class _StepAgain(StepAround):
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """In this block the calls of ops come here, and nobody else hears of them. The body draws no random numbers by itself, as it did
-        not in the first step."""
+        """A block in which op calls are handled here and nothing else hears of them. The body draws no random numbers itself, since it
+        drew none in the first step.
+        """
 
         def drawn(name: str) -> None:
             if not self._recorder.owner.busy:
@@ -248,13 +248,13 @@ class _StepAgain(StepAround):
 
 
 class _Same:
-    """Whether a value of the first step and one of this step are the same, where values of the step are those of one register.
+    """Compares a value of the first step with one of this step; values of a step are equal if they share a register.
 
     Args:
-        owns: Whether a value is one of the step.
+        owns: Whether a value belongs to the step.
 
     Attributes:
-        step: What values of this step have as `of_step`; others are those of a step before.
+        step: The `of_step` of values of this step; other values belong to an earlier step.
     """
 
     def __init__(self, owns: Callable[[Any], bool]):

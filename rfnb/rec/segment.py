@@ -1,8 +1,7 @@
-"""Ops of a recorded step that follow each other, as a program over raw arrays where that is possible.
+"""Consecutive ops of a recorded step, run as a program over raw arrays where possible.
 
-The first time that a segment runs its calls of the array library are watched, and a program is made of them. It holds for what was seen:
-for arrays of these dims, dtypes and marks, in these circumstances. Others get a program of their own, and what cannot be one runs
-op by op.
+The first run of a segment is watched, and its array library calls become a program. The program holds for the conditions seen: arrays of
+these dims, dtypes and marks, in these circumstances. Others get a program of their own; ops that cannot become one run one by one.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class Segment(NotPicklable):
     """Ops that may become a program.
 
     Args:
-        needed: Registers that somebody outside of this segment reads.
-        names: register -> what to call it.
+        needed: Registers that are read outside of this segment.
+        names: register -> its name.
     """
 
     def __init__(self, ops: Sequence[Op], needed: set[int], names: Mapping[int, str]):
@@ -75,7 +74,7 @@ class Segment(NotPicklable):
             run(registers, dims)
 
     def _watch(self, registers: Registers, dims: dict[Dim, Dim], now: Circumstances) -> None:
-        """Run them op by op, and make a program of what they call."""
+        """Run them op by op, and make a program of their calls."""
         given = {register: registers[register] for register in self._reads}
         backend = next((value.backend for value in given.values()), registry.selected())
         watch: Any = backend.trace_calls()
@@ -112,14 +111,14 @@ class Segment(NotPicklable):
     def call_for(
         self, registers: Registers, now: Circumstances
     ) -> tuple[Callable[..., Any], list[int], list[int]] | None:
-        """For values like these: a function of raw arrays, the registers of what it takes, and of what it gives; None: it has none."""
+        """For values like these: a function of raw arrays, and the registers of its inputs and results; None if there is none."""
         variant = next((each for each in self.variants if each.fits(registers, now)), None)
         if variant is None or variant.reads_masks:
             return None
         return variant.program.run, variant.reads, self._writes
 
     def listings(self) -> list[Listing]:
-        """The programs of the step to read, in the order of the step."""
+        """The programs for display, in the order of the step."""
         parts = [part for part in self._parts or () if isinstance(part, Segment)]
         return [variant.program.listing for variant in self.variants] + [
             one for part in parts for one in part.listings()
@@ -127,7 +126,7 @@ class Segment(NotPicklable):
 
 
 def segments(ops: Sequence[Op], alone: set[int], needed: set[int], names: Mapping[int, str]) -> list[Segment | Alone]:
-    """Ops in the order of the step: those that follow each other together, and those by themselves whose numbers are `alone`.
+    """Groups consecutive ops of the step; ops numbered in `alone` stand by themselves.
 
     Args:
         needed: Registers that are read after them.
@@ -147,7 +146,7 @@ def segments(ops: Sequence[Op], alone: set[int], needed: set[int], names: Mappin
 
 
 class Alone:
-    """An op that is no part of a program."""
+    """An op outside any program."""
 
     def __init__(self, run: Run):
         self._run = run
@@ -157,12 +156,12 @@ class Alone:
 
 
 class Variant(NotPicklable):
-    """A program, and what it holds for.
+    """A program and the conditions that it holds for.
 
     Args:
-        key: Of the circumstances.
-        guards: (register, what its value is like), of what it reads.
-        masks: Which masks of the steps around it reads, of those who have ended.
+        key: Key of the circumstances.
+        guards: (register, properties of its value) for each input.
+        masks: The masks of ended sequences, in the enclosing steps, that it reads.
         writes: (register, attributes of its value), in the order of the results.
     """
 
@@ -174,11 +173,11 @@ class Variant(NotPicklable):
 
     @property
     def reads_masks(self) -> bool:
-        """Whether it looks at what has ended."""
+        """True if it depends on which sequences have ended."""
         return bool(self._masks)
 
     def fits(self, registers: Registers, now: Circumstances) -> bool:
-        """Whether it holds for these values."""
+        """True if it holds for these values."""
         if now.key != self._key:
             return False
         signature = self._signature

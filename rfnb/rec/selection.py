@@ -1,7 +1,7 @@
-"""Selection: which hypotheses a choice lets go on, and how everything else follows.
+"""Selection: the hypotheses that survive a choice, and how all other values follow.
 
-A search has two beam dims: the *carried* one, under which states live between steps, and the one of the choice in this step.
-At the end of a step what was computed before the choice is gathered by parent, and everything is carried on.
+A search has two beam dims: the *carried* one, under which states live between steps, and the one of this step's choice. At the end of a
+step, values computed before the choice are gathered by parent, and all values move to the carried beam.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Selection(NotPicklable):
         before: The selection of the choice before this one in the same step.
 
     Attributes:
-        start: The beam at the begin of the step; None if there was none.
+        start: The beam at the beginning of the step; None if there was none.
         closed: Whether the step is over.
-        repicked: Whether a value has got a dim with the lengths of the parents.
+        repicked: Whether a value has received a dim with the lengths of the parents.
         sources: Each beam of this step before the choice -> which of its hypotheses each one after the choice continues.
-        again: If a later step may choose in the same way: (raw scores, what has ended and its dims, or None) -> its selection, with
-            the `tokens` that were chosen, or None if it is another kind of step after all; `listings()` is that to read.
-        wanted: What the host will look at, of all steps of the loop.
+        again: For later steps that choose in the same way: (raw scores, ended sequences with their dims, or None) -> the selection
+            with the chosen `tokens`, or None if the step turns out to be of another kind; `listings()` shows it.
+        wanted: Values of all steps that the host will read.
     """
 
     again: Any = None
@@ -76,14 +76,14 @@ class Selection(NotPicklable):
         self._picked_dims: dict[Dim, Dim] = {}
 
     def source_of(self, value: Tensor) -> Dim | None:
-        """The beam before the choice that a value is under."""
+        """The beam before the choice that a value has, or None."""
         for dim in self.sources:
             if dim in value.dims:
                 return dim
         return None
 
     def check(self, value: Any) -> None:
-        """A value is under one beam of the step, not under several.
+        """Check that a value has at most one beam of the step.
 
         Raises:
             DimError: If it has several.
@@ -92,7 +92,7 @@ class Selection(NotPicklable):
             self._beam_of(value)
 
     def _beam_of(self, value: Tensor) -> Dim | None:
-        """The beam of this step that a value is under, before the choice or after it."""
+        """The beam of this step that a value has, before or after the choice."""
         dims, found = value.dims, None
         for beam in self._beams:
             if beam in dims:
@@ -112,7 +112,7 @@ class Selection(NotPicklable):
         )
 
     def bring(self, value: Any) -> Any:
-        """A value of this step under the beam after the choice."""
+        """Move a value of this step to the beam after the choice."""
         if isinstance(value, Dim):
             picked = self._picked_dim(value)
             return value if picked is value else renamed_dim(picked, self.carried, self.out_dim)
@@ -121,7 +121,7 @@ class Selection(NotPicklable):
         return value
 
     def to_carried(self, value: Any) -> Any:
-        """A value of this step under the carried beam."""
+        """Move a value of this step to the carried beam."""
         if isinstance(value, Dim):
             picked = self._picked_dim(value)
             return renamed_dim(value, self.out_dim, self.carried) if picked is value else picked
@@ -133,9 +133,9 @@ class Selection(NotPicklable):
         return rename(value, beam, self.carried) if beam is self.out_dim else self._gather(value, beam)
 
     def to_carried_state(self, value: Any) -> Any:
-        """The same for a state that this step has assigned; what was computed without beam is the same for all hypotheses.
+        """The same for a state assigned in this step; a value computed without a beam is shared by all hypotheses.
 
-        So every step but the first sees the same dims. What has none of the batch dims (a counter) stays as it is.
+        So every step but the first sees the same dims. A value without batch dims (a counter) stays as it is.
         """
         if type(value) is not Tensor:
             return self.to_carried(value)
@@ -167,7 +167,7 @@ class Selection(NotPicklable):
         return value.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)
 
     def _gather(self, value: Tensor, source: Dim, plan: _Pick | None = None) -> Tensor:
-        """The values of the parents, under the carried beam; `source` is the beam that they are under."""
+        """The values of the parents, under the carried beam; `source` is the value's current beam."""
         known = self._gathered.get(id(value))
         if known is None:
             index = self.sources[source]
@@ -192,7 +192,7 @@ class Selection(NotPicklable):
         return known[1]
 
     def _picked_dim(self, dim: Dim) -> Dim:
-        """A dim with lengths per hypothesis (a history under a mask) with those of the parents, over the carried beam."""
+        """A dim with lengths per hypothesis (a history under a mask), replaced by one with the parents' lengths over the carried beam."""
         source = next((beam for beam in self.sources if beam in dim.length_dims), None)
         if source is None:
             return dim
@@ -204,26 +204,26 @@ class Selection(NotPicklable):
         return known
 
     def carried_dims(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """Dims after the choice with the carried beam."""
+        """These dims, with the carried beam in place of the one after the choice."""
         return tuple(self.carried if dim is self.out_dim else dim for dim in dims)
 
     def forget(self) -> None:
-        """Forget what was gathered."""
+        """Release the gathered values."""
         self._gathered.clear()
         self._rows.clear()
 
     def close(self) -> None:
-        """The step is over, and only the parents are still needed."""
+        """End the step; only the parents are still needed."""
         self.forget()
         self.closed = True
 
     def follow_host(
         self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...], beam: Dim | None = None
     ) -> np.ndarray:
-        """A host array over `dims_in` and whatever follows them for the hypotheses after the choice, over `dims_out`.
+        """Reorder a host array over `dims_in`, plus any trailing axes, for the hypotheses after the choice, over `dims_out`.
 
         Args:
-            beam: Of this step, which `dims_in` have. Default: that of its begin.
+            beam: The beam in `dims_in`. Default: that at the beginning of the step.
         """
         start = self.start if beam is None else beam
         if start is None or start not in dims_in:
@@ -234,18 +234,18 @@ class Selection(NotPicklable):
         return take_host(align_host(value, dims_in, before), parents, dims_out.index(self.out_dim))
 
     def after(self, dims: tuple[Dim, ...], beam: Dim | None) -> tuple[Dim, ...]:
-        """Dims with the beam after the choice in place of one before it."""
+        """These dims, with the beam after the choice in place of one before it."""
         return tuple(self.out_dim if dim is beam else dim for dim in dims)
 
     def host_parents(self, dim: Dim) -> np.ndarray:
-        """The hypotheses of the beam `dim` that are continued, as a host array over the dims of `parents`."""
+        """The surviving hypotheses of the beam `dim`, as a host array over the dims of `parents`."""
         found = self._host.get(dim)
         if found is None:
             found = self._want_parents(dim)
         return found() if isinstance(found, Value) else found
 
     def want_parents(self) -> None:
-        """Let the parents come with the next value that the host looks at."""
+        """Fetch the parents together with the next value that the host reads."""
         if self.start is not None and self.start not in self._host:
             self._want_parents(self.start)
 
@@ -258,7 +258,7 @@ class Selection(NotPicklable):
         return found
 
     def _parents_on_host(self, dim: Dim) -> Tensor:
-        """The same as a Tensor of the host."""
+        """The same as a Tensor on the host."""
         source = self.sources[dim]
         if source.backend.is_on_host_raw(source._raw):
             return source
@@ -271,7 +271,7 @@ class Selection(NotPicklable):
         return out
 
     def read(self, value: Tensor, *, parents: bool) -> np.ndarray:
-        """A value of this step on the host; and with it all that the host will look at, as the parents if it is said."""
+        """Read a value of this step on the host, and with it everything else that the host will read, including the parents on request."""
         if self.wanted is None or value.backend.is_on_host_raw(value._raw):
             return value.numpy()
         if parents or self.wanted.parents:
@@ -280,7 +280,7 @@ class Selection(NotPicklable):
 
 
 def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> np.ndarray:
-    """A host array over `dims` with its axes in the order of `target`, of length 1 for those that it lacks; whatever follows stays."""
+    """Transpose a host array over `dims` to the order of `target`, with length 1 for missing dims; trailing axes stay."""
     if dims == target:
         return value
     order = [*(dims.index(dim) for dim in target if dim in dims), *range(len(dims), value.ndim)]
@@ -290,14 +290,14 @@ def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]
 
 
 def take_host(value: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    """`np.take_along_axis`, quicker in the usual case."""
+    """`np.take_along_axis`, faster in the usual case."""
     if value.ndim == 2 and axis == 1 and len(value) == len(index):  # the usual {batch, beam}
         return value[np.arange(len(value))[:, None], index]
     return np.take_along_axis(value, index, axis)
 
 
 def rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
-    """value with `new` in place of `old`, also where lengths are over it."""
+    """Replace the dim `old` by `new`, also in dims whose lengths are over it."""
     key = (value.dims, old, new)
     try:
         dims = _renamed[key]
@@ -311,7 +311,7 @@ def _renamed_all(dims: tuple[Dim, ...], old: Dim, new: Dim) -> tuple[Dim, ...]:
 
 
 def renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
-    """The dim with lengths over `new`, if it has some over `old`."""
+    """The dim with its lengths over `new` if they were over `old`."""
     if old not in dim.length_dims:
         return dim
     try:
@@ -327,14 +327,14 @@ def _make_renamed(dim: Dim, old: Dim, new: Dim) -> Dim:
 
 
 def _with_dim(value: Tensor, old: Dim, new: Dim) -> Tensor:
-    """`new` in place of `old`, without the frames that no sequence has any more."""
+    """Replace `old` by `new`, and drop frames that no sequence has any more."""
     axis = value.dims.index(old)
     raw = value.backend.slice_raw(value._raw, axis, 0, new.extent)
     return value._like(raw, (*value.dims[:axis], new, *value.dims[axis + 1 :]))
 
 
 def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim | None = None) -> Tensor:
-    """value {..., beam} at hypotheses `index` {batch dims, index_beam}; the result has `new` (default: beam) in place of beam."""
+    """Pick hypotheses `index` {batch dims, index_beam} of a value {..., beam}; the result has `new` (default: beam) in place of beam."""
     new = beam if new is None else new
     if beam.extent == 1 and index_beam.extent == 1:
         return value if new is beam else rename(value, beam, new)
@@ -353,7 +353,7 @@ class _Pick(NamedTuple):
     Attributes:
         rows: Raw index -> rows of the value, its batch dims and beam taken together. None: it needs a general gather.
         take: Raw value and rows -> raw result.
-        dims: Of the result.
+        dims: Dims of the result.
         over: Dims of the value whose lengths are per hypothesis.
     """
 
@@ -364,11 +364,11 @@ class _Pick(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """The way in which a state gets under the carried beam.
+    """The way in which a state moves to the carried beam.
 
     Attributes:
-        source: The beam before the choice that it is under, and `pick` how its hypotheses are picked; None: under none.
-        dims: Of the result, if nothing is picked.
+        source: The state's beam before the choice, or None; `pick` says how its hypotheses are picked.
+        dims: Dims of the result, if nothing is picked.
         over: The batch dims, if it is repeated for all hypotheses.
     """
 
@@ -393,7 +393,7 @@ def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Di
 
 
 def _plan_rows(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> tuple[Any, Any]:
-    """The usual order, {batch dims, beam, ...}, is one look-up of rows."""
+    """Plan the usual order, {batch dims, beam, ...}, as a single row lookup."""
     axis = len(index.dims) - 1
     batch = index.dims[:-1]
     one_to_one = beam.extent == index_beam.extent == 1

@@ -1,6 +1,6 @@
-"""The selections of the choices of a loop, step by step: the loop, its states, a search and the way back all look here.
+"""The selections of a loop's choices, step by step; shared by the loop, its states, the search and backtracking.
 
-Who holds a run decides a choice from outside: labels that hypotheses have to take, or may not.
+A hold on the run may decide a choice from outside: labels that hypotheses must take, or may not.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Selections(NotPicklable):
     """The selections of one loop.
 
     Attributes:
-        now: After the choices of this step so far; None before the first one, and outside of steps.
-        last: After the last choice of all.
-        steps: Of each step that is over; None in one without choice.
-        wanted: What the host will look at.
+        now: The selection after the choices of this step so far; None before the first one, and outside of steps.
+        last: The selection after the most recent choice.
+        steps: The selection of each finished step; None in one without choice.
+        wanted: Values that the host will read.
     """
 
     def __init__(self) -> None:
@@ -38,51 +38,52 @@ class Selections(NotPicklable):
         self._paths: Paths | None = None  # back through a finished search
 
     def select(self, selection: Selection) -> None:
-        """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
+        """Make a selection: from here on in this step, values are those of the selected hypotheses, and states follow their parents."""
         self.now = self.last = selection
 
     def go_back(self, last: Selection | None) -> None:
-        """The step begins again; `last` is what was chosen before it."""
+        """Restart the step; `last` is the previous selection."""
         self.now, self.last = None, last
 
     def note_step(self, count: int = 1) -> None:
-        """The body of the step is over; of `count` steps that were made at once."""
+        """End the body of a step, or of `count` steps that ran at once."""
         self.steps += [self.now] * count
 
     def end_step(self) -> None:
-        """Everything of the step has followed, or the loop was left."""
+        """Close the step, once all values have followed or the loop was left."""
         if self.now is not None:
             self.now.close()
             self.now = None
 
     def paths(self, values: Sequence[Tensor]) -> Paths | None:
-        """The ways back through the steps of this loop, if they are the usual ones for these values; else there is `back`."""
+        """Paths through the steps of this loop, if these values allow the usual method; else use `back`."""
         if self._paths is None:
             self._paths = Paths(self.steps)
         return self._paths if self._paths.fit(values) else None
 
     def back(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
-        """See `backtrack`, for the steps of this loop; `last` is not None."""
+        """See `backtrack`, for the steps of this loop; `last` must not be None."""
         return backtrack(values, self.steps)
 
 
 @op(decides=True)
 def bring(selections: Selections, value: Any) -> Any:
-    """A nested value of this step for the hypotheses that were chosen so far: an op of its own, since each step chooses others."""
+    """Move a nested value of this step to the hypotheses chosen so far. An op of its own, since each step chooses others."""
     now = selections.now
     return value if now is None else map_nested(now.bring, value)
 
 
 class Decided(NamedTuple):
-    """A label that a hypothesis takes, or does not.
+    """A label that a hypothesis must take, or must not.
 
     Attributes:
-        kind: "force": it is kept, whatever its rank; "ban": it is not kept.
-        label: Index, or text.
-        hypothesis: Place in the beam before the choice, or its labels so far, as text or one by one; None, of a ban: any.
+        kind: "force" keeps it, whatever its rank; "ban" drops it.
+        label: Index or text.
+        hypothesis: Place in the beam before the choice, or the labels so far, as one string or a sequence; None in a ban means any
+            hypothesis.
         seq: The sequence.
-        only: Nothing else of the sequence goes on.
-        then: Labels that the hypothesis takes in the steps after, one in each.
+        only: Drop all other hypotheses of the sequence.
+        then: Labels that the hypothesis takes in the following steps, one in each.
     """
 
     kind: str

@@ -1,9 +1,9 @@
-"""The program of the ops that were watched in a step. Its code is that of an earlier step, if that had the same pattern: then nothing is
-lowered or compiled again, and the arrays that were seen now are bound to its names.
+"""Makes a program of the ops that were watched in a step. If an earlier step had the same pattern its code is reused: nothing is
+lowered or compiled again, and the arrays seen now are bound to its names.
 
-The pattern is the calls that a step made, all of them but the arrays themselves, which are numbers here, the same number where it is
-the same array. What a step is lowered to depends on its pattern alone, so two steps of one pattern, in whatever loops and batches, share
-their code (`rfnb/rec/program.py`). Each step is watched itself: nothing of another one is taken for granted.
+The pattern consists of all calls of a step with the arrays replaced by numbers, one number per distinct array. Lowering depends on the
+pattern alone, so two steps of one pattern share their code (`rfnb/rec/program.py`), whatever loops and batches they belong to. Each step
+is watched itself: nothing is assumed from another one.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Shared(NamedTuple):
     """The part of a program that all steps of a pattern share.
 
     Attributes:
-        code: None, if not all ops are part of a program.
-        bound: name -> number of an array in the pattern, or what it stands for.
-        refused: The numbers of the ops that are no part of a program.
+        code: None if some ops are outside the program.
+        bound: name -> number of an array in the pattern, or a value.
+        refused: The numbers of ops outside the program.
     """
 
     code: ProgramCode | None
@@ -62,12 +62,12 @@ def program_of(
     over: Sequence[str] | None = None,
     end: Sequence[RawCall] = (),
 ) -> Program | list[int]:
-    """The program; or the numbers of the ops that are no part of one.
+    """The program; or the numbers of the ops that cannot be part of one.
 
     Args:
         inputs: id of an array that the step was given -> its name.
-        results: The arrays that it gives.
-        names: Of the inputs that the program takes, in order.
+        results: The arrays that it returns.
+        names: Names of the program's inputs, in order.
         over: See `ProgramCode`.
         end: Calls after all ops.
 
@@ -145,7 +145,7 @@ def _parts(code: ProgramCode | None) -> Any:
 
 
 class _Mark:
-    """Says what follows it in a pattern."""
+    """Tags the item that follows it in a pattern."""
 
     def __init__(self, name: str):
         self._name = name
@@ -162,14 +162,14 @@ _by_themselves: set[Any] = set()  # functions of the library that are known to h
 
 
 class _NoPattern(Exception):
-    """There is something in a call that cannot be compared with others."""
+    """A call contains something that cannot be compared."""
 
 
 class Pattern:
     """Collects the pattern of a step.
 
     Attributes:
-        arrays: Those that it has met, by number. First the inputs.
+        arrays: The arrays seen so far, by number, inputs first.
 
     Args:
         inputs: ids of the arrays that the step was given.
@@ -183,11 +183,11 @@ class Pattern:
         self._parts: list[Any] = [array, len(self._numbers)]
 
     def number_of(self, raw: Any) -> int:
-        """The number of an array that it has met."""
+        """The number of an array."""
         return self._numbers[id(raw)]
 
     def key(self, ops: Iterable[tuple[Iterable[RawCall], Sequence[Any]]], *further: Any) -> Any:
-        """The calls of all ops and the arrays that they give as one key, with `further` in it; None: they are like no others."""
+        """The calls of all ops and their results as one key, with `further` in it; None if they cannot be compared."""
         try:
             for calls, writes in ops:
                 self._op(calls, writes)
@@ -258,7 +258,7 @@ class Pattern:
 
 
 def _is_by_itself(fn: Any) -> bool:
-    """Whether a function is known to hold nothing: a pattern is kept, and may keep no array of a batch."""
+    """True for a function known to hold no references: a pattern is cached, and must keep no array of a batch alive."""
     if isinstance(fn, FunctionType):
         return fn.__closure__ is None
     if isinstance(fn, (BuiltinFunctionType, MethodWrapperType)):

@@ -1,4 +1,4 @@
-"""State: a dict with attribute access, for what a recurrence carries from step to step."""
+"""State: a dict with attribute access, for values that a recurrence carries from step to step."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rfnb.core.tree import values_in
 
 
 class State(dict):
-    """`state.h` is `state["h"]`; nested freely, None allowed.
+    """A dict whose items are attributes: `state.h` is `state["h"]`. States nest freely; None is allowed.
 
     Raises:
-        AttributeError: For a name that is not there; the message lists the names.
+        AttributeError: For an unknown name; the message lists the names.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):

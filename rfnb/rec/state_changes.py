@@ -1,4 +1,4 @@
-"""The errors of a state that does not stay what it was."""
+"""Errors for a state whose structure, dims, dtype or device change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rfnb.rec.nested import structure_text
 
 
 def changed_structure(what: str, name: str, before: Any, value: Any) -> ValueError:
-    """A state has other parts than before."""
+    """The error for a state whose parts differ from before."""
     had, has = dict(leaves(before)), dict(leaves(value))
     fix, hint = None, ""
     if set(had) == {""} and set(has) - {""}:
@@ -35,7 +35,7 @@ def changed_structure(what: str, name: str, before: Any, value: Any) -> ValueErr
 
 
 def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence[Dim], axis: Dim | None) -> DimError:
-    """A Tensor of a state has other dims or another dtype than before; `added` are new to it."""
+    """The error for a state Tensor whose dims or dtype differ from before; `added` are the new dims."""
     change = f"   new: {dims_text(added)[1:-1]}" if added else ""
     hint, fix = "", None
     if axis in added:
@@ -66,7 +66,7 @@ def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence
 
 
 def other_device(what: str, name: str, before: Any, value: Any, active: Tensor) -> RuntimeError:
-    """A sequence has ended and cannot keep its state, since not all that this needs is on one device."""
+    """The error for an ended sequence that cannot keep its state because the values involved are on different devices."""
     befores = dict(leaves(before))
     tensors = [(path, new, befores[path]) for path, new in leaves(value) if isinstance(new, Tensor)]
     path, now, old = next(
@@ -89,7 +89,7 @@ def other_device(what: str, name: str, before: Any, value: Any, active: Tensor) 
 
 
 def check_same_device(state: Tensor, parents: Tensor) -> None:
-    """Raise a RuntimeError if a state is on another device than the scores that its hypotheses are chosen by."""
+    """Raise a RuntimeError if a state is on another device than the scores that select its hypotheses."""
     devices = [str(state.device), str(parents.device)]
     if devices[0] == devices[1]:
         return
@@ -104,6 +104,6 @@ def check_same_device(state: Tensor, parents: Tensor) -> None:
 
 
 def _part_code(value: Any, name: str) -> str:
-    """The first part of a nested value, as one would write it."""
+    """Code for the first part of a nested value."""
     key = next(iter(value)) if isinstance(value, dict) else 0
     return f"{name}.{key}" if isinstance(key, str) and hasattr(type(value), "__getattr__") else f"{name}[{key!r}]"

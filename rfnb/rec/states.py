@@ -1,4 +1,4 @@
-"""States: what a loop carries from step to step, by name, in one place."""
+"""States: the values that a loop carries from step to step, by name, in one place."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class States(NotPicklable):
-    """The values of all states. A step assigns the next ones; `commit` lets them become the present ones.
+    """The values of all states. A step assigns the next ones; `commit` makes them current.
 
     Attributes:
-        now: name -> the initial value, then that after the last whole step.
-        next: name -> what this step has assigned.
-        step: What reads and writes while the loop runs; None before and after it.
+        now: name -> the initial value, later that after the last complete step.
+        next: name -> the value assigned in this step.
+        step: Reads and writes while the loop runs; None before and after.
         selections: The choices of the loop.
     """
 
@@ -42,12 +42,12 @@ class States(NotPicklable):
         self._late: dict[str, set[Dim]] = {}
 
     def begin(self, index: int) -> None:
-        """Step `index` begins."""
+        """Begin step `index`."""
         self._index, self._unchanged = index, True
         self._alike.clear()
 
     def missing(self, name: str) -> AttributeError:
-        """There is no such state."""
+        """The error for an unknown state."""
         near = difflib.get_close_matches(str(name), self.now, n=1)
         return attribute_error(
             f'Loop "{self.loop_name}" has no state "{name}".',
@@ -57,24 +57,24 @@ class States(NotPicklable):
         )
 
     def _dims_code(self) -> str:
-        """The dims of a new state, as they are written: those of another one."""
+        """Code for the dims of a new state, taken from another one."""
         for path, leaf in leaves(self.now):
             if isinstance(leaf, Tensor) and all(part.isidentifier() for part in path.split(".")):
                 return f"loop.state.{path}.dims"
         return "[batch]"
 
     def assign(self, name: str, value: Any) -> None:
-        """The next value of a state.
+        """Set the next value of a state.
 
         Raises:
             AttributeError: If it has no initial value.
-            ValueError: If it has been assigned already, or gets another structure.
+            ValueError: If it was already assigned, or the structure differs.
         """
         self.check(name, value)
         self.next[name] = value
 
     def check(self, name: str, value: Any) -> None:
-        """Whether this step may assign a state; see `assign`."""
+        """Check that this step may assign a state; see `assign`."""
         if name not in self.now:
             raise attribute_error(
                 f'Loop "{self.loop_name}", step {self._index}: state "{name}" has no initial value.',
@@ -99,7 +99,7 @@ class States(NotPicklable):
             raise changed_structure(self._where(name), name, before, value)
 
     def edit(self, name: str, value: Any) -> None:
-        """Between two steps: another present value, of the same structure, dims and dtypes."""
+        """Replace a current value between two steps; structure, dims and dtypes must be the same."""
         before = self.now[name]
         if not same_structure(before, value):
             raise changed_structure(self._where(name), name, before, value)
@@ -107,7 +107,7 @@ class States(NotPicklable):
         self.now[name] = value
 
     def initial_of(self, value: Any) -> Tensor | None:
-        """The initial value for one that was assigned to a state in this step: what the state has without any step."""
+        """The initial value of the state that this value was assigned to, used where no step runs; None if there is no such state."""
         for name, assigned in self.next.items():
             initials = dict(leaves(self.now[name]))
             for path, leaf in leaves(assigned):
@@ -116,18 +116,18 @@ class States(NotPicklable):
         return None
 
     def tensors(self) -> dict[str, Tensor]:
-        """The dotted path -> each Tensor in the present values."""
+        """All Tensors in the current values, by dotted path."""
         return {path: leaf for path, leaf in leaves(self.now) if isinstance(leaf, Tensor)}
 
     def with_late_dims(self) -> list[str]:
-        """The states that got dims of the lengths when the first sequence ended."""
+        """The states that got the length dims when the first sequence ended."""
         return [name for name, dims in self._late.items() if dims]
 
     def commit(self, active: Tensor | None) -> None:
-        """The next values become the present ones; where not `active`, a sequence has ended and keeps what it had.
+        """Make the next values current; sequences that are not `active` have ended and keep their values.
 
         Raises:
-            DimError: If one has changed its dims or dtype.
+            DimError: If the dims or dtype of a state changed.
         """
         selection, after = self.selections.now, {}
         if selection is None and active is None and self._unchanged:
@@ -157,7 +157,7 @@ class States(NotPicklable):
         self.next.clear()
 
     def close(self) -> None:
-        """The loop is done, or left early: what remains is what the last whole step has left."""
+        """End the loop; the states keep the values of the last complete step."""
         self.next.clear()
         self.step = None
         self.selections.end_step()
@@ -204,7 +204,7 @@ class States(NotPicklable):
                 raise changed_leaf(self._where(path), path, a, b, added, self.axis)
 
     def _renamed_dims(self) -> dict[Dim, Dim]:
-        """Dims inside the states may be replaced, e.g. one that grows by a frame in every step."""
+        """Replaced dims inside the states, such as one that grows by a frame in every step."""
         selection = self.selections.now
         carried = (lambda dim: dim) if selection is None else selection.to_carried
         renamed: dict[Dim, Dim] = {}
@@ -218,21 +218,21 @@ class States(NotPicklable):
 
 
 def _alike(old: Any, new: Any) -> bool:
-    """Whether two values have the same structure, and leaves with the same dims and dtypes."""
+    """True if two values have the same structure, and leaves with the same dims and dtypes."""
     if old.__class__ is Tensor and new.__class__ is Tensor:
         return old.dims == new.dims and same_dtype(old, new)
     return agree(_same_kind, old, new)
 
 
 def _same_kind(old: Any, new: Any) -> bool:
-    """Whether a leaf has the dims and dtype of another one."""
+    """True if two leaves have the same dims and dtype."""
     if isinstance(old, Tensor):
         return isinstance(new, Tensor) and old.dims == new.dims and same_dtype(old, new)
     return not isinstance(new, Tensor)
 
 
 def _zeros_like(value: Any) -> str:
-    """An initial state like a value, as it is written."""
+    """Code for an initial state like this value."""
     if not isinstance(value, Tensor):
         return "..."
     dtype = "" if value.dtype == "float32" else f', dtype="{value.dtype}"'

@@ -1,4 +1,4 @@
-"""The values that the body of a recorded loop (`with loop:`) works with: tensors of the first step that remember where they came from."""
+"""The values in the body of a recorded loop (`with loop:`): tensors of the first step that remember their origin."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rfnb.core.tensor_text import shape_of
 
 
 class RecordingError(RuntimeError):
-    """The body of a recorded loop does what cannot be repeated for the other steps."""
+    """The body of a recorded loop does something that cannot be repeated for the other steps."""
 
 
 recording_error = ErrorOf(RecordingError)
 
 
 class Owner:
-    """The recording of a loop, as its StepTensors know it.
+    """The recording of a loop, as seen by its StepTensors.
 
     Attributes:
-        busy: Whether those who look at dims are not the body: an op, or the loop.
+        busy: True while an op or the loop, not the body, reads dims.
     """
 
     __slots__ = ("busy", "loop_name")
@@ -34,11 +34,10 @@ class Owner:
 
 
 class StepTensor(NotPicklable, Tensor):
-    """A value of the first step, and the register in which each step finds its own.
+    """A value of the first step, with the register that holds its counterpart in each step.
 
-    Its owner says which loop it is of; in a loop inside of a loop, the value may be a StepTensor of the outer one.
-    Ops see the value (the Recorder passes it to them); whoever else asks for the raw array gets an error, since the
-    array of the first step would be taken for that of all steps.
+    Its owner identifies the loop; in a nested loop, the value may be a StepTensor of the outer one. Ops see the value (the Recorder
+    passes it to them); any other access to the raw array raises an error, since the first step's array would be used for all steps.
     """
 
     def __init__(self, value: Tensor, register: int, owner: Owner):
@@ -54,7 +53,7 @@ class StepTensor(NotPicklable, Tensor):
 
     @property
     def dims(self) -> tuple[Dim, ...]:  # type: ignore[override]
-        """The dims; who asks for them in the body gets those of the first step. The layers of rfnb name the dims they mean."""
+        """The dims; the body gets those of the first step. Layers of rfnb name the dims they mean."""
         if not self.owner.busy and not sys._getframe(1).f_globals.get("__name__", "").startswith("rfnb."):
             self.dims_seen = True
         return self._dims
@@ -77,7 +76,7 @@ class StepTensor(NotPicklable, Tensor):
         )
 
     def marked_value(self) -> Tensor:
-        """The value, with the marks that the body has set since it was made."""
+        """The value with the marks that the body has set since it was created."""
         value, marks = self.value, (self.sparse_dim, self._feature_dim)
         self.mark(value)
         if marks not in self._used_with:
@@ -85,7 +84,7 @@ class StepTensor(NotPicklable, Tensor):
         return value
 
     def forget(self, like: dict[Any, Tensor]) -> None:
-        """Keep its dims and dtype only; in `like` are templates of dtypes that were seen."""
+        """Keep only dims and dtype; `like` holds templates of the dtypes seen."""
         value, key = self.value, None
         if (
             value.__class__ is Tensor and value._raw is not None
@@ -98,16 +97,16 @@ class StepTensor(NotPicklable, Tensor):
 
     @property
     def was_marked(self) -> bool:
-        """Whether the body has set marks on it."""
+        """True if the body has set marks on it."""
         return self._made_with != (self.sparse_dim, self._feature_dim)
 
     @property
     def marked_late(self) -> bool:
-        """Whether an op has got it with other marks than it has in the end."""
+        """True if an op received it with other marks than its final ones."""
         return any(marks != (self.sparse_dim, self._feature_dim) for marks in self._used_with)
 
     def mark(self, value: Tensor) -> None:
-        """Give `value` the sparse_dim and feature_dim of this."""
+        """Set the sparse_dim and feature_dim of this on `value`."""
         if value.sparse_dim is not self.sparse_dim:
             value.sparse_dim = self.sparse_dim
         if value._feature_dim is not self._feature_dim:
@@ -130,8 +129,9 @@ class StepTensor(NotPicklable, Tensor):
 
 
 class StepDim(Dim):
-    """A dim during the recording, if each step has another one in its place (a history that grows, a dim that an op of the
-    step makes): its size differs from step to step, so only ops may look at it."""
+    """A dim during the recording that each step replaces (a growing history, a dim created by an op of the step): its size differs from
+    step to step, so only ops may read it.
+    """
 
     @property
     def size(self) -> int | None:
@@ -187,12 +187,12 @@ class StepDim(Dim):
 
 
 def begin_growing(dim: Dim, owner: Owner) -> None:
-    """From here on only ops see the size of `dim`."""
+    """Hide the size of `dim` from everything but ops."""
     dim.__dict__["owner"] = owner
     dim.__class__ = StepDim
 
 
 def end_growing(dim: Dim) -> None:
-    """Let it be a plain Dim again."""
+    """Turn it back into a plain Dim."""
     dim.__class__ = Dim
     dim.__dict__.pop("owner", None)

@@ -1,7 +1,7 @@
-"""Steps of a recorded loop over a given axis, many in one call.
+"""Runs many steps of a recorded loop over a given axis in one call.
 
-Where every op of a step becomes part of a program, and nobody listens or chooses, nothing of a step is known outside of it: a program
-takes the frames of all steps, carries the states and gives what is stacked; what has ended keeps its state there too.
+If every op of a step belongs to a program and nothing listens or chooses, no value of a step is visible outside: a program takes the
+frames of all steps, carries the states and returns the stacked outputs; ended sequences keep their state inside it too.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _END = "what has ended keeps its state"
 
 
 class Stretch(NotPicklable):
-    """The programs of a loop: one for the steps before the first sequence has ended, and one for those after.
+    """The programs of a loop: one for the steps before the first sequence ends, and one for those after.
 
     Args:
-        ops: All of a step: `ops.nodes`, and `ops.all` with the functions that run them.
+        ops: All ops of a step: `ops.nodes`, and `ops.all` with the functions that run them.
         sources: (register, Tensor) whose frames the steps read.
-        index: The register of the index of the step, None: nobody reads it.
+        index: The register of the step index; None if it is not read.
         stacked: Outputs that get a value in each step.
         lasts: Outputs that keep the last one.
-        names: register -> what to call it.
+        names: register -> its name.
         first: The recorded step, if it was watched.
     """
 
@@ -79,7 +79,7 @@ class Stretch(NotPicklable):
         self._watch: _WatchedStep | None = None
 
     def run_on(self, index: int, ends: EndsOfAxis, step: PlainStep) -> int:
-        """Make the steps from `index` on for which there is a program; gives their number."""
+        """Run the steps from `index` on that have a program; return how many."""
         self._watch = None
         if self._tries >= _TRIES:
             return 0
@@ -106,7 +106,7 @@ class Stretch(NotPicklable):
         return 0
 
     def _begin_with(self, first: FirstStep, kind: Any, step: PlainStep) -> None:
-        """Have a program of the recorded step, if it was like those that follow."""
+        """Make a program of the recorded step if it resembles those that follow."""
         registers = [register for register, _ in self.sources] + ([] if self.index is None else [self.index])
         nodes, stacked = self.ops.nodes, [output.values[-1] for output in self.stacked]
         if not self.lasts:
@@ -118,21 +118,21 @@ class Stretch(NotPicklable):
 
     @property
     def watching(self) -> bool:
-        """Whether this step is watched: it runs op by op."""
+        """True if this step is watched and therefore runs op by op."""
         return self._watch is not None
 
     def begin(self, step: Step) -> None:
-        """A watched step begins."""
+        """Begin a watched step."""
         assert self._watch is not None
         self._watch.begin(step)
 
     def run(self, registers: Registers, dims: dict[Dim, Dim]) -> None:
-        """The ops of a watched step."""
+        """Run the ops of a watched step."""
         assert self._watch is not None
         self._watch.run(registers, dims)
 
     def commit(self, step: Step, active: Tensor | None) -> None:
-        """The end of a watched step: a program is made of it."""
+        """End a watched step and make a program of it."""
         assert self._watch is not None
         watch, self._watch = self._watch, None
         self._tries += 1
@@ -145,17 +145,17 @@ class Stretch(NotPicklable):
             self._tries = 0
 
     def close(self) -> None:
-        """The loop is left: its arrays go now, and not when the garbage collector comes."""
+        """Release the arrays when the loop is left, without waiting for the garbage collector."""
         self._programs.clear()
         self._watch = self._first = None
 
     def listings(self) -> list[Listing]:
-        """The programs to read."""
+        """The programs for display."""
         return [steps.program.listing for steps in self._programs.values()]
 
 
 class _WatchedStep:
-    """A step that is watched from its begin to its end."""
+    """A step that is watched from beginning to end."""
 
     def __init__(self, of: Stretch, kind: Any, now: Circumstances, backend: Any, ends: EndsOfAxis, index: int):
         self._of, self.kind, self._now, self._backend = of, kind, now, backend
@@ -180,13 +180,13 @@ class _WatchedStep:
         self._given = {register: registers[register] for register in given}
 
     def may_keep(self, step: Step) -> bool:
-        """Whether values have the dims of the lengths already: else they get them when the first sequence has ended."""
+        """True if values already have the length dims, which they otherwise get when the first sequence ends."""
         values = [leaf for leaf in values_in(step.states.next) if isinstance(leaf, Tensor)]
         values += [*self._before.values(), *(output.values[-1] for output in self._of.lasts)]
         return all(set(self._ends.dims) <= set(value.dims) for value in values)
 
     def commit(self, step: Step, active: Tensor | None) -> _ManySteps | None:
-        """Let `step` commit, and make a program; None, if there is none."""
+        """Let `step` commit, and make a program, or None."""
         of, backend = self._of, self._backend
         stacked = [output.values[-1] for output in of.stacked]
         if active is None and self.kind == _ANY:
@@ -225,15 +225,15 @@ class _WatchedStep:
 
 
 class _ManySteps:
-    """A program for many steps, and what it holds for.
+    """A program for many steps and the conditions that it holds for.
 
     Args:
-        key: Of the circumstances.
+        key: Key of the circumstances.
         carried: Path -> a value like those that it carries.
         stacked: Values like those that a step gives to each output.
         given: register -> a value like those that a step gets.
-        masks: Which masks of those who have not ended it reads.
-        active: Whether it asks which sequences a step counts for.
+        masks: The masks of unfinished sequences that it reads.
+        active: Whether it depends on the sequences that a step counts for.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class _ManySteps:
         self._stacked = [attributes(value) for value in stacked]
 
     def fit(self, now: Circumstances, index: int, step: PlainStep) -> bool:
-        """Whether the program holds for the steps from `index` on."""
+        """True if the program holds for the steps from `index` on."""
         of, carried = self._of, _carried(step, self._of.lasts)
         if now.key != self._key or not now.unseen() or carried.keys() != self._guards.keys():
             return False
@@ -263,7 +263,7 @@ class _ManySteps:
         return all(guard(step.frames(source)[index]) == self._given[register] for register, source in of.sources)
 
     def run(self, indices: range, ends: EndsOfAxis, step: PlainStep) -> bool:
-        """Make these steps; False, if one fails: run op by op, it says what is wrong."""
+        """Run the steps. Returns False on any error; the caller then reruns op by op to get a proper message."""
         of, columns = self._of, list[list[Any]]()
         for _, source in of.sources:
             columns.append(list(step.raw_frames(source)[indices.start : indices.stop]))
@@ -301,7 +301,7 @@ def _own(leaf: Any) -> Any:
 
 
 def _carried(step: Step, lasts: Sequence[Output]) -> dict[str, Tensor]:
-    """The values that go from step to step: the states and the last values."""
+    """The values carried from step to step: the states and the last values."""
     out = {path: leaf for path, leaf in leaves(step.states.now, "state") if isinstance(leaf, Tensor)}
     return out | {
         f"last {number}": output.last_value for number, output in enumerate(lasts) if output.last_value is not None

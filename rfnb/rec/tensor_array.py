@@ -19,14 +19,14 @@ from rfnb.ops.out_dim import define_size
 
 
 class TensorArray:
-    """A list of Tensors like `tensor_template` (same dims in any order, sparse_dim of integers, kind of dtype). It never changes:
-    `push_back` gives a longer one, so an earlier one may be kept.
+    """A list of Tensors like `tensor_template` (same dims in any order, sparse_dim of integers, kind of dtype). It is immutable:
+    `push_back` returns a longer one, so an earlier one may be kept.
 
-    Integers may be of another width than those of the template (an argmax has int64), floats likewise (under autocast).
+    Integers may have another width than the template's (an argmax has int64), and so may floats (under autocast).
 
     Args:
         tensor_template: A Tensor, with or without values.
-        items: What it begins with.
+        items: The first entries.
         _backend: Accepted; the backend is that of the entries.
         _enable_delayed_check: Entries may have other dims than the template, e.g. another beam in each step, as long as they are not
             stacked.
@@ -62,7 +62,7 @@ class TensorArray:
         """The entry at an index, an int or a scalar integer Tensor (which is read by the host); -1 is the last one.
 
         Raises:
-            IndexError: If there is no such entry.
+            IndexError: If the index is out of range.
         """
         place = int(index.numpy()) if isinstance(index, Tensor) else index
         try:
@@ -78,7 +78,7 @@ class TensorArray:
         """An array with one more entry.
 
         Raises:
-            DimError: If the Tensor is not like the template.
+            DimError: If the Tensor does not match the template.
         """
         like = self.tensor_template
         if not self._delayed:
@@ -87,7 +87,7 @@ class TensorArray:
         return TensorArray(like, None, self._delayed, items=(*self._items, tensor))
 
     def stack(self, *, axis: Dim) -> Tensor:
-        """All entries along a new leading `axis`; zeros, if there is none.
+        """All entries along a new leading `axis`; zeros if there are none.
 
         Args:
             axis: What a loop has pushed after the longest sequence of a ragged axis has ended is left out: the step in which it
@@ -131,7 +131,7 @@ def _warn_of_rest(count: int, axis: Dim) -> None:
 
 
 def index_space(x: Tensor) -> Dim | None:
-    """The dim that the values index into. Floats may have it from integers that they were computed from, and are no indices."""
+    """The dim that the values index into. Floats may carry it from integers they were computed from; they are not indices."""
     return None if is_float_dtype(x.dtype) else x.sparse_dim
 
 

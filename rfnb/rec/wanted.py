@@ -1,4 +1,4 @@
-"""Values of a device that the host will look at: the first look brings all of them, so that a step waits for a GPU once.
+"""Device values that the host will read: the first read fetches all of them, so that a step waits for a GPU once.
 
 best = wanted.add(Value(raw, backend))      # nobody waits
 ...
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Value:
-    """A raw array, on the host when it is called."""
+    """A raw array; calling it returns it on the host."""
 
     __slots__ = "_backend", "_host", "_raw", "_wanted", "shape"
 
@@ -25,7 +25,7 @@ class Value:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is on the host by now."""
+        """True if it is already on the host."""
         return self._host is not None
 
     def __call__(self) -> np.ndarray:
@@ -36,10 +36,10 @@ class Value:
 
 
 class Wanted:
-    """The values of a loop that the host will look at.
+    """The values of a loop that the host will read.
 
     Attributes:
-        parents: Whether it will look at the parents of each step.
+        parents: Whether the host will read the parents of each step.
     """
 
     def __init__(self, values: list[Value] | None = None):
@@ -48,18 +48,18 @@ class Wanted:
         self.parents = False
 
     def add(self, value: Value) -> Value:
-        """Let it come with the others."""
+        """Fetch a value together with the others."""
         if not value.is_here and value._wanted is None:
             value._wanted = self
             self._values.append(value)
         return value
 
     def check(self, value: Value, check: Callable[[np.ndarray], None]) -> None:
-        """Call `check` with a value when it has come."""
+        """Call `check` with a value once it has arrived."""
         self._checks.append((self.add(value), check))
 
     def bring(self) -> None:
-        """Wait for all that were added."""
+        """Wait for all values that were added."""
         values, self._values = self._values, []
         for backend in dict.fromkeys(value._backend for value in values):
             own = [value for value in values if value._backend is backend]
@@ -67,10 +67,10 @@ class Wanted:
                 value._host, value._raw, value._wanted = host, None, None
 
     def make_checks(self, *, of_all: bool = False) -> None:
-        """Make the checks of what has come; or all.
+        """Run the checks of the values that have arrived, or of all.
 
         Raises:
-            ValueError: What a check raises.
+            ValueError: Raised by a check.
         """
         if of_all and self._checks:
             self.bring()
@@ -80,5 +80,5 @@ class Wanted:
 
 
 def host_value(raw: Any, backend: Any) -> np.ndarray | Value:
-    """An array as it can be looked at: on the host at once, of a device when it is wanted."""
+    """An array the host can read: at once if it is there, otherwise fetched on demand."""
     return backend.raw_to_numpy(raw) if backend.is_on_host_raw(raw) else Value(raw, backend)

@@ -1,4 +1,4 @@
-"""Watches the ops of a step: what they call of the array library, and what all that depends on."""
+"""Watches the ops of a step: their array library calls, and the circumstances these depend on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Op = tuple[Node, Run]  # with the function that runs it from the registers
 
 
 class Circumstances:
-    """The circumstances that ops look at besides their arguments, as they are in this step. In equal ones they do the same."""
+    """The conditions other than arguments that ops depend on, as they are in this step. Under equal ones, ops behave the same."""
 
     def __init__(self) -> None:
         self.steps: tuple[StepWithEnded, ...] = steps_now()
@@ -37,28 +37,27 @@ class Circumstances:
 
     @property
     def listeners(self) -> tuple[Any, ...]:
-        """The listeners who hear what ops offer."""
+        """The listeners for events of ops."""
         return self.key[2]
 
     @property
     def compiled(self) -> str | None:
-        """The way to compile programs."""
+        """The mode for compiling programs, or None."""
         return self.key[3]
 
     def unseen(self) -> bool:
-        """Whether nobody looks at what ops do, or changes it: no recording of a loop around this one, no debugging switch, nobody
-        who puts other attention weights in."""
+        """True if nothing observes or alters ops: no outer recording, no debug mode, no attention edits."""
         hold = holding()
         changed = hold is not None and hold.changes_attention()
         return not changed and not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)
 
 
 class SeenOps:
-    """Ops that were run, and what they called.
+    """Ops that were run, and their calls.
 
     Args:
-        registers: The values after them.
-        seen: For each op its calls, and what it has offered.
+        registers: The values after the ops ran.
+        seen: For each op, its calls and events.
     """
 
     def __init__(
@@ -68,16 +67,16 @@ class SeenOps:
 
     @property
     def changes(self) -> bool:
-        """Whether arrays were written to."""
+        """True if arrays were written to."""
         return any(call.kind == CHANGE for calls, _ in self._seen for call in calls)
 
     @property
     def offers(self) -> bool:
-        """Whether anything was offered to listeners."""
+        """True if any event was sent to listeners."""
         return any(offers for _, offers in self._seen)
 
     def calls(self) -> list[tuple[Sequence[RawCall], list[Any]]]:
-        """For each op its calls, and the arrays that it gave."""
+        """For each op, its calls and the arrays that they returned."""
         registers = self._registers
         return [
             (calls, [registers[register]._raw for register in node.writes])
@@ -85,7 +84,7 @@ class SeenOps:
         ]
 
     def lower(self, lowering: Lowering) -> list[int]:
-        """Add the lines of all ops; gives the numbers of those that are no part of a program.
+        """Add the lines of all ops; return the numbers of those outside the program.
 
         Raises:
             NotLowered: If there may be a program in a later step.
@@ -132,7 +131,7 @@ class Watched(SeenOps):
 
 
 def input_names(keys: Iterable[Any], names: Mapping[Any, str]) -> dict[Any, str]:
-    """For each key a name of its own for the code of a program."""
+    """A unique variable name for each key, for the code of a program."""
     found: dict[Any, str] = {}
     for key in keys:
         name = _identifier(names.get(key, "x"))
@@ -142,7 +141,7 @@ def input_names(keys: Iterable[Any], names: Mapping[Any, str]) -> dict[Any, str]
 
 @lru_cache(maxsize=1024)
 def _identifier(title: str) -> str | None:
-    """A title as a name in code, if it can be one."""
+    """A title as an identifier, or None."""
     name = re.sub(r"\W+", "_", title.replace("#", "op")).strip("_")
     return name if name.isidentifier() and not keyword.iskeyword(name) and name not in TAKEN else None
 
@@ -153,22 +152,22 @@ def note(nodes: Sequence[Node], place: int) -> str:
 
 
 def guard(value: Tensor) -> Any:
-    """The properties of a value that ops look at, besides its numbers."""
+    """The properties of a value, other than its numbers, that ops depend on."""
     return (value.dims, value.sparse_dim, value._feature_dim, value._finite, value.backend.signature_raw(value._raw))
 
 
 def attributes(value: Tensor) -> dict[str, Any]:
-    """All of a Tensor but its array."""
+    """All attributes of a Tensor except its array."""
     return {key: item for key, item in value.__dict__.items() if key != "_raw"}
 
 
 def own_array(value: Tensor) -> Tensor:
-    """The same values in an array of its own: two names may hold the same one in this step, and others in the next."""
+    """The same values in an array of their own: two names may share an array in this step, and not in the next."""
     return with_raw(value.__dict__, value.backend.reshape_raw(value._raw, value._raw.shape))
 
 
 def _lower_offer(lowering: Lowering, offer: Offer, place: int) -> None:
-    """A line that offers the values of each step to listeners."""
+    """Add a line that sends the values of each step to listeners."""
     _, at, values = offer
     if type(values) is not dict:
         raise NotLowered("offers what is made later")

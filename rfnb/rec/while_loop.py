@@ -1,4 +1,4 @@
-"""Repeat a step on any nested state while a condition holds, and branch on a value that may be a Tensor."""
+"""Repeats a function of any nested state while a condition holds, and branches on a value that may be a Tensor."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def while_loop(
 
 
 def check_state(what: str, old: Any, new: Any) -> None:
-    """Whether a step kept the structure of a state, and the dims and marks of its Tensors."""
+    """Check that a step kept the structure of a state, and the dims and marks of its Tensors."""
     if agree(_unchanged, old, new):
         return
     if not same_structure(old, new):
@@ -74,7 +74,7 @@ def check_state(what: str, old: Any, new: Any) -> None:
 
 
 def _unchanged(a: Any, b: Any) -> bool:
-    """Whether a leaf is as before, in all that is asked of it: the usual case."""
+    """True if a leaf is unchanged in every checked property: the usual case."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return (
             a.dims == b.dims and same_dtype(a, b) and a.sparse_dim is b.sparse_dim and a._feature_dim is b._feature_dim
@@ -83,7 +83,7 @@ def _unchanged(a: Any, b: Any) -> bool:
 
 
 def _fix(name: str, a: Any, b: Any) -> str | None:
-    """The line that makes the initial state like the next one, if one does."""
+    """The line of code that makes the initial state match the next one, or None."""
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
         return None
     added = [dim for dim in b.dims if dim not in a.dims]
@@ -114,7 +114,7 @@ def _marks(x: Any) -> str:
 
 
 def _kind(x: Tensor, renamed: dict[Dim, Dim], gets: Dim | None = None) -> Any:
-    """All that stays the same from step to step; a Tensor without feature_dim gets the one given, if any."""
+    """The properties that stay the same from step to step; a Tensor without feature_dim gets the given one, if any."""
     space, feature = index_space(x), x.feature_dim or gets
     return (
         {renamed.get(dim, dim) for dim in x.dims},
@@ -139,7 +139,7 @@ def cond(
 
 
 def truth(what: str, pred: bool | Tensor) -> bool:
-    """A scalar bool Tensor as Python bool."""
+    """A scalar bool Tensor as a Python bool."""
     if not isinstance(pred, Tensor):
         return bool(pred)
     if pred.dims or pred.dtype != "bool":
