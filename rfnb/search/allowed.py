@@ -1,10 +1,10 @@
-"""Rules about the labels of a hypothesis: a function of those so far, or an automaton over labels, such as a lexicon.
+"""Rules about the labels of a hypothesis: a function of the labels so far, or an automaton over labels, such as a lexicon.
 
     rf.beam_search(step, ..., allowed=rf.Lexicon(["k ae t", "d ao g"], vocab=phones))
     rf.beam_search(step, ..., allowed=[rf.RequiredPhrases([[7, 3]]), lambda labels: range(5) if labels else [1]])
 
-An automaton knows how many labels are needed to its end. So a search takes no label from which the end cannot be reached in time, and what
-can never end is refused before the search.
+An automaton knows how many labels it still needs to accept. So a search takes no label from which acceptance cannot be reached in time,
+and a rule that can never accept is refused before the search.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ENDED, _NOWHERE = object(), object()  # states: after the end; of what was not 
 
 
 class Constraint:
-    """An automaton over labels, without the end label: the base for rules of your own.
+    """An automaton over labels, without the end label: the base class for rules of your own.
 
     Attributes:
         start: The state of a hypothesis without labels. States are hashable.
-        farthest: The most labels that any state may need to its end.
-        apart: The labels that it tells apart: all others lead from a state to the same one. None: each may lead to another.
-        name: For views: what has forbidden a label.
+        farthest: The most labels that any state may need before it accepts.
+        apart: The labels that it distinguishes; all others lead from a state to the same successor. None: each may lead to another.
+        name: Name of the rule that forbade a label, for views.
     """
 
     start: Hashable = ()
@@ -47,38 +47,38 @@ class Constraint:
         pass
 
     def labels(self, state: Hashable) -> Iterable[int] | None:
-        """The labels that may come next; None: all."""
+        """The labels that may come next; None means all."""
         return None
 
     def next(self, state: Hashable, label: int) -> Hashable:
-        """The state after a label that may come."""
+        """The state after an allowed label."""
         raise NotImplementedError
 
     def ends(self, state: Hashable) -> bool:
-        """Whether a hypothesis in this state may end."""
+        """True if a hypothesis in this state may end."""
         return True
 
     def least(self, state: Hashable) -> int:
-        """The fewest labels that are needed before it may end."""
+        """The fewest labels needed before a hypothesis in this state may end."""
         return 0
 
     def for_generate(
         self, num_labels: int, *, end_label: int, prompt: int = 1, max_new_tokens: int | None = None
     ) -> Callable[[int, Any], list[int]]:
-        """The same for `generate(prefix_allowed_tokens_fn=...)` of `transformers`.
+        """The rule as a function for `generate(prefix_allowed_tokens_fn=...)` of `transformers`.
 
         Args:
             num_labels: The size of its vocabulary.
             end_label: Its eos_token_id.
-            prompt: How many tokens come before those that are generated: 1 of an encoder-decoder.
-            max_new_tokens: As of `generate`; nothing is begun then that cannot end in time.
+            prompt: The number of tokens before the generated ones: 1 for an encoder-decoder.
+            max_new_tokens: As in `generate`; the rule then starts nothing that cannot end in time.
         """
         allowed = Allowed(self, num_labels, end_label, max_new_tokens, "for_generate")
         return lambda seq, ids: np.flatnonzero(allowed.row(ids.tolist()[prompt:])).tolist() or [end_label]
 
 
 class _OfFunction(Constraint):
-    """The rule that a function of the labels is, which gives labels, a mask, or bits; the end label like any other."""
+    """The rule defined by a function of the labels that returns labels, a mask, or bits; the end label is like any other."""
 
     name = "the function of the labels"
 
@@ -92,7 +92,7 @@ class _OfFunction(Constraint):
         )  # what was given last, what was in it, its row
 
     def row(self, state: Any) -> np.ndarray | None:
-        """bool [labels]: what may come next; None: all."""
+        """bool [labels]: the labels that may come next; None means all."""
         if state in self._found:
             return self._found[state]
         given = self._fn(state)
@@ -119,7 +119,7 @@ class _OfFunction(Constraint):
 
 
 class _All(Constraint):
-    """All of several constraints."""
+    """The conjunction of several constraints."""
 
     def __init__(self, parts: Sequence[Constraint]):
         self._parts = parts
@@ -146,10 +146,10 @@ class _All(Constraint):
 
 
 class Prefixes:
-    """The labels of the hypotheses of a search, as a tree: a node is a number, 0 has no labels.
+    """The labels of a search's hypotheses as a tree: a node is a number, 0 is the empty prefix.
 
     Attributes:
-        ways: Of each node the one before it, the last label, and how many there are.
+        ways: For each node: its parent, its last label, and its depth.
     """
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class Prefixes:
         self._known: dict[tuple[int, int], int] = {}
 
     def after(self, nodes: Iterable[int], labels: Iterable[int]) -> list[int]:
-        """The nodes after these, each with one label more."""
+        """The children of these nodes by one label each."""
         known, ways, out = self._known, self.ways, []
         for way in zip(nodes, labels):
             node = known.setdefault(way, len(ways))
@@ -168,13 +168,13 @@ class Prefixes:
 
 
 class RuleRows:
-    """RuleRows of what may come next, each once: place 0 is everything, 1 is nothing.
+    """The distinct rows of allowed labels: place 0 allows everything, 1 nothing.
 
     Attributes:
-        table: bool [places, labels]; it is replaced, and never changed where a place is known.
-        places: State, and how many labels may still come (None: any number) -> place.
-        masks: Some rows as raw arrays, by places and what they are for.
-        can_end: With how many labels at most it has been seen that something ends.
+        table: bool [places, labels]; it is replaced as a whole, and the row of a known place never changes.
+        places: (state, labels left; None: any number) -> place.
+        masks: Some rows as raw arrays, by places and kind.
+        can_end: The label limits for which acceptance was found possible.
     """
 
     def __init__(self, num_labels: int):
@@ -204,19 +204,19 @@ class RuleRows:
 
 
 class Allowed:
-    """The rule of one search: masks of the labels that may come after those that a hypothesis has.
+    """The rule of one search: masks of the labels that may follow those of a hypothesis.
 
     Args:
-        given: A `Constraint`, a function of the labels so far, a set of labels, or a list of such, which hold all.
-        num_labels: How many labels there are; 0: it is not known yet, and only what can never end is found.
-        end_label: What ends a hypothesis; None: nothing does.
-        most: The most labels of a hypothesis with its end; None: any number.
-        what: Who asks.
-        prefixes: The tree of the labels so far, if there is one already.
+        given: A `Constraint`, a function of the labels so far, a set of labels, or a list of these, all of which must hold.
+        num_labels: The number of labels; 0 if it is not known yet: then only rules that can never accept are found.
+        end_label: The label that ends a hypothesis; None if there is none.
+        most: The most labels of a hypothesis, its end included; None: any number.
+        what: Name of the caller, for messages.
+        prefixes: The tree of the labels so far, if it exists already.
 
     Raises:
         TypeError: For anything else.
-        ValueError: If nothing can end, or a label is none.
+        ValueError: If no hypothesis can end, or a label does not exist.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class Allowed:
         )
 
     def _check(self) -> None:
-        """Refuse what can never end."""
+        """Refuse a rule that can never accept."""
         own, most = self._constraint, self._most
         if self._end is None or isinstance(own, _OfFunction):
             return
@@ -300,27 +300,29 @@ class Allowed:
         )
 
     def places(self, nodes: Iterable[int]) -> list[int]:
-        """For `rows`: what may come after the labels of these nodes, by the most that there are; of 0 everything."""
+        """The places in `rows` of what may follow the labels of these nodes, within the limit; node 0 allows everything."""
         if self._most is None or not self._constraint.farthest:
             at = self._at
             return [(at.get(node) or self._look(node))[1] for node in nodes]
         return [self.place(node, self._most - self.prefixes.ways[node][2]) for node in nodes]
 
     def place(self, node: int, left: int) -> int:
-        """The same for one of them, after which so many labels may still come, with the end."""
+        """The place for one node, after which at most `left` labels may follow, the end included."""
         state, place = self._at.get(node) or self._look(node)
         if left > self._constraint.farthest + 1 or state is _ENDED or state is _NOWHERE:
             return place
         return self._place(state, left)
 
     def rows(self, places: Any) -> np.ndarray:
-        """bool [..., labels]: what may come, for `places` [...]."""
+        """bool [..., labels]: the allowed labels, for `places` [...]."""
         return self._rows.table.take(places, 0)
 
     def mask(
         self, places: tuple[int, ...], kind: tuple[Sequence[int], Any, str | None], make: Callable[[np.ndarray], Any]
     ) -> Any:
-        """`rows` as a raw array {kind, labels} that `make` makes; the same places come again: in the next step, and in other searches."""
+        """`rows` as a raw array {kind, labels} built by `make`. Cached, since the same places recur: in the next step, and in other
+        searches.
+        """
         masks, key = self._rows.masks, (places, kind)
         found = masks.get(key)
         if found is None:
@@ -332,12 +334,12 @@ class Allowed:
         return found
 
     def row(self, labels: Sequence[int]) -> np.ndarray:
-        """bool [labels]: what may come after these."""
+        """bool [labels]: the labels that may follow these."""
         node = functools.reduce(lambda node, label: self.prefixes.after([node], [label])[0], labels, 0)
         return self._rows.table[self.places([node])[0]]
 
     def needs(self, node: int) -> int | None:
-        """The fewest labels that are needed after those of a node before they may be all; None: it cannot be."""
+        """The fewest labels needed after those of a node before the hypothesis may end; None if it cannot."""
         state, _ = self._at.get(node) or self._look(node)
         if state is _NOWHERE:
             return None
@@ -404,18 +406,18 @@ class Allowed:
 
 
 def check_allowed(given: Any, num_labels: int, end_label: int, max_seq_len: int) -> None:
-    """Refuse, before a step is made, what is no rule or can never end; without `num_labels` (0) no label can be one too many."""
+    """Refuse, before any step, an invalid rule or one that can never accept; without `num_labels` (0) labels are not checked for range."""
     if given is not None:
         Allowed(given, num_labels, end_label, max_seq_len, "beam_search")
 
 
 class AllowedPrefixes:
-    """The rule of a search over alignments, where a blank writes no label.
+    """The rule of a search over alignments, where a blank adds no label.
 
     Args:
-        allowed: What the labels may be.
+        allowed: The rule for labels.
         blank: Index of the blank among the classes.
-        num_classes: With the blank.
+        num_classes: Number of classes, including the blank.
         shape: (batch, beam).
     """
 
@@ -426,11 +428,11 @@ class AllowedPrefixes:
         self._nodes = [[0] * shape[1] for _ in range(shape[0])]
 
     def rows(self, left: np.ndarray, after_blank: np.ndarray, live: np.ndarray) -> np.ndarray:
-        """bool [batch, beam, classes]: what may come next.
+        """bool [batch, beam, classes]: the classes that may come next.
 
         Args:
-            left, after_blank: [batch, beam]: how many labels may still come, and after a blank.
-            live: bool [batch, beam]: which hypotheses go on; the others do as they do.
+            left, after_blank: [batch, beam]: how many labels may still come, now and after a blank.
+            live: bool [batch, beam]: the unfinished hypotheses; the others are not restricted.
         """
         places, blank = np.zeros(live.shape, np.int64), np.ones(live.shape, bool)
         for seq, slot in zip(*live.nonzero()):
@@ -443,7 +445,7 @@ class AllowedPrefixes:
         return out
 
     def follow(self, parents: np.ndarray, grown: np.ndarray, tokens: np.ndarray) -> None:
-        """The prefixes have been chosen: slots of the parents, which have grown, by which class; [batch, beam]."""
+        """Follow the chosen prefixes: parent slots, whether each grew, and by which class; [batch, beam]."""
         after, label = self._allowed.prefixes.after, self._label
         self._nodes = [
             [
@@ -454,10 +456,10 @@ class AllowedPrefixes:
         ]
 
     def only_ended(self, scores: np.ndarray) -> np.ndarray:
-        """The scores [batch, beam] after the last step, -inf for what may not be all.
+        """The scores [batch, beam] after the last step, with -inf where the rule does not accept.
 
         Raises:
-            ValueError: Nothing of a sequence may.
+            ValueError: If the rule accepts no hypothesis of a sequence.
         """
         may = np.array([[self._allowed.needs(node) == 0 for node in row] for row in self._nodes], bool)
         out = np.where(may.reshape(scores.shape), scores, -np.inf)
@@ -485,7 +487,7 @@ def _no_label(what: str, label: int, num_labels: int) -> ValueError:
 
 
 def _row_of(given: Any, labels: Labels, num_labels: int) -> np.ndarray | None:
-    """bool [labels] for what a function of the labels gives: None for all, labels, a mask, or bits in int32, the lowest first."""
+    """bool [labels] for the result of a function of the labels: None for all, labels, a mask, or bits in int32, lowest first."""
     if given is None:
         return None
     if isinstance(given, Tensor):

@@ -1,4 +1,4 @@
-"""Automata over labels: a lexicon, phrases that have to come."""
+"""Automata over labels: a lexicon, and required phrases."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Lexicon(Constraint):
     """One of these words, or with `between` a sequence of them: a trie (Fredkin 1960).
 
     Args:
-        words: Sequences of labels; texts with `vocab`: labels with spaces between, or each character is one.
-        vocab: Texts of the labels.
-        between: The label that separates words; None: there is one word.
+        words: Sequences of labels; with `vocab` strings: labels separated by spaces, or one label per character.
+        vocab: The labels as text.
+        between: The label that separates words; None: a single word.
 
     Raises:
-        ValueError: There is no word, or one without labels, or a label that the vocab does not have.
+        ValueError: If there are no words, a word has no labels, or a label is not in the vocab.
     """
 
     name = "the lexicon"
@@ -58,38 +58,38 @@ class Lexicon(Constraint):
         self.start, self.farthest, self.tables = 0, max(self._least), {}
 
     def labels(self, state: Any) -> Iterable[int]:
-        """The labels that words go on with, and what may come between words."""
+        """The labels that continue a word, and the separator where a word may end."""
         own = self._after[state]
         return [*own, self._between] if self._between is not None and self._is_word[state] else own
 
     def next(self, state: Any, label: int) -> Hashable:
-        """The node of the trie."""
+        """The next node of the trie."""
         return 0 if label == self._between and self._is_word[state] else self._after[state][label]
 
     def ends(self, state: Any) -> bool:
-        """Whether a word ends here."""
+        """True if a word ends here."""
         return self._is_word[state]
 
     def least(self, state: Any) -> int:
-        """To the end of the shortest word."""
+        """The number of labels to the end of the shortest word."""
         return self._least[state]
 
 
 class RequiredPhrases(Constraint):
-    """A hypothesis has each of these sequences of labels in it before it ends, in any order; they may overlap.
+    """Requires a hypothesis to contain each of these label sequences before it ends, in any order; they may overlap.
 
         rf.RequiredPhrases(["EH N", {"IH D", "AH D"}], vocab=phones)     # "EH N", and one of two ends
 
-    The scores say when. What a hypothesis does not say by itself comes at the last moment, where it may fit badly; a wider beam finds
-    better places.
+    The scores decide where. A phrase that a hypothesis does not produce by itself is forced at the last moment, where it may fit badly;
+    a wider beam finds better places.
 
     Args:
-        phrases: Sequences of labels; texts as of `Lexicon`. A set of such, or a list of lists of labels, is a bank: one of them has
-            to come.
-        vocab: Texts of the labels.
+        phrases: Sequences of labels, or strings as for `Lexicon`. A set of these, or a list of lists of labels, is a bank: one of
+            them is required.
+        vocab: The labels as text.
 
     Raises:
-        ValueError: There is no phrase, or one without labels, or a label that the vocab does not have.
+        ValueError: If there are no phrases, a phrase has no labels, or a label is not in the vocab.
 
     Source: banks: Post and Vilar 2018, section 3; several alternatives in one: Li et al. 2021, "Guided Generation of Cause and Effect".
     """
@@ -117,8 +117,9 @@ class RequiredPhrases(Constraint):
         self._least: dict[Any, int] = {}
 
     def next(self, state: Any, label: int) -> Hashable:
-        """The labels of each phrase that are there (Knuth, Morris and Pratt 1977), of each bank; of one with a whole phrase, which stays,
-        nothing."""
+        """The number of matched labels of each phrase (Knuth, Morris and Pratt 1977) in each bank; a bank with a complete phrase is
+        satisfied for good.
+        """
         out = []
         for of_bank, bank, failures in zip(state, self._banks, self._failures):
             now = tuple(
@@ -128,11 +129,11 @@ class RequiredPhrases(Constraint):
         return tuple(out)
 
     def ends(self, state: Any) -> bool:
-        """Whether a phrase of each bank is there."""
+        """True if every bank has a complete phrase."""
         return not any(state)
 
     def least(self, state: Any) -> int:
-        """The labels that are missing: the shortest way to all phrases, which may overlap."""
+        """The number of missing labels: the shortest way to complete all phrases, which may overlap."""
         found = self._least.get(state)
         if found is None:
             found = self._least[state] = self._shortest(state)
@@ -182,7 +183,7 @@ def _labels_of(word: Sequence[int | str] | str, index: Mapping[str, int], what: 
 
 
 def _failures(phrase: Labels) -> list[int]:
-    """For each beginning of a phrase the longest shorter one that it ends with."""
+    """For each prefix of a phrase, the length of its longest proper suffix that is also a prefix."""
     out, done = [0], 0
     for label in phrase[1:]:
         while done and phrase[done] != label:

@@ -1,4 +1,4 @@
-"""beam_search: a whole search for people who have a step function, of rfnb or of plain torch.
+"""beam_search: a complete search for a step function of rfnb or of plain torch.
 
 def step(labels, state):            # torch: labels (n,), state: tensors (n, ...), nested as you like
     logits, state = decoder(labels, state)
@@ -54,10 +54,11 @@ class SearchResult:
     """The result of a search.
 
     Attributes:
-        steps: How many were made.
-        stopped_early: Whether it stopped because nothing that came later could have changed the result, or by another rule of
+        steps: Number of steps run.
+        stopped_early: Whether the search stopped because nothing later could have changed the result, or by another rule of
             `early_stopping`.
-        decided: For each sequence, after how many steps it had its best results; None: it never had, or nobody looked.
+        decided: For each sequence, the number of steps after which its best results were certain; None if they never were, or were
+            not checked.
     """
 
     steps: int
@@ -80,15 +81,17 @@ class SearchResult:
         return {**self.__dict__, "history": self.history, "_watch": None}
 
     def nbest(self, seq: int = 0, *, length_exponent: float | None = None, unfinished: bool = False) -> NBest:
-        """The complete hypotheses of a sequence, best first, also those that are no longer in the beam; unfinished ones if no other.
+        """The complete hypotheses of a sequence, best first, including those that have left the beam; unfinished ones only if there are
+        no others.
 
-        Those that were complete when the best results of the sequence were sure: others of the batch do not add to them.
+        Only hypotheses that were complete when the sequence's best results became certain are listed, so that the result does not depend
+        on the rest of the batch.
 
         Args:
             seq: Index in the batch.
-            length_exponent: Another one than that of the search; nothing is run again. What an early stop has left out is not
-                there: with `early_stopping=False` it is.
-            unfinished: Whether hypotheses that max_seq_len has cut are ranked with the complete ones.
+            length_exponent: Replaces the search's own exponent without another run. Hypotheses skipped by an early stop are missing;
+                use `early_stopping=False` to keep them.
+            unfinished: Whether hypotheses cut at max_seq_len are ranked with the complete ones.
         """
         exponent = self.length_exponent if length_exponent is None else length_exponent
         found = self._hypotheses.finished(seq)
@@ -100,12 +103,13 @@ class SearchResult:
         return NBest(sorted((self._row(seq, item, exponent) for item in items), key=lambda row: -row.score))
 
     def best(self, seq: int = 0) -> Found:
-        """The first of `nbest`."""
+        """The first entry of `nbest`."""
         return self.nbest(seq)[0]
 
     def diagnose(self, seq: int, reference: Sequence[Any], *, score: float | None = None) -> Diagnosis:
-        """Whether the search or the model is to blame that the best result is not the reference, see `BeamHistory.diagnose`; a
-        coverage penalty is left out."""
+        """Tell whether the search or the model is to blame if the best result is not the reference, see `BeamHistory.diagnose`; a
+        coverage penalty is ignored.
+        """
         best = self.best(seq).tokens
         items = [*self.history.finished(seq), *self.history.nbest(seq)]
         item = next(item for item in items if item.tokens == best)
@@ -150,50 +154,51 @@ def beam_search(
     name: str = "search",
     **options: Any,
 ) -> SearchResult:
-    """The best sequences of labels that a beam search finds with a step function.
+    """Find the best label sequences with a step function.
 
-    A sequence has ended when `end_label` is chosen. Finished hypotheses are collected also when they fall out of the beam. Sequences
-    of a batch do not disturb each other; where their sources have different lengths, the step function masks (rf attention does).
+    A sequence ends when `end_label` is chosen. Finished hypotheses are collected even if they fall out of the beam. Sequences of a batch
+    are independent; where their sources have different lengths, the step function must mask (rf attention does).
 
     Args:
         step: (labels, state) -> (scores, state), or (scores, state, attention weights) for `coverage`. With `batch` as Dims all are
-            Tensors, labels {batch, beam}, and scores {batch, beam, axis}; with `batch` as int they are raw: labels (n,), scores
-            (n, labels), state anything nested with arrays (n, ...), where n is batch times hypotheses; arrays without n rows are
-            left as they are, and objects with a method `reorder_cache(rows)` are told which rows go on (caches of `transformers`).
+            Tensors, labels {batch, beam}, and scores {batch, beam, axis}; with `batch` as int they are raw: labels (n,), scores (n,
+            labels), state anything nested with arrays (n, ...), where n is batch times hypotheses; arrays without n rows are left
+            unchanged, and objects with a method `reorder_cache(rows)` receive the surviving rows (caches of `transformers`).
         batch: The batch dims, or the number of sequences.
-        max_seq_len: Limit of steps. What has not ended then is in the result only if nothing else is, and says so.
-        state: Before the first step, nested; without beam.
-        start_label: Before the first label; {batch}, raw (batch,) or the same for all.
-        axis: The dim of the labels; default: the feature_dim of the scores. Start labels are sparse over it, which an Embedding asks
-            for: so it is needed where the step function has one.
+        max_seq_len: Limit of steps. A hypothesis that has not ended by then is returned only if there is no other, and is marked as
+            unfinished.
+        state: The state before the first step, nested; without beam.
+        start_label: The label before the first one; {batch}, raw (batch,) or one for all.
+        axis: The dim of the labels; default: the feature_dim of the scores. Start labels are sparse over it, which an Embedding
+            requires, so it must be given if the step function has one.
         vocab: Text of each label; default: the vocab of axis.
-        input_type: Of the scores, see `choice`.
-        length_exponent: Hypotheses are ranked by score / length ** exponent in the end (not while they are pruned).
-        num_best: How many results have to be sure before the search stops.
+        input_type: Type of the scores, see `choice`.
+        length_exponent: The final ranking is by score / length ** exponent; pruning is not affected.
+        num_best: How many results must be certain before the search stops.
         early_stopping: Stop as soon as no unfinished hypothesis can be among the best `num_best`: its score can only fall, and is
-            divided by at most max_seq_len ** exponent. This never changes the best results. It needs scores that are log
-            probabilities. With options by which scores may grow (scales below 0, `base_beam_score_scale` below 1, noise, an own
-            combination), or as soon as a score does grow, the search goes on to the end. Two rules of other toolkits, which may miss
-            the best, stop sooner: "complete", as soon as `num_best` hypotheses are; "likely", as soon as they are as good as the
-            unfinished ones would be if they ended as they are.
+            divided by at most max_seq_len ** exponent. This never changes the best results. It needs scores that are log probabilities.
+            With options by which scores may grow (scales below 0, `base_beam_score_scale` below 1, noise, an own combination), or as
+            soon as a score does grow, the search runs to the end. Two rules of other toolkits stop sooner and may miss the best:
+            "complete" stops once `num_best` hypotheses are complete; "likely" once these are as good as the unfinished ones would be if
+            they ended now.
         ended: "stay": a hypothesis that has ended keeps its place in the beam until better ones push it out, as `choice` has it.
-            "leave": if it is among the best `beam_size` it is a result, and leaves the beam, where always `beam_size` unfinished
-            ones go on; as in `transformers`. Wider for the same beam_size, and it stops later.
+            "leave": if it is among the best `beam_size` it becomes a result and leaves the beam, which always keeps `beam_size`
+            unfinished ones, as in `transformers`. This searches wider for the same beam_size, and stops later.
         fusion: name -> (step function, state, scale) of other models over the same labels; of an n-gram model (lm.step, None, scale).
-        coverage: Factor of the coverage penalty in the final ranking (Wu et al. 2016, equation 14).
-        no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
+        coverage: Weight of the coverage penalty in the final ranking (Wu et al. 2016, equation 14).
+        no_repeat_ngram: No hypothesis contains the same n consecutive labels twice; 0 allows it.
         progress: True draws a bar on stderr; or a function that is called with a `SearchProgress` after each step.
-        join: Between labels in the text.
-        **options: Further ones of `choice`: prefix (with `batch` as int raw (batch, time), -1 where free), banned, allowed, threshold,
-            sampling, ...
+        join: Separator of labels in the text.
+        **options: Further options of `choice`: prefix (with `batch` as int raw (batch, time), -1 where free), banned, allowed,
+            threshold, sampling, ...
 
     Returns:
-        n-best lists and the history of the search.
+        The n-best lists and the history of the search.
 
     Raises:
-        TypeError: If a step function gives no pair, or fusion has no step function with state and scale.
-        ValueError: If the step function gives scores of another shape, or coverage is asked for without attention weights; and see
-            `choice`. An error in a step tells, as a note, what the steps before have found, and has it as `error.history`.
+        TypeError: If a step function does not return a pair, or fusion lacks a step function with state and scale.
+        ValueError: If the scores of the step function have another shape, or coverage is requested without attention weights; see
+            also `choice`. An error in a step carries the results of the previous steps as a note and as `error.history`.
 
     Source: Sutskever et al. 2014, section 3.2; early stopping: Huang et al. 2017, "When to Finish?", section 3.
     """
@@ -298,7 +303,7 @@ def beam_search(
 
 
 def _unknown_option(frame: FrameType) -> TypeError:
-    """The error for an option that neither the search nor `choice` has, as the frame of the search shows it."""
+    """The error for an option that neither the search nor `choice` has, read from the frame of the search."""
     own = [each for each in signature(beam_search).parameters.values() if each.kind is not each.VAR_KEYWORD]
     further = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=ChoiceOptions._field_defaults[name])
@@ -311,7 +316,7 @@ def _unknown_option(frame: FrameType) -> TypeError:
 
 
 def _in_own_words(error: TypeError | ValueError, further: str) -> TypeError | ValueError:
-    """An error of `choice` as one of the search that has called it."""
+    """An error of `choice`, reworded for the search that called it."""
     what, rows, rule, fix = parts_of(error) or ("", [], "", None)
     if not what.startswith(("choice:", "choice in loop ")):
         return error
@@ -326,7 +331,7 @@ def _in_own_words(error: TypeError | ValueError, further: str) -> TypeError | Va
 
 
 def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:
-    """The models that are fused in, each with its state and scale."""
+    """The fused models, each with its state and scale."""
     fusion = {} if fusion is None else fusion
     if not isinstance(fusion, Mapping):
         raise type_error(
@@ -355,7 +360,7 @@ def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:
 
 
 def _text_of(history: BeamHistory, item: Hypothesis, join: str, end_label: int) -> str:
-    """The text of a hypothesis without the label that ends it."""
+    """The text of a hypothesis without its end label."""
     shown = item.tokens[:-1] if item.ended and item.tokens[-1] == end_label else item.tokens
     return join.join(map(history.label, shown))
 
@@ -385,7 +390,7 @@ def _raw_prefix(prefix: Any, batch: Dim) -> Tensor:
 
 
 class _SearchWatch:
-    """Looks at what each step of a search has decided, and tells how far it is."""
+    """Observes the decisions of each step and reports progress."""
 
     def __init__(
         self,
@@ -404,14 +409,14 @@ class _SearchWatch:
         search.keep = self.values.append
 
     def hypotheses(self) -> BeamHistory:
-        """The history of what was decided so far without candidates, which nobody has to put in order for it."""
+        """The history so far without candidates, which saves sorting them."""
         link, labels = self._search.links[-1], self.vocab
         if labels is None and link.last is not None:
             labels = label_names(link.last.tokens.sparse_dim)
         return BeamHistory(self.kept, labels, length_exponent=link.normalized or 0.0)
 
     def history(self) -> BeamHistory:
-        """The history of what was decided so far."""
+        """The history so far."""
         if self.steps:
             for index in range(len(self.steps), len(self.values)):
                 self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
@@ -424,7 +429,7 @@ class _SearchWatch:
         return history
 
     def after_step(self, step: int) -> bool:
-        """Whether the search can stop after so many steps."""
+        """True if the search can stop after this many steps."""
         stop = self.stop
         if not self.values:
             return False
@@ -444,7 +449,7 @@ class _SearchWatch:
         return stop.safe and None not in stop.decided
 
     def tell(self, error: Exception) -> None:
-        """Keep what was found before an error."""
+        """Attach the results so far to an error."""
         if not self.values:
             return
         history = self.history()
@@ -456,6 +461,6 @@ class _SearchWatch:
         error.add_note(f"\nWhat the search had found in {steps}; all of it is error.history:\n\n{tables}{more}")
 
     def close(self) -> None:
-        """The search is over."""
+        """End the search."""
         if isinstance(self.progress, Bar):
             self.progress.close()

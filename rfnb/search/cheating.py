@@ -1,4 +1,4 @@
-"""cheating: the reference is always the last hypothesis of the beam."""
+"""Cheating: the reference is always the last hypothesis of the beam."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rfnb.search.search_state import host_of
 
 
 def reference_index(flat: Flat, target: Tensor, loop: Loop, end_label: int) -> np.ndarray:
-    """The place where the reference label of the reference path is in `flat`, int64 {batch dims}."""
+    """The index in `flat` of the reference label on the reference path, int64 {batch dims}."""
     labels = np.clip(host_of(target, flat.rest), 0, flat.num_labels - 1).astype(np.int64)
     ended = loop.ended_before()
     dims = loop.end_dims
@@ -24,8 +24,9 @@ def reference_index(flat: Flat, target: Tensor, loop: Loop, end_label: int) -> n
 
 
 def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
-    """The hypothesis that is the reference path: the last one; after a choice of this step that does not cheat, the best of those
-    that continue the last one from before it."""
+    """The hypothesis on the reference path: the last one; after a choice of this step that does not cheat, the best continuation of
+    what was last before it.
+    """
     assert flat.in_dim is not None
     count = flat.in_dim.extent
     before = loop.selections.now
@@ -45,7 +46,7 @@ def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
 
 
 def without_reference(flat: Flat, index: np.ndarray) -> Flat:
-    """flat with -inf at the reference, so that it is found once."""
+    """flat with -inf at the reference, so that it is not found twice."""
     backend = flat.backend
     here = np.zeros(backend.get_shape_tuple_raw(flat.raw), bool)
     np.put_along_axis(here, index[..., None], True, -1)

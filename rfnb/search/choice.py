@@ -1,4 +1,4 @@
-"""choice: which hypotheses of a search go on.
+"""choice: selects the hypotheses of a search that survive a step.
 
     for _ in loop:
         log_prob = model.step(loop.state.label, ...)
@@ -8,7 +8,7 @@
         labels = loop.stack(label)
     best = rf.decide(labels)
 
-All states of the loop follow their parents by themselves. The same line trains (`target=`), scores and searches.
+All states of the loop follow their parents automatically. The same line trains (`target=`), scores and searches.
 """
 
 from __future__ import annotations
@@ -78,69 +78,70 @@ def choice(
     name: str = "choice",
     **unknown: Never,
 ) -> Any:
-    """The labels of the hypotheses that go on: the `beam_size` best continuations, best first.
+    """Choose the labels of the surviving hypotheses: the `beam_size` best continuations, best first.
 
-    Scores add up: `prob_scale` times the log probability of the label, and `base_beam_score_scale` times the score of the
-    hypothesis so far. A hypothesis that has ended goes on only through `end_label`, which costs nothing. Where there are fewer
-    continuations than `beam_size`, the rest of the hypotheses are label 0 with score -inf; so a beam may be larger than the
-    vocabulary. A second choice in the same step starts from the hypotheses of the first.
+    Scores add up: `prob_scale` times the log probability of the label, plus `base_beam_score_scale` times the score of the hypothesis so
+    far. An ended hypothesis continues only with `end_label`, at no cost. If there are fewer continuations than `beam_size`, the
+    remaining hypotheses are label 0 with score -inf; so a beam may be larger than the vocabulary. A second choice in the same step
+    starts from the hypotheses of the first.
 
     Args:
         scores: {batch, ..., axis}: scores of the next label of each hypothesis. A list: of several sources, see below.
-        beam_size: How many hypotheses; 1 is greedy search.
-        axis: The labels; default: the feature_dim of scores. Of several sources a list.
+        beam_size: The number of hypotheses; 1 is greedy search.
+        axis: The dim of the labels; default: the feature_dim of scores. For several sources a list.
         input_type: "log_prob", of which a sum above 0 is an error; "prob" or "logits"; "score": any numbers, added up as they are;
-            "regression": the value itself is passed on, there is nothing to choose; in training the target, unless it is sampled.
-        target: The reference label of this step, {batch, ...}. Of several sources a list.
-        search: False: the reference labels are what is chosen (training, forced scores). Default: unless there is a target that is
-            not for `cheating`.
-        add_to_beam_scores: With search=False, whether every hypothesis goes on through the reference label and gets its score.
-            Default: if the loop has searched before.
-        scheduled_sampling: With search=False: a label sampled from the scores instead of the reference, without gradient; as dict
-            with "gold_mixin_prob", the probability to take the reference all the same, drawn per sequence.
-        prob_scale, base_beam_score_scale: Factors on both parts of a score.
-        random_sample_scale: Factor on Gumbel noise that is added to each score.
-        length_normalization: Scores are divided by their length: those of ended hypotheses while others go on, all in the end.
-        length_normalization_exponent: Of the length, except in the last division of all scores by the longest length.
-        keep_beams: Each hypothesis gets its own best `beam_size / hypotheses` labels; they do not compete.
-        cheating: The last hypothesis is the reference path; "exclusive": and no other one is.
-        source_beam_sizes: Of several sources, how many labels of each are combined. Default: beam_size.
+            "regression": the value itself is passed on, without a choice; in training the target, unless it is sampled.
+        target: The reference label of this step, {batch, ...}. For several sources a list.
+        search: False chooses the reference labels (training, forced scores). Default: True unless there is a target that is not for
+            `cheating`.
+        add_to_beam_scores: With search=False, whether every hypothesis continues with the reference label and gets its score.
+            Default: True if the loop has searched before.
+        scheduled_sampling: With search=False, sample a label from the scores instead of taking the reference, without gradient. A
+            dict may give "gold_mixin_prob", the probability of taking the reference after all, drawn per sequence.
+        prob_scale, base_beam_score_scale: Factors on the two parts of a score.
+        random_sample_scale: Factor on the Gumbel noise added to each score.
+        length_normalization: Divide scores by length: those of ended hypotheses while others continue, all of them at the end.
+        length_normalization_exponent: Exponent of the length, except in the final division of all scores by the longest length.
+        keep_beams: Each hypothesis keeps its own best `beam_size / hypotheses` labels; hypotheses do not compete.
+        cheating: The last hypothesis is the reference path; with "exclusive", no other hypothesis may be.
+        source_beam_sizes: For several sources, how many labels of each are combined. Default: beam_size.
         custom_score_combine: Called with scores_in {..., axis}, scores_base {...}, t, end_flags, batch_dim, scores_beam_in and
-            base_beam_in by name; returns the scores of all continuations, in place of the sum.
-        end_label: How an ended hypothesis goes on. Default 0, as documented, whatever ends it. Of several sources a list; default:
-            the best labels of each.
-        sampling: Each hypothesis goes on through a label drawn from its distribution; the first step draws `beam_size` of them.
-            Scores are those of the model.
-        temperature, top_k, top_p: What is sampled from: log probabilities divided by the temperature, of the `top_k` best labels,
-            or of the fewest labels that together have the probability top_p.
-        prefix: Labels that sequences begin with: {batch, time}, or {batch} for this step, -1 where free. Of several sources a list.
-        banned: Labels that are not chosen, or a mask {..., axis}, True where banned. Of several sources a list.
-        no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may. Of several sources the same, or a list.
-        allowed: What a hypothesis may be: a function of its labels so far (a tuple; without the start label, with `prefix`) that gives the
-            labels that may come, a bool for each label, 32 of them as bits of an int32, or None for all; an `rf.Lexicon`,
-            `rf.RequiredPhrases` or `rf.Constraint` of your own; a set of labels; or a list of these, which hold all. What ends is
-            `end_label`; of an automaton no label is taken from which the end cannot be reached within max_seq_len.
-        threshold: A hypothesis is cut that is worse than the best one by more than this, in natural-log probability.
+            base_beam_in by name; returns the scores of all continuations, replacing the sum.
+        end_label: The label with which an ended hypothesis continues. Default 0, as documented, whatever label ended it. For several
+            sources a list; default: the best labels of each.
+        sampling: Each hypothesis continues with a label drawn from its distribution; the first step draws `beam_size` of them.
+            Scores remain the model's.
+        temperature, top_k, top_p: The sampling distribution: log probabilities divided by the temperature, limited to the `top_k`
+            best labels, or to the fewest labels with a total probability of top_p.
+        prefix: Labels that sequences begin with: {batch, time}, or {batch} for this step, -1 where free. For several sources a list.
+        banned: Labels that must not be chosen, or a mask {..., axis}, True where banned. For several sources a list.
+        no_repeat_ngram: No hypothesis contains the same n consecutive labels twice; 0 allows it. For several sources one number or a
+            list.
+        allowed: The rule for hypotheses: a function of the labels so far (a tuple; without the start label, with `prefix`) that
+            returns the allowed labels, a bool for each label, bits of int32 values, or None for all; an `rf.Lexicon`,
+            `rf.RequiredPhrases` or your own `rf.Constraint`; a set of labels; or a list of these, all of which must hold. `end_label`
+            ends a hypothesis; with an automaton, no label is taken from which the end cannot be reached within max_seq_len.
+        threshold: Cut every hypothesis that is worse than the best one by more than this, in natural-log probability.
         fusion: name -> (log probabilities of another model {..., axis}, scale): added to the scores.
-        check: Whether the probabilities of each hypothesis have to sum to 1.
-        keep_candidates: How many candidates of a step to keep in a trace (default: twice the beam and at least 8), the cut
-            ones included.
-        name: Of this choice in traces.
+        check: Whether to check that the probabilities of each hypothesis sum to 1.
+        keep_candidates: How many candidates of a step to keep in a trace, cut ones included (default: twice the beam and at least
+            8).
+        name: Name of this choice in traces.
 
     Returns:
-        int64 {batch, beam}, sparse over axis. Of several sources a tuple of them: the best combinations, scores added, the first
-        source the slowest; an ended hypothesis repeats the best labels of each. The reference labels as given; what was sampled as
-        int64.
+        int64 {batch, beam}, sparse over axis. For several sources a tuple of these: the best combinations, with scores added and the
+            first source slowest; an ended hypothesis repeats the best labels of each. Reference labels are returned as given, sampled
+            ones as int64.
 
     Raises:
         RuntimeError: Outside of a Loop.
-        ValueError: For options that do not fit together, or scores with NaN in them, or if no hypothesis is left.
+        ValueError: For incompatible options, scores that contain NaN, or if no hypothesis is left.
         DimError: If axis is not a dim of scores.
 
     Probes:
-        beams: tokens, parents, scores, ended, the best candidates with what became of them, and of each hypothesis the best labels
-            with their log probabilities (`next_tokens`, `next_log_probs`), also those that no beam took; `taken`: of the hypothesis that
-            each continues, the probability of all labels that were not allowed; `blockers` and `cand_by`: what has forbidden a candidate.
+        beams: tokens, parents, scores, ended, the best candidates with their verdicts, and for each hypothesis the best labels with
+            their log probabilities (`next_tokens`, `next_log_probs`), including those that no beam took; `taken`: the probability of all
+            labels that were not allowed, for each parent hypothesis; `blockers` and `cand_by`: the rule that forbade a candidate.
 
     Source: Sutskever et al. 2014, section 3.2; scheduled sampling: Bengio et al. 2015; noise: Kool et al. 2019.
     """

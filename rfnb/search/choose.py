@@ -40,10 +40,10 @@ from rfnb.search.search_state import Link, Search, on_backend, place_of
 def choose(
     loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions, *, decided: Sequence[Decided] | None = None
 ) -> Tensor:
-    """The labels of the hypotheses that go on, {batch, beam}.
+    """Choose the labels of the surviving hypotheses, {batch, beam}.
 
     Args:
-        decided: Decisions from outside about these labels. Default: those that the step has.
+        decided: External decisions about these labels. Default: those of the step.
     """
     search = Search.of(loop)
     link = search.next_link(loop)
@@ -136,7 +136,7 @@ def choose(
 
 
 def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
-    """Let the loop go on with what was chosen; returns the labels."""
+    """Continue the loop with the choice; return the labels."""
     parent, label = split_index(flat, ranked.index)
     out_dim, carried = link.dims(ranked.count)
     in_dim = flat.in_dim
@@ -147,7 +147,7 @@ def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
 
 
 def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: ScoreParts, options: ChoiceOptions) -> None:
-    """Tell all that was decided at the end of the step."""
+    """Report all decisions at the end of the step."""
     decision = link.last
     assert decision is not None
     out_dim, dims = decision.out_dim, decision.tokens.dims
@@ -170,7 +170,7 @@ def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: Score
 
 
 def check_end_label(end_label: int, axis: Dim, loop: Loop) -> None:
-    """Raises ValueError for an end label that is none of the labels."""
+    """Raise a ValueError if the end label is not one of the labels."""
     if not 0 <= end_label < axis.extent:
         raise value_error(
             f"{place_of(loop)}: no such end_label.",
@@ -241,7 +241,7 @@ def _ranked(
 def _sampled(
     flat: Flat, total: Tensor, log_prob: Tensor, options: ChoiceOptions, axis: Dim, in_dim: Dim | None
 ) -> Ranked:
-    """Each hypothesis takes a label drawn from its distribution (Gumbel-max); its score is the model's."""
+    """Let each hypothesis continue with a label drawn from its distribution (Gumbel-max); its score is the model's."""
     backend, place = flat.backend, len(flat.rest)
     blocked = total == float("-inf")
     drawn_from = where(blocked, float("-inf"), log_prob, allow_broadcast_all_sources=True)
@@ -267,7 +267,7 @@ def parts_of(
     flat: Flat, total: Tensor, free: Tensor, limits: dict[str, Tensor] | None, own: Tensor, base: Tensor | None, options: ChoiceOptions,
     has_ended: Tensor | None,
 ) -> ScoreParts:  # fmt: skip
-    """The parts of the scores that a listener is told."""
+    """The parts of the scores that are reported to listeners."""
 
     def same(x: Tensor) -> Any:
         if set(x.dims) != set(total.dims):

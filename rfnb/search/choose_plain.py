@@ -1,8 +1,8 @@
-"""The usual choice, log probabilities added and the best of all kept: as `choose` with no other option, in fewer calls.
+"""The ordinary choice, which adds log probabilities and keeps the best: equivalent to `choose` without other options, in fewer calls.
 
-In a search of one sentence a step of the model takes a few hundred microseconds, so each call of Python is felt. What no step changes
-is prepared once. The ranking is lines of a program over raw arrays: `for` loops run them, and recorded ones as a part of their step,
-where `loop.plan.program` shows them.
+In a search for one sentence, a step of the model takes a few hundred microseconds, so each Python call counts. Everything that stays the
+same between steps is prepared once. The ranking is a program over raw arrays: `for` loops run it, and recorded loops include it in their
+step, where `loop.plan.program` shows it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Ended = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) -> Tensor:
-    """The labels of the best hypotheses, {batch, beam}.
+    """Choose the labels of the best hypotheses, {batch, beam}.
 
     Args:
         scores: Log probabilities {..., axis}.
@@ -69,7 +69,7 @@ def _watched(
     ended: Ended | None,
     rule: Allowed | None,
 ) -> Tensor:
-    """The same, with all that is known of it for those who look."""
+    """The same, with everything that observers may ask for."""
     axis, count = plain.axis, options.beam_size
     has_ended, own = None, scores
     if ended is not None:
@@ -102,14 +102,14 @@ def _watched(
 
 
 class PlainChoices:
-    """The common part of the steps of a search.
+    """The preparation shared by the steps of a search.
 
     Attributes:
-        kind, scores, axis, in_dim, base, count: What it is for: class of raw array, dims of the scores, labels, beam before the
-            choice (None: one hypothesis), dims of the scores before it (None: there are none), size of the beam.
-        order: Brings a raw array of scores into the order {batch dims, in_dim, axis}; None: it is so.
-        base_shape, shape: Of the scores before, to be added; of the sums {batch dims, hypothesis * label}.
-        dims: Of the results.
+        kind, scores, axis, in_dim, base, count: What it applies to: class of raw array, dims of the scores, labels, beam before the
+            choice (None: one hypothesis), dims of the previous scores (None if there are none), beam size.
+        order: Transposes a raw array of scores to {batch dims, in_dim, axis}; None if it already has this order.
+        base_shape, shape: Shapes of the previous scores for the addition, and of the sums {batch dims, hypothesis * label}.
+        dims: Dims of the results.
         parents_dim: The beam that parents index into.
         over: The dims of the hypotheses before the choice.
     """
@@ -134,7 +134,7 @@ class PlainChoices:
         self._rankings: dict[Any, Program] = {}  # raw scores to raw results
 
     def fits(self, scores: Tensor, last: Decision, axis: Dim, count: int) -> bool:
-        """Whether it is for this step."""
+        """True if it applies to this step."""
         in_dim = last.carried if last.closed else last.out_dim
         return (
             self.in_dim is in_dim and self.axis is axis and self.scores == scores.dims and self.base == last.scores.dims
@@ -142,13 +142,14 @@ class PlainChoices:
         )  # fmt: skip
 
     def __call__(self, raw: Any, ended: Ended | None, rule: Allowed | None = None) -> Decision | None:
-        """Let the loop follow the best continuations; None if some are equal, or there is something to tell: seldom. On a device, which
-        nobody waits for, neither is asked: of equal ones the first go on, and what there is to tell is told when the step is over.
+        """Let the loop follow the best continuations. Returns None in the rare cases that some scores are equal or there is something
+        to report. On a device, which must not be waited for, neither is checked: ties are broken by order; errors are reported at
+        the end of the step.
 
         Args:
             raw: Log probabilities over `scores`.
-            ended: Which hypotheses have ended before this step, and the dims of that.
-            rule: What hypotheses may be.
+            ended: The hypotheses that ended before this step, and the dims of this array.
+            rule: The rule for hypotheses.
         """
         search, link = self.search, self.link
         last, args, limit = search.last, [raw], None
@@ -194,17 +195,19 @@ class PlainChoices:
         rank.check_later(self.search.wanted, flat, ranked, self.scores, given, f"{self._place}{decision.step}")
 
     def listings(self) -> list[Listing]:
-        """The programs, to read."""
+        """The programs, for display."""
         return [program.listing for program in self._rankings.values()]
 
     def takes_rule(self, ended: Ended | None) -> bool:
-        """Whether a rule about labels is asked here: on the host, of a step with one choice, in the order of the scores."""
+        """True if the rule about labels is applied here: on the host, in a step with one choice, in the order of the scores."""
         last = self.link.last
         in_order = last is None or (last is self.search.last and last.tokens.dims == self.base)
         return self._on_host and in_order and (ended is None or {*ended[1]} <= {*self.over})
 
     def limited(self, rule: Allowed, ended: Ended | None) -> tuple[list[int], Any]:
-        """The nodes of the hypotheses before the choice, and a raw mask of what the rule allows them; None if that is everything."""
+        """The nodes of the hypotheses before the choice, and a raw mask of the labels that the rule allows; None if it allows
+        everything.
+        """
         last = self.link.last
         known = None if last is None else last.written.get(NODES)
         if known is None:
@@ -224,7 +227,7 @@ class PlainChoices:
         return nodes, rule.mask(tuple(places), (self._before, self.backend, self._device), make)
 
     def note(self, rule: Allowed, nodes: list[int]) -> None:
-        """Keep the nodes of the hypotheses after the choice."""
+        """Store the nodes of the hypotheses after the choice."""
         decision = self.search.last
         assert decision is not None
         read, count = self.backend.raw_to_numpy, self.count
@@ -234,14 +237,14 @@ class PlainChoices:
         decision.written[NODES] = rule.prefixes.after(before, labels)
 
     def _mask_of(self, host: np.ndarray, dims: tuple[Dim, ...], like: Any) -> Any:
-        """A host array over `dims` as raw mask of scores; None if it does not fit."""
+        """A host array over `dims` as a raw mask of scores; None if it does not fit."""
         if not set(dims) <= set(self.over):
             return None
         mask = align_host(host, dims, self.over)[..., None]
         return self.backend.from_numpy(mask, dtype="bool", device=self.backend.get_device_raw(like))
 
     def never(self, like: Any) -> Any:
-        """The score of what may not come: as a raw array, which is quicker than a number."""
+        """The score of a forbidden label, as a raw array, which is faster than a number."""
         backend = self.backend
         key = backend.dtype_key_raw(like), backend.device_key_raw(like)
         found = self._nevers.get(key)
@@ -251,7 +254,7 @@ class PlainChoices:
         return found
 
     def _program(self, raw: Any, ends: bool, limits: bool) -> Program:
-        """`ranking`, where something may have ended, or may not come."""
+        """`ranking` for the case that hypotheses may have ended or labels may be forbidden."""
         backend = self.backend
         key = backend.dtype_key_raw(raw), backend.device_key_raw(raw), ends, limits
         found = self._rankings.get(key)
@@ -269,7 +272,9 @@ class PlainChoices:
 def _prepared(
     loop: Loop, search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, count: int
 ) -> PlainChoices | None:
-    """None if `scores` are not over all hypotheses, or those before in another order, or if it takes more than the usual."""
+    """The preparation for these steps. None if `scores` are not over all hypotheses, the previous scores have another order, or the
+    case is not ordinary.
+    """
     if link.beam_size is None:  # the first step
         link.beam_size = count
     if search.leave or link.beam_size != count or axis.extent <= count:
@@ -298,17 +303,17 @@ def ranking(
     num_labels: int,
     reads: bool,
 ) -> Program:
-    """A function (scores, scores before, mask of what has ended, mask of what may come) -> (the best sums, parents, labels, the best
-    sums), without the arguments that there are not.
+    """A function (scores, previous scores, mask of ended hypotheses, mask of allowed labels) -> (best sums, parents, labels, best
+    sums), without the arguments that do not apply.
 
     Args:
-        order: Brings the scores into the order {batch dims, hypothesis, label}; None: they are so.
-        before: The shape in which the scores before are added; None: there are none.
-        stay: The scores of a hypothesis that has ended; None: none has.
-        never: The score of what may not come; None: everything may.
-        shape: Of the sums, {batch dims, hypothesis * label}.
-        count: How many go on.
-        reads: Whether the host looks if some are equal: then the first result has one more. Else of equal sums the first are taken.
+        order: Transposes the scores to {batch dims, hypothesis, label}; None if they already have this order.
+        before: The shape in which previous scores are added; None if there are none.
+        stay: The scores of an ended hypothesis; None if there are none.
+        never: The score of a forbidden label; None if all are allowed.
+        shape: Shape of the sums, {batch dims, hypothesis * label}.
+        count: The number of surviving hypotheses.
+        reads: Whether the host checks for ties; then the first result has one more entry. Otherwise ties are broken by order.
     """
     axis = len(shape) - 1
     values = {
@@ -324,7 +329,7 @@ def ranking(
 
 @lru_cache(maxsize=16)
 def _code(ordered: bool, adds: bool, ends: bool, limits: bool, reads: bool) -> tuple[ProgramCode, list[str]]:
-    """The lines, and what they need."""
+    """The lines and the names that they need."""
     lines: list[LoweredCall] = []
     bound: dict[str, None] = {}
 

@@ -1,4 +1,4 @@
-"""The labels that a hypothesis may take: forced prefixes, banned labels, no n-gram twice, and what rules allow."""
+"""The labels that a hypothesis may take: forced prefixes, banned labels, blocked n-grams, and rules."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NODES = -1  # in place of a source in `Decision.written`
 
 
 def note_written(search: Search, link: Link, source: int, labels: Tensor, before: Written | None) -> None:
-    """Keep the labels that each hypothesis of a choice has so far on the host.
+    """Store on the host the labels so far of each hypothesis of a choice.
 
     Args:
-        labels: Those that were chosen now.
-        before: Those of the hypotheses that the choice started from: what `search.written` gave.
+        labels: The labels chosen now.
+        before: The labels of the hypotheses before the choice, from `search.written`.
     """
 
     def grow(value: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
@@ -39,7 +39,7 @@ def note_written(search: Search, link: Link, source: int, labels: Tensor, before
 
 
 def note_nodes(search: Search, link: Link, rule: Allowed, labels: Tensor, before: Written | None) -> None:
-    """The same as nodes of the prefixes of a rule, {dims, 1}."""
+    """Store them as nodes in the prefix tree of a rule, {dims, 1}."""
 
     def grow(value: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
         nodes = [0] * tokens.size if value is None else value.ravel().tolist()
@@ -86,13 +86,13 @@ def allowed_labels(
     written: Written | None,
     loop: Loop,
 ) -> dict[str, Tensor]:
-    """bool {..., axis} by what limits: what may come next.
+    """For each limit by name, bool {..., axis}: the labels that may come next.
 
     Args:
         like: The scores of the labels.
         prefix: Labels that sequences begin with, {batch dims, time}: or {batch dims} for this step alone, -1 where free.
         banned: Labels, or a mask {..., axis}, True where banned.
-        no_repeat_ngram: Length of what may not come twice; 0: no limit.
+        no_repeat_ngram: Length of the n-grams that must not repeat; 0: no limit.
         written: The labels so far, {dims, step}, and the dims.
     """
     parts = {}
@@ -111,14 +111,14 @@ def allowed_labels(
 
 
 def limit_of(rule: Allowed, nodes: Written | None, axis: Dim, like: Tensor) -> Tensor:
-    """bool {..., axis}: what a rule allows after the labels of nodes {dims, 1}."""
+    """bool {..., axis}: the labels that a rule allows after nodes {dims, 1}."""
     value, dims = nodes or (np.zeros(1, np.int64), ())
     places = np.array(rule.places(value.ravel().tolist()))
     return on_backend(rule.rows(places.reshape(value.shape[:-1])), (*dims, axis), like, "bool")
 
 
 def rule_of(link: Link, given: Any, axis: Dim, end_label: int, loop: Loop) -> Allowed:
-    """The rule of a choice, one object in all steps, so that it remembers what it has found."""
+    """The rule of a choice, one object for all steps, so that it can cache."""
     if link.rule is None or link.rule.given is not given:
         most = loop.max_seq_len
         prefixes = None if link.rule is None else link.rule.prefixes  # a loop may give another rule in each step
@@ -193,7 +193,7 @@ def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
 
 
 def _no_ngram_again(written: Written | None, length: int, axis: Dim, like: Tensor) -> Tensor | None:
-    """The scores without the labels that would complete an n-gram which the hypothesis has already."""
+    """The mask without labels that would complete an n-gram that the hypothesis already contains."""
     if written is None or written[0].shape[-1] < length:
         return None
     tokens, dims = written

@@ -1,4 +1,4 @@
-"""The coverage penalty: hypotheses that leave parts of the source unattended are ranked lower."""
+"""The coverage penalty, which lowers the rank of hypotheses that leave parts of the source unattended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Coverage:
         self._mask: np.ndarray | None = None
 
     def attend(self, out: Any, label: Tensor, raw: bool, step: Any) -> None:
-        """Add the attention of a step, the third value of the step function."""
+        """Add the attention of a step, the third result of the step function."""
         weights = step.last[2] if raw and len(step.last) > 2 else out[2] if not raw and len(out) > 2 else None
         if weights is None:
             raise ValueError(
@@ -60,7 +60,7 @@ class Coverage:
         self.steps.append(self.beta * covered.sum(-1))
 
     def follow(self, parents: Tensor) -> None:
-        """The hypotheses after the choice continue their parents."""
+        """Reorder the sums by the parents of the chosen hypotheses."""
 
         def follow(host: np.ndarray) -> None:
             assert self.total is not None
@@ -70,7 +70,7 @@ class Coverage:
         self._when_here(parents._raw, follow)
 
     def _when_here(self, raw: Any, then: Callable[[np.ndarray], None]) -> None:
-        """Call `then` with an array of the host, at once if it is there."""
+        """Call `then` with an array on the host, at once if it is already there."""
         known = registry.is_raw_tensor_type(type(raw))
         host = host_value(raw, registry.get_backend_by_raw_tensor_type(type(raw))) if known else np.asarray(raw)
         if not isinstance(host, Value):
@@ -80,17 +80,17 @@ class Coverage:
         self._later.append(lambda: then(host()))
 
     def settle(self) -> None:
-        """The step is over: what it has given is on the host."""
+        """End the step: its arrays are on the host now."""
         for each in self._later:
             each()
         self._later.clear()
 
     def after_last_step(self, seq: int, parent: int) -> float:
-        """The penalty of a hypothesis that the last step has made from the one in slot `parent`."""
+        """The penalty of a hypothesis that the last step made from slot `parent`."""
         return float(self.steps[-1][seq, parent])
 
     def penalty(self, seq: int, item: Hypothesis) -> float:
-        """The penalty of a hypothesis, when it was complete."""
+        """The penalty of a hypothesis when it was completed."""
         step, _ = item.path[-1]
         parent = item.path[-2][1] if step else 0
         return float(self.steps[step][seq, parent])

@@ -1,10 +1,10 @@
-"""CTC prefix beam search: the labels whose alignments are together the most probable.
+"""CTC prefix beam search: finds the labels whose alignments have the highest total probability.
 
     labels, scores, labels_dim, beam = rf.ctc_prefix_beam_search(
         logits, in_spatial_dim=time, blank_index=-1, beam_size=12, lm=rf.NGramLM("words.arpa", phones), lm_scale=0.5
     )
 
-It runs on the host, which reads the logits once: the steps are small, and what is kept depends on values.
+It runs on the host, which reads the logits once: the steps are small, and control flow depends on values.
 """
 
 from __future__ import annotations
@@ -57,32 +57,32 @@ def ctc_prefix_beam_search(
     """The best label sequences, each scored by the sum over all its alignments that a beam of prefixes finds.
 
     A prefix has the score log(sum of its alignments) + lm_scale * log p_lm(prefix) + label_bonus * labels. With a beam that holds all
-    prefixes the sum is complete, -`ctc_loss`. There is no gradient; that of a score is the one of `ctc_loss`.
+    prefixes the sum is complete, -`ctc_loss`. The result has no gradient; for the gradient of a score use `ctc_loss`.
 
     Args:
         logits: {..., in_spatial_dim, wb_target_dim}
-        blank_index: From the end if negative.
+        blank_index: Index of the blank; negative values count from the end.
         beam_size: Prefixes kept after each frame.
         logits_normalized: The logits are log probabilities already.
-        lm: Over the classes, or over the classes without the blank in the same order.
+        lm: A language model over the classes, or over the classes without the blank in the same order.
         lm_scale: Factor on its natural-log probabilities.
         lm_end: Whether the end of the sentence is scored too, after the last frame.
-        label_bonus: Added per label; what a language model costs per label, it gives back.
-        allowed: What the labels may be, as of `choice`; they are those of the result, without blank and without an end.
-        out_spatial_dim: Of the labels. Default: a new dim.
-        target_dim: What the result is sparse over. Default: wb_target_dim. Without blank it has one class less.
+        label_bonus: Added per label; it compensates the cost per label of a language model.
+        allowed: The rule for labels, as in `choice`; labels are those of the result, without blank and end.
+        out_spatial_dim: The dim of the result's labels in time. Default: a new dim.
+        target_dim: The sparse dim of the result. Default: wb_target_dim. Without the blank it has one class less.
         wb_target_dim: The classes with blank. Default: the feature_dim of logits.
         keep_candidates: How many candidates of a frame to keep in a trace. Default: twice the beam and at least 8.
-        name: Of this search in traces.
+        name: Name of this search in traces.
 
     Returns:
         Labels int64 {..., beam, out_spatial_dim}; scores float32 {..., beam}, natural log, best first, -inf where there are fewer
         prefixes than beam_size; out_spatial_dim, ragged over the batch dims and the beam; the beam dim.
 
     Raises:
-        DimError: If it is not known which dim has the classes, or target_dim or the labels of lm do not fit them.
-        IndexError: A blank_index that is not one of the classes.
-        ValueError: Nothing that is allowed has come to its end; a beam size below 1, or log probabilities with NaN or inf in real frames.
+        DimError: If the dim of the classes is not known, or target_dim or the labels of lm do not match it.
+        IndexError: If blank_index is out of range.
+        ValueError: If no allowed hypothesis has ended, for a beam size below 1, or log probabilities with NaN or inf in real frames.
 
     Probes:
         beams: one event per frame, of a loop `name`: tokens (the blank where a prefix stays), parents, scores, ended (the last frame),
@@ -149,7 +149,7 @@ def ctc_prefix_beam_search(
 
 
 class _PrefixSearch:
-    """The beam, and for each prefix the probability of its alignments that end in a blank and of those that end in its last label."""
+    """The beam, with the probability of each prefix's alignments that end in a blank, and of those that end in its last label."""
 
     lm: FusedLM
     fuses: bool
@@ -166,7 +166,7 @@ class _PrefixSearch:
         self.steps: list[PrefixStep] = []
 
     def step(self, index: int, num_candidates: int) -> PrefixStep:
-        """One frame."""
+        """Process one frame."""
         frame, beam, blank, total = self._frames[:, index], self._beam, self._blank, self._total
         of_last = frame.take(beam.last + self._labels_at)
         stays_blank = total + frame[:, blank : blank + 1]
@@ -208,7 +208,7 @@ class _PrefixSearch:
         return step
 
     def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of the prefixes, best first, and their slots."""
+        """The scores of the prefixes, best first, and their slots."""
         scores = self._beam.scores + (self.lm.end_scores() if lm_end else 0)
         if self.rule is not None:
             scores = self.rule.only_ended(scores)
@@ -217,7 +217,7 @@ class _PrefixSearch:
 
 
 def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tensor) -> np.ndarray:
-    """float64 log probabilities; past the end of a sequence nothing but a blank, which changes nothing."""
+    """float64 log probabilities; past the end of a sequence only a blank is possible, which changes nothing."""
     real = np.arange(frames.shape[1]) < lengths[:, None]
     bad = ~(frames < np.inf).all(2) & real
     if bad.any():
@@ -236,14 +236,14 @@ def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tenso
 
 
 def check_alignment_sums(what: str, totals: np.ndarray, num_steps: int, scores: Tensor) -> None:
-    """Refuse sums over alignments above 0: these are no log probabilities.
+    """Refuse sums over alignments above 0, which cannot be log probabilities.
 
     Args:
-        totals: Of hypotheses.
-        scores: What was given as log probabilities.
+        totals: The sums for hypotheses.
+        scores: The tensor given as log probabilities.
 
     Raises:
-        ValueError: If one is more than rounding may give.
+        ValueError: If one exceeds 0 by more than rounding.
     """
     each = 5e-3 if scores.dtype in ("float16", "bfloat16") else 1e-5
     if totals.size and totals.max() > 1e-3 + each * num_steps:
@@ -256,7 +256,7 @@ def check_alignment_sums(what: str, totals: np.ndarray, num_steps: int, scores: 
 
 
 def check_beam_size(what: str, beam_size: int) -> None:
-    """Raises ValueError for a beam size below 1."""
+    """Raise a ValueError for a beam size below 1."""
     if beam_size < 1:
         raise ValueError(
             f"{what}: beam_size {beam_size}.\nAt least one hypothesis goes on.\n    rf.{what}(..., beam_size=5)"
@@ -264,10 +264,10 @@ def check_beam_size(what: str, beam_size: int) -> None:
 
 
 def output_labels(what: str, target_dim: Dim | None, classes: Dim, blank: int) -> Dim:
-    """The dims that the resulting labels are over.
+    """The sparse dim of the resulting labels.
 
     Raises:
-        DimError: If that does not fit the classes.
+        DimError: If it does not match the classes.
     """
     if target_dim is None or target_dim.extent in (classes.extent, classes.extent - 1):
         return target_dim or classes

@@ -1,7 +1,7 @@
-"""CTC prefix beam search of one sequence in plain Python: the same numbers as with arrays, quicker for few sequences.
+"""CTC prefix beam search of one sequence in plain Python: the same results as on arrays, faster for few sequences.
 
-A step on arrays costs some forty calls, whatever their size; here it costs what the beam has to look at. The prefixes are a tree. The ones
-that stay bound what a growing one needs, so of each prefix only the first few labels are tried, best first.
+A step on arrays costs some forty calls, whatever their size; here it costs only as much as the beam needs. The prefixes form a tree.
+Those that stay bound the score that a growing one needs, so only the first few labels of each prefix are tried, best first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Candidate = tuple[float, int, int, float, float, int]  # -score, slot of the par
 
 
 def pays(batch: int, beam_size: int, classes: int) -> bool:
-    """Whether a search is quicker sequence by sequence than on arrays."""
+    """True if searching sequence by sequence is faster than on arrays."""
     return batch * beam_size * (_SLOT - 0.008 * classes) < 45
 
 
@@ -29,7 +29,7 @@ def search_each(
 
     Args:
         frames: float64 [batch, frame, classes], log probabilities.
-        lengths: Of the sequences.
+        lengths: Lengths of the sequences.
 
     Returns:
         Labels int64 [batch, beam, label], their numbers int32 [batch, beam], scores float64 [batch, beam], -inf where there is no
@@ -45,10 +45,10 @@ def search_each(
 
 
 class _PrefixTree:
-    """The prefixes of one search; a prefix is an index into lists, since objects would be work for the garbage collector.
+    """The prefixes of one search; a prefix is an index into lists, since objects would burden the garbage collector.
 
     Attributes:
-        parent, label: The prefix before, and what it has grown by. The empty prefix is 1, its label and what is before it are -1 and 0.
+        parent, label: The parent prefix, and the label that it grew by. The empty prefix is 1, with label -1 and parent 0.
         grown: (prefix, label) -> longer prefix.
         frame: When a prefix was last in the beam.
         total, in_blank, in_label: Log of the sum over its alignments: all, those that end in a blank, and in its last label.
@@ -61,7 +61,7 @@ class _PrefixTree:
         self.grown: dict[tuple[int, int], int] = {}
 
     def search(self, frames: np.ndarray, size: int) -> list[tuple[list[int], float]]:
-        """Labels and score of the prefixes after the last frame [frame, classes]."""
+        """The labels and score of each prefix after the last frame [frame, classes]."""
         beam = [1]
         for now, (frame, ranked) in enumerate(zip(frames, _ranked(frames, self.blank, size + 1))):
             for prefix in beam:
@@ -72,7 +72,7 @@ class _PrefixTree:
         return [(self._labels(prefix), self.total[prefix]) for prefix in beam]
 
     def _staying(self, beam: list[int], frame: memoryview, now: int) -> list[Candidate]:
-        """The prefixes after a blank or their last label again, or grown into by the one before."""
+        """The prefixes that stay, by a blank or by their last label again, or that their parent grows into."""
         totals, in_blanks, in_labels = self.total, self.in_blank, self.in_label
         labels, parents = self.label, self.parent
         in_beam, blank, out, slot = self.frame, self.blank, [], 0
@@ -107,7 +107,7 @@ class _PrefixTree:
     def _add_growing(
         self, kept: list[Candidate], beam: list[int], ranked: list[tuple[float, int]], size: int, now: int
     ) -> None:
-        """Puts the prefixes that grow by a label among the candidates, of which `size` are kept."""
+        """Add the prefixes that grow by a label to the candidates, of which `size` are kept."""
         totals, in_beam, grown = self.total, self.frame, self.grown
         best_label = ranked[0][0] if ranked else NEVER
         limit, slot = -kept[-1][0] if len(kept) == size else NEVER, 0
@@ -160,8 +160,8 @@ class _PrefixTree:
 def _ranked(frames: np.ndarray, blank: int, count: int) -> list[list[tuple[float, int]]]:
     """The best labels of each frame with their scores, without the blank.
 
-    A prefix that grows by a label is behind those that grow by a better one, but where that is its last one again. So `count` labels,
-    one more than the beam, are enough.
+    A prefix that grows by a label ranks behind those that grow by a better one, except where that repeats its last label. So `count`
+    labels, one more than the beam, are enough.
     """
     values = frames.copy()
     values[:, blank] = NEVER

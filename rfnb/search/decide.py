@@ -1,4 +1,4 @@
-"""The results of a search: the best hypothesis, all of them as a table, their scores and parents."""
+"""The results of a search: the best hypothesis, an n-best table, scores and parents."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from rfnb.trace.beam_labels import label_names
 
 @op(decides=True)
 def get_beam_scores(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
-    """The scores of the hypotheses that `x` belongs to: natural-log probability, summed over steps; {batch, beam}.
+    """The scores of the hypotheses that `x` belongs to: natural-log probability summed over steps; {batch, beam}.
 
-    After the loop those of the final hypotheses; inside of it those of the choice that x comes from.
+    After the loop, scores of the final hypotheses; inside it, those of the choice that x comes from.
 
     Raises:
         ValueError: If x has no beam dim of a search.
@@ -40,7 +40,7 @@ def get_beam_scores(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 
 @op(decides=True)
 def get_src_beams(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
-    """The hypothesis that each one continues, of the choice in a step that made `x`: int {batch, beam}; 0 in the first step.
+    """The parent of each hypothesis, in the choice that made `x`: int {batch, beam}; 0 in the first step.
 
     Raises:
         ValueError: If x has no beam dim of a search.
@@ -56,7 +56,7 @@ def get_src_beams(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 
 @op(decides=True)
 def decide_keep_beam(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
-    """`x` of a step, with its hypotheses as they are in that step: stacked values are not traced back through the parents.
+    """`x` of a step, with that step's hypotheses as they are: stacked values are not traced back through the parents.
 
     Returns:
         The same values, with a dim "slot" in place of the beam; x itself if it has none.
@@ -73,13 +73,13 @@ def decide_keep_beam(x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 
 
 def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
-    """`x` with the beam as a plain dim: {batch, beam, ...} in this order, decided, so that no search follows it further.
+    """`x` with the beam as a plain dim: {batch, beam, ...} in this order, decided, so that no search reorders it further.
 
-    A time with a length for each hypothesis is a new dim with the same lengths over the plain dim.
+    A time dim with a length per hypothesis becomes a new dim with the same lengths over the plain dim.
 
     Args:
-        x: A value of a search.
-        beam_dim: Takes the place of the beam; of the same size. Default: a new one.
+        x: A value from a search.
+        beam_dim: Replaces the beam; of the same size. Default: a new dim.
 
     Raises:
         ValueError: If x is not from a search, or the size differs.
@@ -106,11 +106,11 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
 
     Args:
         x: A value collected from a search, usually `loop.stack(label)` {time, batch, beam}.
-        length_normalization: Divide each score by its length first. Only sensible if the choice did not. A hypothesis without
-            labels is never the best then, unless there is no other.
+        length_normalization: Divide each score by its length first. Only sensible if the choice did not. A hypothesis without labels
+            is then never the best, unless there is no other.
 
     Returns:
-        Without the beam; a ragged time dim is a new one, with the lengths of the best hypotheses.
+        The value without the beam; a ragged time dim is replaced by a new one with the lengths of the best hypotheses.
 
     Raises:
         ValueError: If lengths are needed to normalise the scores and there are none.
@@ -155,14 +155,14 @@ def _shortened(x: Tensor, dim: Dim, best: Tensor, beam: Dim) -> Tensor:
 
 @dataclass(frozen=True)
 class Found:
-    """One line of an n-best list.
+    """An entry of an n-best list.
 
     Attributes:
         tokens: The labels of a hypothesis, up to its length.
-        text: The same as text.
-        score: As the search ranked it.
-        parts: What the score consists of, by name.
-        ended: Whether it is complete; None: not known.
+        text: The labels as text.
+        score: The score by which the search ranked it.
+        parts: The parts of the score, by name.
+        ended: Whether it is complete; None if unknown.
     """
 
     tokens: tuple[Any, ...]
@@ -173,7 +173,7 @@ class Found:
 
 
 class NBest(list[Found]):
-    """The hypotheses of a sequence, best first; its text is a table."""
+    """The hypotheses of a sequence, best first; as text it is a table."""
 
     def __repr__(self) -> str:
         names = list(dict.fromkeys(name for row in self for name in row.parts))
@@ -198,10 +198,10 @@ def nbest(labels: Tensor | Sequence[Tensor], *, length_exponent: float = 0.0, jo
     """The hypotheses of each sequence as tables of tokens, text, score and its parts, best first.
 
     Args:
-        labels: {time, batch, beam} from a search, lengths per hypothesis. Of a choice of several sources a list of them: tokens are
-            tuples then, and their text is joined by "|".
-        length_exponent: Ranked by score / length ** exponent.
-        join: Between the labels in the text.
+        labels: {time, batch, beam} from a search, lengths per hypothesis. For a choice of several sources a list of these: tokens
+            are then tuples, and their texts are joined by "|".
+        length_exponent: Rank by score / length ** exponent.
+        join: Separator of labels in the text.
 
     Returns:
         One list per sequence (one for all, if there is no batch). Parts: "log_prob", the score of the search, and "length" if a

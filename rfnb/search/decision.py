@@ -1,8 +1,8 @@
-"""Decision: what one choice of a search has decided.
+"""Decision: the result of one choice of a search.
 
-The decisions of all steps (`loop.selections`) are the record of a search: states follow it, and the way back, scores, parents and
-blocked n-grams are read off it. Where somebody looks, `report.py` adds what has ended, the candidates and what became of them: the
-fields of the `beams` event, of which `BeamHistory`, the early stop and the results of `rf.beam_search` are made.
+The decisions of all steps (`loop.selections`) are the record of a search: states follow them, and backtracking, scores, parents and
+blocked n-grams are derived from them. For observers, `report.py` adds the ended hypotheses and the candidates with their verdicts: the
+fields of the `beams` event, from which `BeamHistory`, the early stop and the results of `rf.beam_search` are made.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Written = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 class Decision(Selection):
-    """The hypotheses that go on, through which labels, with which scores.
+    """The surviving hypotheses, with their labels and scores.
 
     Attributes:
         tokens: The labels, {batch dims, out_dim}.
-        scores: Natural log, summed over steps, {batch dims, out_dim}.
+        scores: Natural-log scores, summed over steps, {batch dims, out_dim}.
         step: Index of the step.
-        written: Of each source the labels so far, {dims, step}, and the dims, if a choice blocks n-grams; or a function that gives
-            them. In place of a source `NODES`: the nodes of a rule about labels, see `constraints.py`; or these
-            alone, in the order of the tokens.
+        written: For each source the labels so far, {dims, step}, and the dims, if a choice blocks n-grams; or a function that
+            returns them. Under `NODES` instead of a source: the nodes of a rule about labels, see `constraints.py`; or these alone, in
+            the order of the tokens.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The moment when a search has its results: when nothing that comes later can be better, or by a rule that only makes it likely.
+"""Early stopping: when a search has its results for certain, or by a rule that only makes them likely.
 
-The score of a hypothesis only falls as it grows, if it is made of log probabilities. So an unfinished one ends with at most the score that
-it has, divided by at most the largest length to the power of the exponent, and a coverage penalty only takes away.
+A score made of log probabilities only falls as the hypothesis grows. So an unfinished hypothesis ends with at most its current score,
+divided by at most the largest length to the power of the exponent, and a coverage penalty only lowers it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def scores_only_fall(
     *, scales: Mapping[str, float], coverage: float, prob_scale: float = 1.0, base_beam_score_scale: float = 1.0,
     random_sample_scale: float = 0.0, custom_score_combine: Any = None, **_: Any,
 ) -> bool:  # fmt: skip
-    """Whether the options of a search leave scores of log probabilities falling.
+    """True if the options of a search let scores of log probabilities only fall.
 
     Args:
-        scales: Of the models that are fused in, by name.
-        coverage: Factor of the coverage penalty.
+        scales: Scales of the fused models, by name.
+        coverage: Weight of the coverage penalty.
         prob_scale, base_beam_score_scale, random_sample_scale, custom_score_combine, _: Options of `choice`.
     """
     return (
@@ -41,22 +41,22 @@ def scores_only_fall(
 
 
 class EarlyStop:
-    """Notes for each sequence after how many steps it has its results.
+    """Determines for each sequence the number of steps after which its results are certain.
 
     Args:
-        exponent: Of the length, in the final ranking.
-        num_best: How many results have to be sure.
-        max_steps: No hypothesis gets longer.
-        safe: Whether scores only fall as far as the options say.
-        scales: Of the models that are fused in; those of scale 0 have no say.
-        penalty: Of what the last step has made from the hypothesis of a sequence in a slot: added to the final score, 0 or below.
-        rule: "sure"; "likely": no unfinished hypothesis would be among the best if it ended as it is; "complete": there are enough
+        exponent: Exponent of the length in the final ranking.
+        num_best: How many results must be certain.
+        max_steps: The length limit of hypotheses.
+        safe: Whether, according to the options, scores can only fall.
+        scales: Scales of the fused models; those of scale 0 are ignored.
+        penalty: Penalty, for (sequence, parent slot), of a hypothesis made by the last step: added to the final score, at most 0.
+        rule: "sure"; "likely": no unfinished hypothesis would be among the best if it ended now; "complete": there are enough
             finished ones.
 
     Attributes:
         exponent, num_best, safe, penalty, rule: As given.
         finished: For each sequence the final scores of its finished hypotheses, best first.
-        decided: For each sequence the number of steps after which it has its results; None: not yet.
+        decided: For each sequence the number of steps after which its results were certain; None: not yet.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class EarlyStop:
         self._largest = np.zeros(0)  # by how much a score of each sequence has grown in a step, by rounding
 
     def after_step(self, length: int, fields: Mapping[str, np.ndarray]) -> None:
-        """Look at a step.
+        """Process a step.
 
         Args:
-            length: How many steps were made.
-            fields: Of the last one: scores, parents, ended, base, log_probs and the parts, as arrays [batch, beam].
+            length: Number of steps run so far.
+            fields: Fields of the last step: scores, parents, ended, base, log_probs and the parts, as arrays [batch, beam].
         """
         scores, ended, real = fields["scores"], fields["ended"], fields["scores"] > -np.inf
         if not self.finished:
@@ -107,7 +107,7 @@ class EarlyStop:
                 self.decided[seq] = length
 
     def _watch_growth(self, fields: Mapping[str, np.ndarray], seq: int, ran: np.ndarray) -> None:
-        """Warn where scores grow: they are made of something else than log probabilities."""
+        """Warn if scores grow, which log probabilities cannot."""
         if not ran.any():
             return
         grown = (fields["scores"][seq][ran] - fields["base"][seq][ran]).max()

@@ -1,4 +1,4 @@
-"""Labels that are forced or banned from outside, in one step of a search."""
+"""Labels forced or banned from outside, in one step of a search."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
 
 
 def resolved(decided: Decided, axis: Dim | tuple[Dim, ...], loop: Loop) -> Decided:
-    """The same with indices for a label and a hypothesis that are given by their texts.
+    """The decision with indices in place of the texts of its label and hypothesis.
 
     Args:
-        axis: The labels; of several sources a tuple of them.
+        axis: The labels; for several sources a tuple.
 
     Raises:
-        IndexError, ValueError: If there are none.
+        IndexError, ValueError: If they do not exist.
     """
     if isinstance(axis, tuple):
         after = tuple(_of_sources(decided._replace(label=label), axis) for label in decided.then)
@@ -40,7 +40,7 @@ def resolved(decided: Decided, axis: Dim | tuple[Dim, ...], loop: Loop) -> Decid
 
 
 def _of_sources(decided: Decided, axes: tuple[Dim, ...]) -> tuple[int | None, ...]:
-    """The indices of the labels of several sources, None where it may be any."""
+    """The label indices for several sources; None where any label may be chosen."""
     label = decided.label
     if not isinstance(label, tuple) or len(label) != len(axes) or set(label) == {None}:
         texts = [next(iter(getattr(dim, "vocab", None) or (0,))) for dim in axes]
@@ -56,15 +56,15 @@ def _of_sources(decided: Decided, axes: tuple[Dim, ...]) -> tuple[int | None, ..
 
 
 def check(decided: Decided, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
-    """Whether it can be done.
+    """Check that a decision can be carried out.
 
     Args:
-        decided: As `resolved` gives it.
-        batch, beam: What the choice is over; None: one hypothesis.
-        ended: What has ended before it, and the dims of that; None: nothing.
+        decided: A decision from `resolved`.
+        batch, beam: The dims of the choice; None for the beam: one hypothesis.
+        ended: The hypotheses that ended before it, with dims; None if there are none.
 
     Raises:
-        IndexError: If there is no such sequence or hypothesis.
+        IndexError: If the sequence or hypothesis does not exist.
         ValueError: If the hypothesis has ended.
     """
     seqs, hypotheses = math.prod(dim.extent for dim in batch), 1 if beam is None else beam.extent
@@ -86,11 +86,11 @@ def check(decided: Decided, batch: Sequence[Dim], beam: Dim | None, ended: Ended
 def decisions_for(
     loop: Loop, flat: Flat, ended: Ended, count: int, given: Sequence[Decided] | None = None
 ) -> list[Decided]:
-    """The decisions for this step that can be done; the loop's step is told of the others.
+    """The decisions for this step that can be carried out; the others are reported to the loop's step.
 
     Args:
-        count: How many hypotheses go on.
-        given: By indices. Default: those of the loop's step.
+        count: The number of surviving hypotheses.
+        given: Decisions with indices. Default: those of the loop's step.
     """
     found: list[Decided] = []
     host = flat.backend.raw_to_numpy(flat.raw)
@@ -117,7 +117,7 @@ def _check_forced(one: Decided, score: float, number: int, count: int) -> None:
 
 
 def more_than_go_on(number: int, count: int) -> ValueError:
-    """More labels are forced than there are places for them."""
+    """The error for forcing more labels than there are places."""
     return value_error(
         "force: more than go on.",
         [("forced", number), ("beam", count)],
@@ -126,7 +126,7 @@ def more_than_go_on(number: int, count: int) -> ValueError:
 
 
 def cannot_come(one: Decided) -> ValueError:
-    """The label of a decision is not possible in this step."""
+    """The error for a label that is impossible in this step."""
     return value_error(
         "force: this label cannot come here.",
         [("label", one.label), ("hypothesis", one.hypothesis), ("seq", one.seq)],
@@ -135,7 +135,7 @@ def cannot_come(one: Decided) -> ValueError:
 
 
 def followed(loop: Loop, flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> None:
-    """Let what was forced go on as it was asked for in the next step."""
+    """Let forced hypotheses take their further labels in the next step."""
     index = None
     for one in decisions:
         if one.kind == "force" and one.then:
@@ -158,7 +158,7 @@ def _has_left(one: Decided) -> ValueError:
 
 
 def banned(flat: Flat, decisions: Sequence[Decided]) -> Flat:
-    """`flat` with -inf where a label is banned, and in sequences of which only what is forced goes on."""
+    """`flat` with -inf for banned labels, and for everything but the forced labels in sequences with `only`."""
     rows, count = _rows(flat)
     out = np.zeros((rows, count), bool)
     for one in decisions:
@@ -181,7 +181,7 @@ def banned(flat: Flat, decisions: Sequence[Decided]) -> Flat:
 
 
 def forced(flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> Ranked:
-    """`ranked` with what is forced in it; the last in rank have to go for it."""
+    """`ranked` with the forced hypotheses in place of the lowest-ranked ones."""
     if not any(one.kind == "force" for one in decisions):
         return ranked
     backend = flat.backend

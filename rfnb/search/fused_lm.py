@@ -1,4 +1,4 @@
-"""An n-gram model beside a search over alignments, on the host: a score and a context for each prefix."""
+"""An n-gram model fused into a search over alignments, on the host: a score and a context for each prefix."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rfnb.lm.ngram import NGramLM
 
 
 class FusedLM:
-    """The scores that an n-gram model and a bonus per label add to the scores of prefixes.
+    """The scores that an n-gram model and a bonus per label add to prefixes.
 
     Args:
         what: Name of the search, for messages.
-        lm: Over the classes, or over the classes without the blank.
+        lm: A language model over the classes, or over the classes without the blank.
         scale: Factor on its natural-log probabilities.
         bonus: Added per label.
-        classes: With the blank.
+        classes: Number of classes, including the blank.
         blank: Index of the blank.
         shape: (batch, beam).
 
     Attributes:
-        scores: float64 [batch, beam]: what was added so far.
+        scores: float64 [batch, beam]: the sum added so far.
 
     Raises:
         DimError: If the model is over other labels.
@@ -68,7 +68,7 @@ class FusedLM:
         return scores.reshape(*self.contexts.shape, -1)
 
     def follow(self, rows: np.ndarray, grown: np.ndarray, tokens: np.ndarray, added: np.ndarray) -> None:
-        """The prefixes have been chosen: flat slots of the parents, which have grown, by which label, `of_next`."""
+        """Follow the chosen prefixes: flat parent slots, whether each grew, by which label, and the scores from `of_next`."""
         own = added[tokens] if added.ndim == 1 else added.reshape(-1, added.shape[-1])[rows, tokens]
         self.scores = self.scores.take(rows) + np.where(grown, own, 0)
         if self._lm is None:
@@ -77,7 +77,7 @@ class FusedLM:
         self.contexts[grown] = self._lm.lookup(self.contexts[grown], self._label[tokens[grown]])[1]
 
     def parts(self) -> dict[str, np.ndarray]:
-        """For an event what a label adds after each prefix, unscaled: "lm" [batch, beam, classes], and "labels", of the bonus."""
+        """The unscaled score of a label after each prefix, for an event: "lm" [batch, beam, classes], and "labels" for the bonus."""
         out: dict[str, np.ndarray] = {}
         if self._lm is not None:
             scores = self._lm.rows(self.contexts.reshape(-1)).take(self._label, axis=1).astype(np.float64)
@@ -89,7 +89,7 @@ class FusedLM:
         return out
 
     def end_parts(self, ended: np.ndarray) -> dict[str, np.ndarray]:
-        """For an event what the end adds to the score of prefixes that have ended: scaled, and the score of the model itself."""
+        """The score of the end for prefixes that have ended, for an event: scaled, and the model's own."""
         if self._lm is None:
             return {}
         own = self._lm.end_scores(self.contexts.reshape(-1)).reshape(self.contexts.shape)

@@ -1,8 +1,8 @@
-"""An alignment of labels to frames: when each label and word was, and how sure that is.
+"""Alignments of labels to frames: the time of each label and word, and how certain it is.
 
-A row per label and per blank around it: blank, label 1, blank, label 2, ..., blank. With CTC a row has the frames that its
-label or blank takes; with a transducer a label has the frame that it is written in, a blank row the frames that are left
-after so many labels.
+There is a row per label and per blank around it: blank, label 1, blank, label 2, ..., blank. With CTC a row contains the frames that its
+label or blank occupies; with a transducer, a label row contains the frame in which the label is emitted, and a blank row the frames
+consumed after that many labels.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of frames.
+    """A range of frames.
 
     Attributes:
         text: A label or a word.
-        start, end: The first frame, and the one after the last.
-        log_prob: Of its labels in these frames along the best alignment, natural log, summed up.
-        frame_shift: Seconds from a frame to the next; None: not known.
+        start, end: The first frame, and the frame after the last.
+        log_prob: Natural-log probability of its labels in these frames along the best alignment, summed.
+        frame_shift: Seconds from one frame to the next; None if unknown.
     """
 
     text: str
@@ -34,41 +34,41 @@ class Span:
 
     @property
     def start_time(self) -> float | None:
-        """In seconds, from the first sample."""
+        """Start in seconds from the first sample."""
         return None if self.frame_shift is None else self.start * self.frame_shift
 
     @property
     def end_time(self) -> float | None:
-        """In seconds, from the first sample."""
+        """End in seconds from the first sample."""
         return None if self.frame_shift is None else self.end * self.frame_shift
 
     @property
     def times(self) -> tuple[str, str]:
-        """Start and end as text: seconds where they are known, else frames."""
+        """Start and end as text: in seconds if known, else in frames."""
         if self.frame_shift is None:
             return str(self.start), str(self.end)
         return seconds(self.start, self.frame_shift), seconds(self.end, self.frame_shift)
 
 
 def seconds(frame: int, frame_shift: float) -> str:
-    """The begin of a frame, in as many digits as tell frames apart."""
+    """The start of a frame, with as many digits as are needed to distinguish frames."""
     return f"{frame * frame_shift:.{2 if frame_shift >= 0.01 else 3 if frame_shift >= 0.001 else 4}f}"
 
 
 @dataclass(eq=False)
 class LabelAlignment:
-    """The best alignment of one sequence of labels, and on request the probability of each label in each frame.
+    """The best alignment of one label sequence, and on request the probability of each label in each frame.
 
     Attributes:
-        name: Of the sequence.
+        name: Name of the sequence.
         text: The labels as text.
-        labels, words: A Span for each; no words if nothing says where they begin.
+        labels, words: A Span for each; no words if word boundaries are unknown.
         rows: Labels with a blank around each, 2 * labels + 1.
-        path: The row of each frame; of a transducer of each step, labels and blanks.
-        frames: How many there are.
-        log_prob: Of the best alignment, natural log.
-        frame_shift: Seconds from a frame to the next; None: not known.
-        samples, sampling_rate: The sound, for views; None: not given.
+        path: The row of each frame; for a transducer, of each step, labels and blanks.
+        frames: Number of frames.
+        log_prob: Natural-log probability of the best alignment.
+        frame_shift: Seconds from one frame to the next; None if unknown.
+        samples, sampling_rate: The audio, for views; None if not given.
         kind: "CTC" or "transducer".
     """
 
@@ -92,17 +92,17 @@ class LabelAlignment:
 
     @property
     def posteriors(self) -> np.ndarray:
-        """float32 [row, frame]: the probability of each row in each frame, given all labels; a column of CTC sums to 1."""
+        """float32 [row, frame]: the probability of each row in each frame given all labels; for CTC each column sums to 1."""
         return self._sums[0]
 
     @property
     def log_prob_of_all(self) -> float:
-        """The sum over all alignments of these labels, natural log: minus the loss."""
+        """The log of the sum over all alignments of these labels: the negative loss."""
         return self._sums[1]
 
     @property
     def best_path(self) -> np.ndarray:
-        """float32 [row, frame]: 1 where the best alignment is."""
+        """float32 [row, frame]: 1 on the best alignment."""
         out = np.zeros((len(self.rows), self.frames), np.float32)
         frame = np.arange(self.frames)
         if self.kind == "transducer":  # a blank ends a frame, a label does not
@@ -127,14 +127,14 @@ class LabelAlignment:
 
 
 class Alignments(list[LabelAlignment]):
-    """The alignments of a batch; its text is theirs."""
+    """The alignments of a batch; as text, the texts of all."""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self))
 
 
 def words_of(labels: Sequence[Span], delimiter: str | None, marker: str | None) -> list[Span]:
-    """The spans of words, of labels that a delimiter is between, or that begin with a marker at the begin of a word."""
+    """The spans of words, for labels separated by a delimiter or words that start with a marker."""
     groups: list[list[Span]] = []
     begins = True
     for span in labels:
@@ -156,7 +156,7 @@ def words_of(labels: Sequence[Span], delimiter: str | None, marker: str | None) 
 
 
 def is_alignments(value: Any) -> bool:
-    """Whether it is an alignment, or a list of some."""
+    """True for an alignment or a list of alignments."""
     return isinstance(value, LabelAlignment) or (
         isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, LabelAlignment) for one in value)
     )

@@ -1,4 +1,4 @@
-"""Labels given from outside, by text or index, and hypotheses given by their labels so far."""
+"""Labels given by text or index, and hypotheses given by their labels so far."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rfnb.search.decision import Decision
 
 
 def text_index(text: str, labels: Dim, what: str, fix: str | None = None) -> int:
-    """The index of a text in the vocabulary of a dim.
+    """The index of a label in the vocabulary of a dim.
 
     Raises:
-        IndexError: If there is none, or several.
+        IndexError: If there is no such label, or several.
     """
     vocab = getattr(labels, "vocab", None)
     found = [index for index, each in enumerate(vocab or ()) if each == text]
@@ -37,10 +37,10 @@ def text_index(text: str, labels: Dim, what: str, fix: str | None = None) -> int
 
 
 def label_index(decided: Decided, labels: Dim) -> int:
-    """The index of a label that is decided on.
+    """The index of a decision's label.
 
     Raises:
-        IndexError: If there is none.
+        IndexError: If there is no such label.
     """
     label, size = decided.label, labels.extent
     if isinstance(label, str):
@@ -55,10 +55,10 @@ def label_index(decided: Decided, labels: Dim) -> int:
 
 
 def check_number(kind: str, what: str, given: Any, count: int) -> None:
-    """Whether it is one of so many.
+    """Check that an index is below `count`.
 
     Raises:
-        IndexError: If not.
+        IndexError: If it is not.
     """
     if not is_place(given, count):
         index = whole(given)
@@ -71,7 +71,7 @@ def check_number(kind: str, what: str, given: Any, count: int) -> None:
 
 
 def spelled(decided: Decided, labels: Dim) -> Decided:
-    """The same, where a text that is no label but several of them, with spaces, is one label after the other."""
+    """The decision, with a text that is not a label but several separated by spaces split into these."""
     vocab = getattr(labels, "vocab", None) or ()
     given = decided.label
     words = given.split() if isinstance(given, str) and given not in vocab else ()
@@ -81,11 +81,11 @@ def spelled(decided: Decided, labels: Dim) -> Decided:
 
 
 def hypothesis_index(decided: Decided, loop: Loop) -> int | None:
-    """The place in the beam of a hypothesis that is given by its place, or its labels so far.
+    """The place in the beam of a hypothesis given by its place or by its labels so far.
 
     Raises:
-        IndexError: If there is none.
-        ValueError: If labels do not tell hypotheses of this search apart.
+        IndexError: If there is no such hypothesis.
+        ValueError: If labels do not identify hypotheses of this search.
     """
     given = decided.hypothesis
     if given is None or whole(given) is not None:
@@ -113,11 +113,11 @@ def hypothesis_index(decided: Decided, loop: Loop) -> int | None:
 
 
 def labels_so_far(loop: Loop, seq: int, what: str) -> list[list[int]]:
-    """The labels of each hypothesis of a sequence before the next step, without what comes after its end; [] before the first choice.
+    """The labels of each hypothesis of a sequence before the next step, up to its end; [] before the first choice.
 
     Raises:
         IndexError: If there is no such sequence.
-        ValueError: If a step does not choose one label.
+        ValueError: If steps do not choose exactly one label.
     """
     search = loop.search
     if search is None or search.last is None:
@@ -150,7 +150,7 @@ def labels_so_far(loop: Loop, seq: int, what: str) -> list[list[int]]:
 
 
 def _of_seq(x: Any, batch: Sequence[Dim], beam: Dim, seq: int) -> np.ndarray:
-    """The row of a sequence in an array {batch dims, beam}."""
+    """The entries of a sequence in an array {batch dims, beam}."""
     host = x.copy_transpose([*batch, beam]).numpy()
     found: np.ndarray = host.reshape(math.prod(dim.extent for dim in batch), beam.extent)[seq]
     return found

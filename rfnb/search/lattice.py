@@ -1,6 +1,6 @@
-"""Probabilities of labels and blanks in frames, summed over all alignments: the forward-backward algorithm of CTC and of transducers.
+"""Probabilities of labels and blanks in frames, summed over all alignments: the forward-backward algorithm for CTC and transducers.
 
-On the host, of one sequence, in float64; scores are natural logs.
+It runs on the host, for one sequence, in float64; scores are natural logs.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def ctc_posteriors(log_probs: np.ndarray, labels: np.ndarray, blank: int) -> tup
 
 
 def _jumps_back(jumps: np.ndarray) -> np.ndarray:
-    """The same jumps, of the states in reverse order."""
+    """The jumps for the states in reverse order."""
     return np.concatenate([[False, False], jumps[2:][::-1]])[: len(jumps)]
 
 
 def _ctc_forward(scores: np.ndarray, jumps: np.ndarray) -> np.ndarray:
-    """(frames, states): the log of the sum over all alignments that are in a state in a frame, up to that frame."""
+    """(frames, states): the log of the sum over all alignments that are in a state at a frame, up to that frame."""
     out = np.full(scores.shape, -np.inf)
     out[0, :2] = scores[0, :2]
     with np.errstate(invalid="ignore"):
@@ -58,15 +58,15 @@ def _ctc_forward(scores: np.ndarray, jumps: np.ndarray) -> np.ndarray:
 
 
 def transducer_posteriors(blank: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, float]:
-    """The probability that each label is written in each frame, and that a frame is left after so many labels.
+    """The probability that each label is emitted in each frame, and that a frame is consumed after each number of labels.
 
     Args:
-        blank: (frames, labels + 1), of the blank.
-        label: (frames, labels), of the next label.
+        blank: (frames, labels + 1), log probabilities of the blank.
+        label: (frames, labels), log probabilities of the next label.
 
     Returns:
-        float32 (2 * labels + 1, frames): blank after 0 labels, label 1, blank after 1 label, ...: a label's row sums to 1, the blanks
-        of a frame too. And the log of the sum over all alignments; without any all zeros, and -inf.
+        float32 (2 * labels + 1, frames): blank after 0 labels, label 1, blank after 1 label, ...: a label's row sums to 1, and so do
+            the blanks of a frame. Also the log of the sum over all alignments; if there are none, all zeros and -inf.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4.
     """
@@ -90,7 +90,7 @@ def transducer_posteriors(blank: np.ndarray, label: np.ndarray) -> tuple[np.ndar
 
 
 def _transducer_forward(blank: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """(frames, labels + 1): the log of the sum over all ways to a frame with so many labels, by diagonals."""
+    """(frames, labels + 1): the log of the sum over all paths to a frame and number of labels, computed by diagonals."""
     frames, count = label.shape
     out = np.full((frames, count + 1), -np.inf)
     out[0, 0] = 0

@@ -1,11 +1,11 @@
-"""Hypotheses that leave the beam when they end, so that `beam_size` unfinished ones always go on.
+"""Hypotheses that leave the beam when they end, so that it always keeps `beam_size` unfinished ones.
 
-The documented choice keeps what has ended in the beam until better hypotheses push it out: the beam gets narrower, and the search
-ends by itself. Here the best `beam_size` continuations without an end go on. What ends among the best `beam_size` of all is told in
-the `beams` event of its step, in slots behind those that go on, marked as `left`; `rf.beam_search(..., ended="leave")` collects it.
+The documented choice keeps ended hypotheses in the beam until better ones push them out: the beam gets narrower, and the search ends by
+itself. Here the best `beam_size` continuations without an end survive. Those that end among the best `beam_size` overall are reported in
+the `beams` event of their step, in slots after the survivors, marked as `left`; `rf.beam_search(..., ended="leave")` collects them.
 
-Source: Sutskever et al. 2014, section 3.2, where complete hypotheses are removed from the beam; that others take their places is as
-documented of `generate` of `transformers`.
+Source: Sutskever et al. 2014, section 3.2, where complete hypotheses are removed from the beam; refilling their places follows the
+documentation of `generate` in `transformers`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from rfnb.search.search_state import Link, Search
 
 
 def leaves(ended: str, options: Mapping[str, Any]) -> bool:
-    """Whether what ends leaves the beam, from the options of `rf.beam_search`.
+    """True if ended hypotheses leave the beam, from the options of `rf.beam_search`.
 
     Raises:
-        ValueError: If `ended` is neither "stay" nor "leave", or another option needs hypotheses that stay.
+        ValueError: If `ended` is neither "stay" nor "leave", or another option requires that hypotheses stay.
     """
     if ended not in ("stay", "leave"):
         raise not_one_of(
@@ -57,13 +57,13 @@ def rank_unfinished(
     place: str,
     decisions: Sequence[Decided] = (),
 ) -> tuple[Ranked, Ranked]:
-    """The `count` best continuations without an end, and the same followed by what has ended, for `tell_with_left`.
+    """The `count` best continuations without an end, and the same followed by the ended ones, for `tell_with_left`.
 
     Args:
-        decisions: From outside. What is forced to end is a result, whatever its rank.
+        decisions: External decisions. A hypothesis forced to end is a result, whatever its rank.
 
     Raises:
-        ValueError: For NaN, and if nothing goes on in a sequence in which nothing has ended.
+        ValueError: For NaN, and if a sequence has neither survivors nor ended hypotheses.
     """
     backend, device = flat.backend, flat.backend.get_device_raw(flat.raw)
     num_hypotheses = backend.get_shape_tuple_raw(flat.raw)[-1] // flat.num_labels
@@ -111,7 +111,7 @@ def rank_unfinished(
 
 @functools.lru_cache(maxsize=64)
 def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_label: int) -> tuple[Any, Any]:
-    """The continuations that are an end {hypothesis * label}, and the index of that of each hypothesis."""
+    """The continuations that are an end {hypothesis * label}, and the index of the end of each hypothesis."""
     index = np.arange(num_hypotheses) * num_labels + end_label
     mask = np.zeros(num_hypotheses * num_labels, bool)
     mask[index] = True
@@ -122,7 +122,7 @@ def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_l
 
 
 def tell_with_left(loop: Loop, link: Link, flat: Flat, told: Ranked, parts: ScoreParts, options: ChoiceOptions) -> None:
-    """Tell all that was decided at the end of a step in which something has left."""
+    """Report all decisions at the end of a step in which hypotheses have left."""
     decision, size = link.last, told.host.shape[-1]
     assert decision is not None
     count = decision.out_dim.extent

@@ -1,4 +1,4 @@
-"""The searches over alignments that a call makes, noted for who asks about them: what was searched is not in their candidates."""
+"""Records the searches over alignments made by a call, for `rf.why_not`: their events do not contain the search's input."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class AlignedSearch(NamedTuple):
     """A search over alignments.
 
     Attributes:
-        output: What was searched: an object that `rf.why_not` is answered by, or the logits of a CTC model.
-        classes, blank: Of logits: the labels with the blank, and its index.
-        beam_size, options: With which it was searched.
+        output: The input of the search: an object that answers `rf.why_not`, or the logits of a CTC model.
+        classes, blank: For logits: the labels including the blank, and its index.
+        beam_size, options: Beam size and options of the search.
     """
 
     output: Any
@@ -28,7 +28,7 @@ class AlignedSearch(NamedTuple):
 
     @property
     def is_raw(self) -> bool:
-        """Whether it is known by its logits alone."""
+        """True if only its logits are known."""
         return isinstance(self.output, Tensor)
 
 
@@ -36,7 +36,7 @@ _noted: ContextVar[list[AlignedSearch] | None] = ContextVar("rfnb_searches", def
 
 
 def note_search(search: AlignedSearch) -> None:
-    """A search was made. What knows more of it than who has noted it before takes its place."""
+    """Record a search. A more specific record replaces an earlier one of the same search."""
     noted = _noted.get()
     if noted is not None:
         if noted and noted[-1].is_raw and not search.is_raw:
@@ -46,7 +46,7 @@ def note_search(search: AlignedSearch) -> None:
 
 @block
 def noted_searches() -> Iterator[list[AlignedSearch]]:
-    """The searches of a with-block."""
+    """The searches made in a with-block."""
     noted: list[AlignedSearch] = []
     with Setting(_noted, lambda: _noted.set(noted)):
         yield noted

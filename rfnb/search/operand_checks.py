@@ -1,4 +1,4 @@
-"""Whether scores, those of other models and masks fit together."""
+"""Checks that scores, scores of other models, and masks match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rfnb.core.tensor_text import shape_of
 
 
 def no_labels_dim(what: str, scores: Tensor) -> DimError:
-    """The error for scores of which nobody has said which dim has the labels."""
+    """The error for scores whose label dim is unknown."""
     return dim_error(
         f"{what}: which dim of scores has the labels?",
         [("scores", shape_of(scores))],
@@ -24,7 +24,7 @@ def no_labels_dim(what: str, scores: Tensor) -> DimError:
 
 
 def check_scores(scores: Any) -> None:
-    """Scores are a Tensor.
+    """Check that scores are a Tensor.
 
     Raises:
         TypeError: If they are not.
@@ -39,12 +39,12 @@ def check_scores(scores: Any) -> None:
 
 
 def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
-    """The scores of another model are over the labels of the choice.
+    """Check that the scores of another model are over the labels of the choice.
 
     Raises:
-        DimError: If they are over others.
-        TypeError: If the entry is no pair of a Tensor and a scale.
-        ValueError: If the scale is no finite number.
+        DimError: If they are over other labels.
+        TypeError: If the entry is not a pair of a Tensor and a scale.
+        ValueError: If the scale is not a finite number.
     """
     pair = isinstance(entry, (tuple, list)) and len(entry) == 2
     if not pair or not isinstance(entry[0], Tensor):
@@ -75,11 +75,11 @@ def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
 
 
 def check_mask(mask: Tensor, scores: Tensor, axis: Dim) -> None:
-    """A mask of banned labels is a bool over them.
+    """Check that a mask of banned labels is bool and over the labels.
 
     Raises:
         DimError: If it is over other dims.
-        TypeError: If it is no bool.
+        TypeError: If it is not bool.
     """
     if mask.dtype != "bool":
         raise type_error(

@@ -1,4 +1,4 @@
-"""The options of a choice: their defaults, and which values they may have."""
+"""The options of a choice: defaults and valid values."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from rfnb.search.score import INPUT_TYPES, Fusion
 
 
 class ChoiceOptions(NamedTuple):
-    """The options of `rf.choice` by their documented names; and of several sources the label of each for each combination, as `tokens`.
+    """The options of `rf.choice` by their documented names; for several sources also the label of each in each combination, as
+    `tokens`.
 
-    A named tuple: one is made in each step of a search, where a frozen dataclass costs three times as much.
+    A named tuple, since one is made in each step of a search and a frozen dataclass costs three times as much.
     """
 
     beam_size: Any = None
@@ -51,43 +52,43 @@ class ChoiceOptions(NamedTuple):
     tokens: tuple[Tensor, ...] = ()
 
     def are_usual(self) -> bool:
-        """Whether there is nothing but a number of hypotheses, a name, and a rule about labels."""
+        """True if only a beam size, a name and a rule about labels are set."""
         given = self.target is None and self.prefix is None and self.banned is None and self.fusion is None
         return given and self.beam_size.__class__ is int and self.beam_size > 0 and self[7:] == _USUAL
 
     @property
     def searches(self) -> bool:
-        """Whether hypotheses are chosen, and not the reference."""
+        """True if hypotheses are chosen rather than the reference."""
         return (self.target is None or bool(self.cheating)) if self.search is None else self.search
 
     @property
     def length_exponent(self) -> float | None:
-        """Exponent of the length normalization; None: there is none."""
+        """The exponent of the length normalization, or None."""
         return self.length_normalization_exponent if self.length_normalization else None
 
     @property
     def gold_mixin_prob(self) -> float | None:
-        """Probability of the reference where a label is sampled in its place."""
+        """The probability of the reference where a label is sampled in its place."""
         return self.scheduled_sampling.get("gold_mixin_prob") if isinstance(self.scheduled_sampling, Mapping) else None
 
     @property
     def blocks(self) -> bool:
-        """Whether some labels are forced or banned."""
+        """True if some labels are forced or banned."""
         return (
             self.prefix is not None or self.banned is not None or bool(self.no_repeat_ngram) or self.allowed is not None
         )
 
     @property
     def adds_log_probs(self) -> bool:
-        """Whether sums are of log probabilities alone, so never above 0."""
+        """True if scores are sums of log probabilities only, and therefore at most 0."""
         scales = self.prob_scale >= 0 and self.base_beam_score_scale >= 0 and not self.random_sample_scale
         return scales and self.input_type != "score" and self.custom_score_combine is None and not self.fusion
 
     def check_kind(self) -> None:
-        """Check that the kind of choice is one of those that there are.
+        """Check that the kind of choice exists.
 
         Raises:
-            ValueError: If it is none.
+            ValueError: If it does not.
         """
         if self.input_type not in INPUT_TYPES:
             raise not_one_of(f'choice: input_type "{self.input_type}".', "input_type", self.input_type, INPUT_TYPES)
@@ -107,13 +108,13 @@ class ChoiceOptions(NamedTuple):
             )
 
     def of_search(self, several: bool) -> ChoiceOptions:
-        """The same with a beam size that is an int.
+        """The options with an int as beam size.
 
         Args:
             several: Whether there are several sources.
 
         Raises:
-            ValueError: If no search can have these options, or not together.
+            ValueError: If a search does not support these options, or not together.
         """
         size = whole(self.beam_size)
         if size is None or size < 1:
@@ -153,7 +154,7 @@ class ChoiceOptions(NamedTuple):
         return self._replace(beam_size=size)
 
     def _check_limits(self) -> None:
-        """Limits are numbers that mean something."""
+        """Check the ranges of limits."""
         if self.threshold is not None and not self.threshold >= 0:
             raise value_error(
                 f"choice: threshold {self.threshold}.",
@@ -187,7 +188,7 @@ class ChoiceOptions(NamedTuple):
             )
 
     def _check_sampling(self) -> None:
-        """Check that what is sampled from is a distribution."""
+        """Check that the sampling options define a distribution."""
         temperature, top_k, top_p = self.temperature, self.top_k, self.top_p
         if not self.sampling and (temperature != 1 or top_k is not None or top_p is not None):
             raise value_error(

@@ -1,4 +1,4 @@
-"""Beam search as pure functions, for a loop of one's own: a step, the states that follow it, and the way back.
+"""Beam search as pure functions, for a hand-written loop: a step, the states that follow it, and backtracking.
 
     scores = labels = None
     for step in range(max_steps):
@@ -7,7 +7,7 @@
         ...
     for label in rf.backtrack(all_labels, all_parents): ...
 
-`rf.choice` in an `rf.Loop` does all of this by itself.
+`rf.choice` in an `rf.Loop` does all of this automatically.
 """
 
 from __future__ import annotations
@@ -56,28 +56,29 @@ def beam_search_step(
     end_label: int = 0,
     **unknown: Never,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The hypotheses that go on: their labels, parents and scores, best first.
+    """The labels, parents and scores of the surviving hypotheses, best first.
 
     Args:
-        scores: {..., axis}, with the beam of the hypotheses so far, if there are several: scores of the next label of each.
+        scores: {..., axis}, with the current beam if there are several hypotheses: scores of the next label of each.
         base: {..., beam_dim}: the score of each hypothesis so far. Default: 0.
-        ended: bool {..., beam_dim}: which have ended. They go on through `end_label` alone, which costs nothing.
-        beam_size: How many go on.
-        axis: The labels; default: the feature_dim of scores.
-        beam_dim: The hypotheses. Default: the dim of base; without base, the dim of scores whose kind is "beam"; else there is one.
-        out_beam_dim: Those that go on; may be beam_dim. Default: a new dim.
+        ended: bool {..., beam_dim}: the ended hypotheses. They continue only with `end_label`, at no cost.
+        beam_size: The number of surviving hypotheses.
+        axis: The dim of the labels; default: the feature_dim of scores.
+        beam_dim: The dim of the hypotheses. Default: the dim of base; without base, the dim of scores whose kind is "beam";
+            otherwise there is one hypothesis.
+        out_beam_dim: The dim of the survivors; may be beam_dim. Default: a new dim.
         step: Index of the step, for length_normalization: the scores of ended hypotheses grow by ((step + 1) / step) ** exponent.
         input_type, prob_scale, base_beam_score_scale, random_sample_scale, length_normalization, length_normalization_exponent,
             keep_beams, end_label: See `rf.choice`.
 
     Returns:
-        int64 {..., out_beam_dim} labels, sparse over axis; int64 parents, sparse over beam_dim; scores. Where there are fewer
-        continuations than beam_size, the rest are label 0 of hypothesis 0 with score -inf. With keep_beams: best first for each
-        hypothesis.
+        int64 {..., out_beam_dim} labels, sparse over axis; int64 parents, sparse over beam_dim; scores. If there are fewer
+            continuations than beam_size, the rest are label 0 of hypothesis 0 with score -inf. With keep_beams: best first for each
+            hypothesis.
 
     Raises:
         DimError: If axis is not a dim of scores, or out_beam_dim has another size.
-        ValueError: If keep_beams is given and beam_size is no multiple of the hypotheses.
+        ValueError: If keep_beams is given and beam_size is not a multiple of the number of hypotheses.
 
     Source: Sutskever et al. 2014, section 3.2; noise: Kool et al. 2019.
     """
@@ -120,7 +121,7 @@ def beam_search_step(
 
 
 def _beam_of(scores: Tensor, base: Tensor | None, axis: Dim) -> Dim | None:
-    """The dim of the hypotheses so far."""
+    """The dim of the current hypotheses."""
     for x in (base, scores):
         found = [] if x is None else [dim for dim in x.dims if is_beam(dim) and dim is not axis]
         if found:
@@ -136,11 +137,11 @@ def _only(label: int, axis: Dim, like: Tensor) -> Tensor:
 
 @op
 def gather_beams(state: Any, parents: Tensor, *extra: Never, **unknown: Never) -> Any:
-    """Everything in a nested state for the hypotheses that go on: `state[..., parents]`; what has no beam stays as it is.
+    """Reorder a nested state for the surviving hypotheses: `state[..., parents]`; values without a beam stay unchanged.
 
     Args:
-        state: Nested Tensors and Dims, under the beam before.
-        parents: int {..., beam}, sparse over the beam before, as `beam_search_step` gives them. Both beams may be the same dim.
+        state: Nested Tensors and Dims, under the previous beam.
+        parents: int {..., beam}, sparse over the previous beam, from `beam_search_step`. Both beams may be the same dim.
 
     Raises:
         DimError: If parents have no sparse_dim.
@@ -163,18 +164,18 @@ def gather_beams(state: Any, parents: Tensor, *extra: Never, **unknown: Never) -
 
 
 def backtrack(values: Sequence[Any], parents: Sequence[Tensor | Sequence[Tensor]]) -> list[Any]:
-    """The values of each step along the hypotheses that are left in the end.
+    """The values of each step along the paths of the final hypotheses.
 
     Args:
         values: One for each step, nested Tensors {..., beam of the step, ...}.
-        parents: For each step those of `beam_search_step`; of several choices in a step, one after the other, a list. Those of the
-            first step are not looked at.
+        parents: For each step the parents from `beam_search_step`; for several consecutive choices in a step a list. Those of the
+            first step are ignored.
 
     Returns:
-        As many, under the last beam.
+        As many values, under the last beam.
 
     Raises:
-        ValueError: If there are not as many parents as values.
+        ValueError: If the numbers of parents and values differ.
     """
     if len(values) != len(parents):
         raise value_error(

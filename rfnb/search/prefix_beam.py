@@ -1,7 +1,7 @@
 """The prefixes of a search over alignments, on the host: different alignments of the same labels are one hypothesis.
 
-In each step a prefix stays as it is (a blank, or a label repeated) or grows by a label. Two candidates are the same prefix only if one
-stays and the other one, its beginning, grows by its last label: then their probabilities are added.
+In each step a prefix stays (a blank, or a repeated label) or grows by a label. Two candidates are the same prefix only if one stays and
+the other, its parent, grows by its last label; then their probabilities are added.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _DEAD, _BEFORE = np.int64(-0x7EADBEEF7EADBEEF), np.int64(-0x1234567812345678)
 
 @dataclass
 class PrefixStep:
-    """The decisions of one step; arrays [batch, beam] but the candidates.
+    """The decisions of one step; arrays [batch, beam] except for the candidates.
 
     Attributes:
         tokens: The label that was added, or the blank.
-        parents: Slot in the beam before.
-        scores: Of the prefixes, best first.
-        merged: Whether the probability of a second candidate was added. Only if asked for, as the candidates.
-        candidates: cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict [batch, candidate]. What was merged is part of
+        parents: Slot in the previous beam.
+        scores: Scores of the prefixes, best first.
+        merged: Whether the probability of a second candidate was added. Only on request, like the candidates.
+        candidates: cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict [batch, candidate]. A merged candidate is part of
             another hypothesis.
         parts: Further fields [batch, beam], see prefix_parts.py.
-        next: The best labels of each hypothesis before the step, and their log probabilities, [batch, hypothesis, label]; of all
-            hypotheses alike [batch, label].
+        next: The best labels of each hypothesis before the step with their log probabilities, [batch, hypothesis, label]; [batch,
+            label] if they are the same for all hypotheses.
     """
 
     tokens: np.ndarray
@@ -45,12 +45,12 @@ class PrefixStep:
 
 
 class PrefixBeam:
-    """The prefixes that go on. A prefix is known by a key of 64 bits, made of those of its labels: two different ones of a search
-    having the same is less likely than an error of the memory.
+    """The surviving prefixes. A prefix is identified by a 64-bit key computed from its labels; a collision within a search is less
+    likely than a memory error.
 
     Args:
         batch: Number of sequences.
-        beam_size: Prefixes kept of each.
+        beam_size: Prefixes kept for each sequence.
         blank: Index of the blank.
 
     Attributes:
@@ -70,7 +70,7 @@ class PrefixBeam:
             self.key[:, 0], self.scores[:, 0] = 0, 0
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Flat slots of a prefix and of its beginning, where both are in the beam, and the label between them."""
+        """Flat slots of a prefix and its parent, where both are in the beam, and the label between them."""
         where, child, parent = (self.key_before[:, :, None] == self.key[:, None, :]).nonzero()
         child = child + where * self.beam_size
         return child, parent + where * self.beam_size, self.last.reshape(-1)[child]
@@ -82,16 +82,16 @@ class PrefixBeam:
         num_candidates: int = 0,
         allowed: np.ndarray | None = None,
     ) -> tuple[PrefixStep, np.ndarray, np.ndarray]:
-        """The best candidates go on.
+        """Keep the best candidates.
 
         Args:
-            scores: [batch, beam, labels]; at the blank that of the prefix that stays, merged ones -inf.
-            merged: Slots of children, slots and labels of what was merged into them, and its scores.
-            num_candidates: How many to report besides.
+            scores: [batch, beam, labels]; the entry of the blank is for the prefix that stays; merged ones are -inf.
+            merged: Slots of children, with slots, labels and scores of the candidates merged into them.
+            num_candidates: How many candidates to report as well.
             allowed: bool, like scores; None: all.
 
         Returns:
-            The step; flat slots [batch, beam] of the parents; bool [batch, beam]: which have grown.
+            The step; flat slots [batch, beam] of the parents; bool [batch, beam]: the prefixes that have grown.
         """
         batch, size, blank = self.batch, self.beam_size, self.blank
         labels = scores.shape[2]
@@ -128,7 +128,7 @@ class PrefixBeam:
         merged: tuple[np.ndarray, ...],
         count: int,
     ) -> dict[str, np.ndarray]:
-        """The candidates that were kept, then the best others, the merged ones with what they have brought."""
+        """The kept candidates, then the best others, and the merged ones with their contributions."""
         others, is_merged = free.copy(), np.zeros(flat.shape, bool)
         np.put_along_axis(others, kept, NEVER, 1)
         _, slots, tokens, brought = merged
@@ -156,7 +156,7 @@ class PrefixBeam:
 
 
 def best(flat: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the largest values of each row, the largest first, of equal ones the first."""
+    """Indices of the largest values of each row, largest first; ties are broken by order."""
     rows, width = flat.shape
     if not 0 < count < width:
         return np.argsort(-flat, axis=1, kind="stable")[:, :count]
@@ -177,7 +177,7 @@ def best(flat: np.ndarray, count: int) -> np.ndarray:
 
 
 def best_labels(frame: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and values of the largest along the last axis, the largest first."""
+    """Indices and values of the largest entries along the last axis, largest first."""
     flat = frame.reshape(-1, frame.shape[-1])
     index = best(flat, min(count, flat.shape[1]))
     shape = (*frame.shape[:-1], index.shape[1])
@@ -185,8 +185,9 @@ def best_labels(frame: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _best_of_many(row: np.ndarray, count: int) -> np.ndarray:
-    """`best` of one row. The best values of blocks are values too, so `count` of them bound what is wanted: passes over all values that
-    only compare are much quicker than a partition."""
+    """`best` for one row. The maxima of blocks are values too, so the `count` largest of them bound the result: passes that only
+    compare are much faster than a partition.
+    """
     size = len(row) // min(16 * count, len(row))
     whole = row[: len(row) // size * size].reshape(-1, size).max(1)
     limit = np.partition(whole, len(whole) - count)[len(whole) - count]
@@ -195,7 +196,7 @@ def _best_of_many(row: np.ndarray, count: int) -> np.ndarray:
 
 
 def trace_back(steps: list[PrefixStep], order: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of the prefixes in the slots `order` [batch, beam] after the last step: [batch, beam, labels] and their numbers."""
+    """The labels [batch, beam, labels] of the prefixes in slots `order` [batch, beam] after the last step, and their number."""
     rows = np.arange(len(order))[:, None]
     slot, tokens = order, np.zeros((len(steps), *order.shape), np.int64)
     for index in range(len(steps) - 1, -1, -1):

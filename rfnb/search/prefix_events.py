@@ -15,15 +15,15 @@ from rfnb.trace.probe import probe
 
 
 class Report:
-    """Makes Tensors of what is known on the host.
+    """Makes Tensors of host arrays.
 
     Args:
-        like: Backend and device are those of this Tensor.
+        like: A Tensor that determines backend and device.
         batch: The batch dims; the first axis of all arrays is over all of them.
-        classes: What labels are over, with the blank.
-        beam: Over the prefixes.
+        classes: The dim of the labels, including the blank.
+        beam: The dim of the prefixes.
         blank: Index of the blank.
-        each_step: What a step of the search is, "frame" if all hypotheses have read the same number of frames after it.
+        each_step: The unit of a step: "frame" if all hypotheses have then read the same number of frames.
     """
 
     def __init__(self, like: Tensor, batch: Dims, classes: Dim, beam: Dim, blank: int, *, each_step: str = "step"):
@@ -33,7 +33,7 @@ class Report:
         self._candidates: dict[int, Dim] = {}
 
     def tensor(self, values: np.ndarray, *dims: Dim, dtype: str, sparse_dim: Dim | None = None) -> Tensor:
-        """An array [batch, ...] as Tensor {*batch dims, *dims}."""
+        """An array [batch, ...] as a Tensor {*batch dims, *dims}."""
         dims = (*self._batch, *dims)
         values = np.ascontiguousarray(values).reshape([dim.extent for dim in dims])
         out = new_tensor(self._backend.from_numpy(values, dtype=dtype, device=self._device), dims)
@@ -41,7 +41,7 @@ class Report:
         return out
 
     def step(self, name: str, step: PrefixStep, ended: np.ndarray, rule: AllowedPrefixes | None = None) -> None:
-        """Offer the `beams` event of a step; `ended` [batch, beam]."""
+        """Send the `beams` event of a step; `ended` [batch, beam]."""
         fields: dict[str, Any] = {} if rule is None else {"blockers": [rule.name]}
         assert step.merged is not None  # it was asked for
         if step.candidates is not None:
@@ -82,8 +82,9 @@ class Report:
         *,
         beam: bool = True,
     ) -> tuple[Tensor, Tensor, Dim]:
-        """Labels {*batch dims, beam, out_dim}, scores {*batch dims, beam} and out_dim of the prefixes in these slots; a beam of one
-        may be left out."""
+        """Labels {*batch dims, beam, out_dim}, scores {*batch dims, beam} and out_dim of the prefixes in these slots; a beam of size
+        one may be omitted.
+        """
         tokens, lengths = trace_back(steps, order, self._blank)
         return self.of_labels(tokens, lengths, scores, out_dim, labels, beam=beam)
 
@@ -97,7 +98,7 @@ class Report:
         *,
         beam: bool = True,
     ) -> tuple[Tensor, Tensor, Dim]:
-        """The same as `result`, of classes [batch, beam, label] and their numbers."""
+        """Like `result`, from classes [batch, beam, label] and their number."""
         lengths = np.where(scores > -np.inf, lengths, 0)
         tokens = tokens[:, :, : int(lengths.max(initial=0))]
         if labels.extent < self._classes.extent:

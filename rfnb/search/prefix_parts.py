@@ -1,7 +1,7 @@
-"""The parts that the scores of a step over alignments are made of, for the `beams` event.
+"""The parts of the scores of a step over alignments, for the `beams` event.
 
-The log probability of a step is by how much the log of the sum over the alignments has changed from the prefix before: so over all steps
-they add up to that sum, also where alignments of two prefixes were added.
+The log probability of a step is the change in the log of the sum over alignments relative to the parent prefix. So the steps add up to
+that sum, even where the alignments of two prefixes were added.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ def add_parts(
     merged: tuple[np.ndarray, np.ndarray],
     parts: Mapping[str, np.ndarray],
 ) -> None:
-    """Put `base`, `log_probs` and `part:NAME` into a step, and those of its candidates.
+    """Add `base`, `log_probs` and `part:NAME` to a step and its candidates.
 
     Args:
-        step: With candidates.
-        before: The scores that the prefixes were ranked by in the step before [batch, beam].
-        total_before: Log of the sum over their alignments.
-        totals: The same of each candidate [batch, beam, labels]; -inf where it was merged.
-        merged: Flat places in `totals` of what was merged, and what it has brought.
-        parts: Of other models, by name: unscaled score of each label after each prefix, [batch, beam, labels] or less to the left.
+        step: A step with candidates.
+        before: The scores by which the previous step ranked the prefixes [batch, beam].
+        total_before: The log of the sum over their alignments.
+        totals: The same for each candidate [batch, beam, labels]; -inf where it was merged.
+        merged: Flat places in `totals` of merged candidates, and their contributions.
+        parts: Scores of other models by name: unscaled, for each label after each prefix, [batch, beam, labels] or fewer leading
+            axes.
     """
     assert step.candidates is not None
     totals = totals.copy()
@@ -50,5 +51,5 @@ def add_parts(
 
 
 def _at(values: np.ndarray, parents: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """values [batch, beam, labels] of parents and tokens [batch, n]."""
+    """values [batch, beam, labels] at parents and tokens [batch, n]."""
     return values[np.arange(len(values))[:, None], parents, tokens]

@@ -1,4 +1,4 @@
-"""The progress of a search: what a function of the user gets after each step, or a bar on the terminal."""
+"""The progress of a search: passed to a user function after each step, or drawn as a bar on the terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _WIDTH = 20
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """The place of a search after a step.
+    """The progress after a step.
 
     Attributes:
-        step, max_steps: Steps done, and their limit.
-        finished: For each sequence, how many hypotheses are complete.
-        decided: How many sequences have their result for sure.
+        step, max_steps: Number of steps done, and their limit.
+        finished: For each sequence, the number of complete hypotheses.
+        decided: The number of sequences whose result is certain.
         best: The best text of each sequence so far.
     """
 
@@ -35,7 +35,7 @@ class SearchProgress:
 
 
 class Bar:
-    """Draws the progress on stderr: one line that is written over, or in a file a line after each tenth of the steps."""
+    """Draws the progress on stderr: one line that is overwritten, or, in a file, a line after each tenth of the steps."""
 
     def __init__(self) -> None:
         self._tenths, self._length = -1, 0
@@ -55,6 +55,6 @@ class Bar:
             print(progress, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """The search is over, or has failed."""
+        """End the bar; the search is done or has failed."""
         if self._writes_over and self._length:
             print(file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Line 4 of a step of beam search: the best continuations of all hypotheses, and those that are cut."""
+"""Line 4 of a step of beam search: ranks the continuations of all hypotheses and cuts the rest."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Flat:
     Attributes:
         raw: The array.
         rest: The batch dims.
-        num_labels: Of the last axis, the labels are the faster part.
-        in_dim, axis: The hypotheses (None: one), and the labels.
+        num_labels: Number of labels; they vary fastest in the last axis.
+        in_dim, axis: The dims of the hypotheses (None: one hypothesis) and of the labels.
     """
 
     raw: Any
@@ -47,7 +47,7 @@ class Flat:
     backend: Any
 
     def like(self, other: Tensor) -> Any:
-        """Another Tensor over the same or fewer dims in the same layout."""
+        """Another Tensor over the same or fewer dims in this layout."""
         return flat_of(other, self.in_dim, self.axis, self.rest).raw
 
     def tensor(self) -> Tensor:
@@ -58,14 +58,14 @@ class Flat:
 
 @dataclass(slots=True)
 class Ranked:
-    """The continuations that a choice lets go on, {batch dims, out_dim}: score, and index into the last axis of Flat.
+    """The continuations that survive a choice, {batch dims, out_dim}: score, and index into the last axis of Flat.
 
     Attributes:
         scores, index: Raw arrays.
-        values: The scores on the host, or on their way there.
-        in_order: Whether they are the best of all, best first.
-        distinct: Whether they are known to be numbers above -inf, each better than the next and than all that are cut.
-        more: Scores and index of these and further ones, if they were asked for.
+        values: The scores on the host, or being transferred to it.
+        in_order: Whether they are the best overall, best first.
+        distinct: Whether they are known to be above -inf, strictly decreasing, and better than all that are cut.
+        more: Scores and indices of these and further continuations, on request.
     """
 
     scores: Any
@@ -84,17 +84,17 @@ class Ranked:
 
     @property
     def is_known(self) -> bool:
-        """Whether the host can look at the scores without waiting for a GPU."""
+        """True if the host can read the scores without waiting for a GPU."""
         return not isinstance(self.values, Value)
 
     @property
     def count(self) -> int:
-        """The number of those that go on."""
+        """The number of survivors."""
         return self.values.shape[-1]
 
 
 def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None = None) -> Flat:
-    """All continuations in one axis."""
+    """All continuations in a single axis."""
     key = (total._raw.__class__, total.dims, in_dim, axis, rest)
     try:
         order, shape, found, expanded = _plans[key]
@@ -119,10 +119,10 @@ def _plan(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | 
 
 
 def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
-    """The `count` best continuations, best first; of equal ones the first. Where there are fewer, index 0 with score -inf.
+    """The `count` best continuations, best first; ties are broken by order. If there are fewer, index 0 with score -inf.
 
     Args:
-        num_more: How many to note in `more`.
+        num_more: The number of continuations in `more`.
     """
     backend, raw, axis = flat.backend, flat.raw, len(flat.rest)
     size = backend.get_shape_tuple_raw(raw)[-1]
@@ -154,7 +154,7 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
 
 
 def _best_elsewhere(flat: Flat, count: int, found: int, more: int, num_more: int) -> Ranked:
-    """`best_of` on a device, which nobody waits for: whether scores are equal is not asked."""
+    """`best_of` on a device that must not be waited for: ties are not checked."""
     backend, axis = flat.backend, len(flat.rest)
     best, index = further = backend.first_top_k_raw(flat.raw, more)
     if more > found:
@@ -167,7 +167,7 @@ def _best_elsewhere(flat: Flat, count: int, found: int, more: int, num_more: int
 
 
 def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
-    """The `count` best, of equal scores the first: so they are the same on every machine."""
+    """The `count` best, with ties broken by order, so that the result is the same on every machine."""
     backend, raw, axis = flat.backend, flat.raw, len(flat.rest)
     size = backend.get_shape_tuple_raw(raw)[-1]
     enough = 4 * count + 16
@@ -184,7 +184,7 @@ def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
 
 
 def falls(host: np.ndarray, count: int, highest: float = math.inf) -> bool:
-    """Whether the first entries of each row are finite, none above `highest`, and each better than the next."""
+    """True if the first entries of each row are finite, at most `highest`, and strictly decreasing."""
     if host.size > 64:
         best = host[..., 0]
         return bool((host[..., : count - 1] > host[..., 1:count]).all() and ((best < np.inf) & (best <= highest)).all())
@@ -196,7 +196,7 @@ def falls(host: np.ndarray, count: int, highest: float = math.inf) -> bool:
 
 
 def falls_until_impossible(host: np.ndarray) -> bool:
-    """Whether each row begins with a number of 0 at most, and each entry is better than the next one, which may be -inf."""
+    """True if each row starts with a number of at most 0 and decreases strictly until -inf."""
     rows = host.reshape(-1, host.shape[-1]).tolist()
     return all(
         -math.inf < row[0] <= 0 and all(a > b or b == -math.inf for a, b in itertools.pairwise(row)) for row in rows
@@ -204,7 +204,9 @@ def falls_until_impossible(host: np.ndarray) -> bool:
 
 
 def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:
-    """Slots without a continuation are label 0 of the best with score -inf: which of the impossible ones come first is chance."""
+    """Fill slots without a continuation with label 0 of the best hypothesis and score -inf, since the order of impossible ones is
+    arbitrary.
+    """
     backend, missing = flat.backend, count - host.shape[-1]
     if missing:
         widths = [(0, 0)] * len(flat.rest) + [(0, missing)]
@@ -216,10 +218,10 @@ def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> 
 
 
 def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
-    """The best continuations of every hypothesis by itself, together `beam_size`: no hypothesis competes with another.
+    """The best continuations of each hypothesis separately, `beam_size` in total: hypotheses do not compete.
 
     Raises:
-        ValueError: If that does not divide.
+        ValueError: If the number of hypotheses does not divide beam_size.
     """
     backend = flat.backend
     shape = backend.get_shape_tuple_raw(flat.raw)
@@ -246,7 +248,7 @@ def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
 
 
 def with_last(flat: Flat, ranked: Ranked, index: np.ndarray) -> Ranked:
-    """The last slot of each beam gets a continuation that is given."""
+    """`ranked` with the given continuation in the last slot of each beam."""
     backend = flat.backend
     count, axis = ranked.count, len(flat.rest)
     device = backend.get_device_raw(flat.raw)
@@ -258,17 +260,17 @@ def with_last(flat: Flat, ranked: Ranked, index: np.ndarray) -> Ranked:
 
 
 def take(flat: Flat, index: Any, raw: Any = None) -> Any:
-    """The entries of a raw array like `flat.raw` at an index {batch dims, n}."""
+    """The entries of a raw array like `flat.raw` at indices {batch dims, n}."""
     backend = flat.backend
     num_batch = len(backend.get_shape_tuple_raw(index)) - 1
     return backend.batched_take_raw(flat.raw if raw is None else raw, index, num_batch)
 
 
 def best_of_each_row(flat: Flat, raw: Any, count: int) -> tuple[Any, Any]:
-    """The largest values along the last axis of a raw array with more axes, the largest first, and their index.
+    """The largest values along the last axis of a raw array, largest first, with their indices.
 
-    Of many values those are among the rows and columns that a table of them is folded to: finding the largest of each column is a pass
-    over all values that only compares, much quicker than a sort.
+    Many values are folded into a table: the result lies among its best rows and columns, and finding the maximum of each column is a
+    pass that only compares, much faster than a sort.
     """
     backend = flat.backend
     *batch, size = backend.get_shape_tuple_raw(raw)
@@ -294,7 +296,7 @@ def _starts(backend: Any, device: str, num_batch: int, size: int) -> Any:
 
 
 def split_index(flat: Flat, index: Any) -> tuple[Any, Any]:
-    """(hypothesis, label) of an index."""
+    """An index as (hypothesis, label)."""
     backend = flat.backend
     if flat.in_dim is None or flat.in_dim.extent == 1:
         return backend.binary_fn("mul")(index, 0), index
@@ -302,10 +304,10 @@ def split_index(flat: Flat, index: Any) -> tuple[Any, Any]:
 
 
 def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
-    """Refuse NaN and +inf, and a sequence for which nothing is possible.
+    """Refuse NaN and +inf, and a sequence with no possible continuation.
 
     Raises:
-        ValueError: Says in which step, sequence and hypothesis.
+        ValueError: Names the step, sequence and hypothesis.
     """
     if not ranked.distinct:
         _check(ranked.host, flat.rest, total.dims, place, lambda is_bad: _first(is_bad, total, flat.axis))
@@ -315,14 +317,14 @@ def check_later(
     wanted: Wanted, flat: Flat, ranked: Ranked, dims: tuple[Dim, ...], given: tuple[Sequence[Dim], str] | None, place: str,
     *, only_nan: bool = False,
 ) -> None:  # fmt: skip
-    """`check_ranked` and `check_log_probs`, when the host looks at something of the step anyway.
+    """Run `check_ranked` and `check_log_probs` when the host next reads from the step anyway.
 
-    What is bad is found among the best, where it is first: all scores would be kept until then.
+    Bad scores are found among the best ones, where they come first; keeping all scores until then would cost memory.
 
     Args:
-        dims: Of the sums that were ranked.
-        given: Dims and dtype of the log probabilities that were added; None: it were other scores.
-        only_nan: Nothing else is looked for.
+        dims: Dims of the ranked sums.
+        given: Dims and dtype of the log probabilities that were added; None for other scores.
+        only_nan: Check for NaN only.
     """
     backend, index = flat.backend, ranked.index
     rest, in_dim, axis, num_labels = flat.rest, flat.in_dim, flat.axis, flat.num_labels
@@ -392,7 +394,7 @@ def _nan_error(dims: tuple[Dim, ...], first: str, place: str) -> ValueError:
 
 
 def out_tensor(raw: Any, flat: Flat, out_dim: Dim, sparse_dim: Dim | None = None) -> Tensor:
-    """A raw array {batch dims, out_dim} as Tensor."""
+    """A raw array {batch dims, out_dim} as a Tensor."""
     out = new_tensor(raw, (*flat.rest, out_dim))
     if sparse_dim is not None:
         out.sparse_dim = sparse_dim

@@ -1,4 +1,4 @@
-"""A step function on raw arrays, as one on Tensors: rows are batch times hypotheses, and the state follows the parents."""
+"""Adapts a step function on raw arrays to Tensors: rows are batch times hypotheses, and the state follows the parents."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class RawModel:
     """Calls a step function with raw labels (n,) and its state.
 
     Attributes:
-        name: Of a model that is fused in; "" of the model itself.
-        state: Anything nested with arrays (n, ...).
-        vocab_of: The step whose labels these are too; None: its own.
+        name: Name of a fused model; "" for the model itself.
+        state: Any nested structure with arrays (n, ...).
+        vocab_of: The step that defines the labels; None for its own.
     """
 
     def __init__(self, fn: Callable[[Any, Any], Any], batch: Dim, vocab: Sequence[str] | None, name: str = ""):
@@ -68,10 +68,10 @@ class RawModel:
 
     @staticmethod
     def checked(out: Any) -> tuple[Any, ...]:
-        """The result of a step function, checked.
+        """Check the result of a step function.
 
         Raises:
-            TypeError: If it is not at least the scores and the state.
+            TypeError: If it does not contain at least scores and state.
         """
         if not isinstance(out, (tuple, list)) or not 2 <= len(out) <= 3:
             given = f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__
@@ -84,13 +84,13 @@ class RawModel:
         return tuple(out)
 
     def tensor(self, raw: Any, rest: list[Dim], beams: list[Dim]) -> Tensor:
-        """A raw array (n, ...) as Tensor {batch, beam, ...}."""
+        """A raw array (n, ...) as a Tensor {batch, beam, ...}."""
         backend = registry.get_backend_by_raw_tensor_type(type(raw))
         dims = (self.batch, *beams, *rest)
         return new_tensor(backend.reshape_raw(raw, [dim.extent for dim in dims]), dims)
 
     def follow(self, parents: Tensor) -> None:
-        """Reorder the state: each hypothesis continues its parent's."""
+        """Reorder the state, so that each hypothesis continues its parent's."""
         backend = parents.backend
         order = (self.batch, *(dim for dim in parents.dims if dim is not self.batch))
         index = parents.copy_transpose(order)._raw

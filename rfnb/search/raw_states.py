@@ -1,4 +1,6 @@
-"""The states of step functions on raw arrays, for who holds the search: named, with the dims batch, beam, and the rest of each array."""
+"""The states of step functions on raw arrays, for a hold on the search: named, with the dims batch, beam, and the remaining axes of
+each array.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,19 @@ from rfnb.search.raw_model import RawModel
 
 
 class Borrowed(Tensor):
-    """A Tensor in the array of a function of the user's own, which may go on changing it: who keeps it copies it."""
+    """A Tensor backed by the array of a user function, which may keep changing it: copy it to keep it."""
 
 
 class RawStates:
     """The states of raw models between two steps of their search.
 
-    The state of the model itself is "model", that of a fused one "model" and its name. An array of n rows (batch times hypotheses) has
-    the dims batch and beam; its further axes have dims with the name of the array and the number of the axis, as "h:1" in
-    `{"h": (n, 512)}`. An array without n rows has only such ones. What is no array, or is told how hypotheses go on
-    (`reorder_cache`), is not shown.
+    The state of the model itself is "model", that of a fused one "model" plus its name. An array of n rows (batch times hypotheses) has
+    the dims batch and beam; further axes have dims named after the array and the axis, such as "h:1" in `{"h": (n, 512)}`. An array
+    without n rows has only such dims. Values that are not arrays, and objects with `reorder_cache`, are not shown.
 
     Args:
-        models: By the name that they are fused in under; "": the model itself.
-        loop: Of the search.
+        models: The models by their name in the fusion; "" is the model itself.
+        loop: The loop of the search.
     """
 
     def __init__(self, models: Mapping[str, RawModel], loop: Loop):
@@ -39,15 +40,15 @@ class RawStates:
         self._seen: dict[str, tuple[Any, Tensor, Any]] = {}  # the same Tensors as long as the state is the same
 
     def now(self) -> dict[str, Any]:
-        """The state of each model by its name, with Tensors in place of arrays."""
+        """The state of each model by name, with Tensors in place of arrays."""
         return {"model" + key: self._of(key) for key in self._models}
 
     def edit(self, name: str, value: Any) -> None:
-        """Another state of a model, of the same structure, dims and dtypes: new arrays take the place of those that differ.
+        """Replace the state of a model; structure, dims and dtypes must be the same, and changed arrays are replaced by new ones.
 
         Raises:
-            ValueError: If the structure is another one.
-            DimError: If an array got other dims or another dtype.
+            ValueError: If the structure differs.
+            DimError: If the dims or dtype of an array differ.
         """
         model, before = self._models[name.removeprefix("model")], self._of(name.removeprefix("model"))
         if not same_structure(before, value):
@@ -74,7 +75,7 @@ class RawStates:
         return value
 
     def _tensor(self, leaf: Any, path: str, rows: tuple[Dim, ...]) -> Any:
-        """An array under its dims; anything else as it is."""
+        """An array with its dims; anything else unchanged."""
         if hasattr(leaf, "reorder_cache") or not registry.is_raw_tensor_type(type(leaf)):
             return leaf
         backend = registry.get_backend_by_raw_tensor_type(type(leaf))

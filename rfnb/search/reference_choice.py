@@ -1,4 +1,4 @@
-"""A choice that does not search: the reference labels, forced through the hypotheses of a search, or mixed with samples."""
+"""A choice that does not search: the reference labels, forced onto the hypotheses of a search, or mixed with samples."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def trained(loop: Loop, scores: Any, axis: Dim, options: ChoiceOptions) -> Any:
 
 
 def regressed(value: Any, options: ChoiceOptions) -> Any:
-    """A value that is no label: itself; in training the target, unless it is sampled."""
+    """A value that is not a label: itself; in training the target, unless it is sampled."""
     if options.beam_size not in (None, 1):
         raise value_error(
             f"choice: regression with beam_size {options.beam_size}.",
@@ -67,9 +67,9 @@ def regressed(value: Any, options: ChoiceOptions) -> Any:
 
 
 def _reference(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) -> Tensor:
-    """Every hypothesis goes on through the reference label and gets its score. Before a search there is one hypothesis.
+    """Continue every hypothesis with the reference label and add its score. Before a search there is one hypothesis.
 
-    Past its end a sequence goes on through `end_label`, which costs nothing.
+    After its end a sequence continues with `end_label`, at no cost.
     """
     search = Search.of(loop)
     link = search.next_link(loop)
@@ -135,7 +135,7 @@ def _sampled(scores: Tensor, axis: Dim, options: ChoiceOptions) -> Any:
 
 
 def _gold_mixed(sample: Tensor, target: Tensor | None, probability: float | None) -> Tensor:
-    """The sample, or with a probability the reference of a sequence."""
+    """The sample, or with the given probability the reference of a sequence."""
     if probability is not None and (target is None or not 0 <= probability <= 1):
         raise value_error(
             "choice: gold_mixin_prob does not fit.",

@@ -1,7 +1,7 @@
-"""The `beams` event of a choice: what was kept and what was cut, and why.
+"""The `beams` event of a choice: the kept and the cut candidates, and why.
 
-Memory of a recorded search grows with steps times beam, not with the vocabulary: of the scores of all labels only those of the best
-candidates are kept. A step only takes these out; the fields of the event are made of them when somebody looks at it.
+The memory of a recorded search grows with steps times beam, not with the vocabulary: only the scores of the best candidates are kept. A
+step merely extracts these; the fields of the event are computed when they are read.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class ScoreParts:
     """The parts of a score, for a report.
 
     Attributes:
-        log_prob: Of the labels in this step, unscaled, before anything is filtered, like `flat.raw`.
-        base: The scores before this step, with length normalization, {batch, in_dim}; None: 0.
-        fused: By name, like log_prob.
-        ended: Which hypotheses have ended before.
-        unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
-        limits: Like `unblocked`: what each of `blockers` allows.
-        tokens: Of several sources the label of each for each continuation, like log_prob, and what it is of.
-        threshold: That of the choice.
+        log_prob: Log probabilities of the labels in this step, unscaled and unfiltered, like `flat.raw`.
+        base: The scores before this step, with length normalization, {batch, in_dim}; None means 0.
+        fused: Scores of fused models by name, like log_prob.
+        ended: The hypotheses that ended before this step.
+        unblocked: The totals before labels were banned or cut by the threshold, if any were.
+        limits: Like `unblocked`: the labels allowed by each of `blockers`.
+        tokens: For several sources, the label of each in each continuation, like log_prob, with its dim.
+        threshold: The threshold of the choice.
     """
 
     log_prob: Any
@@ -53,17 +53,17 @@ class ScoreParts:
 
 
 def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
-    """The number of candidates that the trace gets."""
+    """The number of candidates kept in the trace."""
     return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
 
 
 class Some(NamedTuple):
-    """Some of all continuations, {batch dims, n}: raw arrays.
+    """A subset of the continuations, {batch dims, n}: raw arrays.
 
     Attributes:
-        index: Into the last axis of Flat.
-        scores: Of the continuations.
-        log_prob, fused, tokens: As in Parts.
+        index: Indices into the last axis of Flat.
+        scores: Scores of the continuations.
+        log_prob, fused, tokens: As in ScoreParts.
     """
 
     index: Any
@@ -74,29 +74,29 @@ class Some(NamedTuple):
 
     @classmethod
     def of(cls, flat: Flat, parts: ScoreParts, index: Any, scores: Any) -> Some:
-        """Take them out of the arrays over all continuations."""
+        """Extract them from the arrays over all continuations."""
         fused = {name: take(flat, index, raw) for name, raw in parts.fused.items()}
         tokens = [take(flat, index, raw) for raw, _ in parts.tokens]
         return cls(index, scores, take(flat, index, parts.log_prob), fused, tokens)
 
     def first(self, backend: Any, axis: int, count: int) -> Some:
-        """The first ones only."""
+        """The first `count` of them."""
         return self.map(lambda raw: backend.slice_raw(raw, axis, 0, count))
 
     def map(self, fn: Callable[[Any], Any]) -> Some:
-        """fn on every array."""
+        """Apply fn to every array."""
         fused = {name: fn(raw) for name, raw in self.fused.items()}
         return Some(fn(self.index), fn(self.scores), fn(self.log_prob), fused, [fn(raw) for raw in self.tokens])
 
 
 class ChoiceRecord:
-    """The record that a step keeps of its choice, until somebody looks.
+    """A step's record of its choice, from which fields are computed on demand.
 
     Args:
-        count: How many candidates.
+        count: Number of candidates.
 
     Attributes:
-        carried: The dim of the hypotheses that are kept, between steps.
+        carried: The dim of the kept hypotheses, between steps.
     """
 
     def __init__(self, name: str, flat: Flat, ranked: Ranked, parts: ScoreParts, link: Link, count: int):
@@ -164,7 +164,7 @@ class ChoiceRecord:
                 self.taken = detach(self.taken)
 
     def _order(self) -> None:
-        """Kept candidates, in the order of the beam, then the best others; and why those are not possible."""
+        """The kept candidates in beam order, then the best others, with the reason why some are impossible."""
         flat, backend, axis, kept = self.flat, self.flat.backend, len(self.flat.rest), self.kept
         assert kept is not None
         self._in_order = True
@@ -204,7 +204,7 @@ class ChoiceRecord:
             self.verdict = backend.where_raw(banned, int(CandidateFate.BLOCKED), self.verdict)
 
     def fields(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, Any]:
-        """The fields of the event. `ended`: what has ended after the step, None: nothing has."""
+        """The fields of the event. `ended`: the hypotheses that ended by this step; None if there are none."""
         if not self._in_order:
             self._order()
         flat, backend = self.flat, self.flat.backend
@@ -275,7 +275,7 @@ class ChoiceRecord:
         return {f"cand_{name}": value for name, value in own.items()}
 
     def _of(self, some: Some, dims: tuple[Dim, ...]) -> tuple[Any, dict[str, Tensor]]:
-        """The hypotheses that continuations continue, raw; labels, scores and parts. What has ended goes on for nothing."""
+        """The raw parents of these continuations, and their labels, scores and parts. Ended hypotheses continue at no cost."""
         flat, backend = self.flat, self.flat.backend
         parents, labels = split_index(flat, some.index)
         out = {"tokens": new_tensor(labels, dims)}
@@ -292,19 +292,19 @@ class ChoiceRecord:
         return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
 
     def want(self, wanted: Wanted) -> None:
-        """Somebody will look at `host` in every step."""
+        """Announce that `host` will be read in every step."""
         if not self.flat.backend.is_on_host_raw(self.candidates.index):
             self._on_way = [wanted.add(Value(raw, self.flat.backend)) for raw in self._of_host()]
 
     def _of_host(self) -> list[Any]:
-        """The raw arrays that `host` is made of."""
+        """The raw arrays behind `host`."""
         some = self.candidates if self.kept is None else self.kept
         before = (self.ended_before, self.base if self.flat.in_dim is not None else None)
         raws = [over_hypotheses(value, self.flat) for value in before if value is not None]
         return [some.index, some.scores, some.log_prob, *some.fused.values(), *raws]
 
     def host(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, np.ndarray]:
-        """The hypotheses that are kept, and what their scores are made of, as host arrays [batch, beam]."""
+        """The kept hypotheses and the parts of their scores, as host arrays [batch, beam]."""
         flat, backend = self.flat, self.flat.backend
         rows = math.prod(dim.extent for dim in flat.rest)
         on_way = self._on_way
@@ -327,7 +327,7 @@ class ChoiceRecord:
         }  # fmt: skip
 
     def num_bytes(self) -> int:
-        """bytes of the fields, as they will be."""
+        """The size in bytes of the fields once computed."""
         rows = math.prod(dim.extent for dim in self.flat.rest)
         count = self.flat.backend.get_shape_tuple_raw(self.candidates.index)[-1]
         count -= 0 if self._in_order else self.num_kept
@@ -340,10 +340,10 @@ class ChoiceRecord:
 def tell(
     loop: Loop, decision: Decision, seen: ChoiceRecord, before: Callable[[], tuple[np.ndarray | None, tuple[Dim, ...]]]
 ) -> None:
-    """Complete what was decided at the end of the step, when it is known what has ended, and offer the event.
+    """Complete the decision at the end of the step, once the ended hypotheses are known, and send the event.
 
     Args:
-        before: What had ended before the step, for the hypotheses after this choice: if it is not the last one of the step.
+        before: The hypotheses that ended before the step, reordered for those after this choice, if it is not the last of the step.
     """
     last = loop.selections.now is decision and seen.carried is decision.carried
     host, dims = (loop.ended, loop.end_dims) if last else before()
@@ -355,7 +355,7 @@ def tell(
 
 
 def _ended_in(ended: np.ndarray | None, ended_dims: tuple[Dim, ...], dims: tuple[Dim, ...]) -> np.ndarray:
-    """The hypotheses that have ended, over `dims`; of None: none."""
+    """The ended hypotheses over `dims`; all False for None."""
     shape = [dim.extent for dim in dims]
     if ended is None:
         return np.zeros(shape, bool)
@@ -363,14 +363,14 @@ def _ended_in(ended: np.ndarray | None, ended_dims: tuple[Dim, ...], dims: tuple
 
 
 def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:
-    """The ones of `index` that are in `kept`, where that has a hypothesis at all."""
+    """The entries of `index` that are in `kept`, where `kept` holds a real hypothesis."""
     kept = backend.where_raw(backend.unary_fn("is_neg_infinite")(scores), -1, kept)
     same = backend.binary_fn("equal")(backend.expand_dims_raw(index, axis + 1), backend.expand_dims_raw(kept, axis))
     return backend.reduce_raw(same, "any", (axis + 1,))
 
 
 def _taken(flat: Flat, parts: ScoreParts) -> Any:
-    """{batch dims, in_dim}: the probability of what was forbidden to each hypothesis."""
+    """{batch dims, in_dim}: the probability of the labels forbidden to each hypothesis."""
     backend, (allowed, *more) = flat.backend, parts.limits
     for limit in more:
         allowed = backend.binary_tensors_fn("logical_and")(allowed, limit)
@@ -393,7 +393,7 @@ def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: in
 
 
 def over_hypotheses(value: Tensor, flat: Flat) -> Any:
-    """A value of the hypotheses before the choice as raw array {batch dims, in_dim}."""
+    """A value of the hypotheses before the choice as a raw array {batch dims, in_dim}."""
     dims = flat.rest if flat.in_dim is None else (*flat.rest, flat.in_dim)
     if value.dims == dims:  # most are
         return value._raw if flat.in_dim is not None else flat.backend.expand_dims_raw(value._raw, len(flat.rest))

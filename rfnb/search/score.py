@@ -1,4 +1,4 @@
-"""The scores of a choice: what a model gives as log probabilities, and lines 1 to 3 of a step of beam search.
+"""The scores of a choice: model outputs as log probabilities, and lines 1 to 3 of a step of beam search.
 
 base' = base * ((t + 1) / t) ** exponent        for hypotheses that have ended, with length normalization
 total = prob_scale * log_prob + base_scale * base' + noise
@@ -27,17 +27,17 @@ Fusion = Mapping[str, tuple[Tensor, float]]
 
 
 def log_prob_of(scores: Tensor, axis: Dim, input_type: str) -> Tensor:
-    """Natural-log probabilities of scores of an input type."""
+    """Natural-log probabilities of scores of the given input type."""
     if input_type == "logits":
         return log_softmax(scores, axis=axis)
     return math.log(math.maximum(scores, 1e-20)) if input_type == "prob" else scores
 
 
 def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) -> None:
-    """Refuse what does not sum to 1 over the labels.
+    """Refuse probabilities that do not sum to 1 over the labels.
 
     Raises:
-        ValueError: Says in which step, sequence and hypothesis.
+        ValueError: Names the step, sequence and hypothesis.
     """
     total = reduce.reduce_sum(math.exp(log_prob), axis=axis)
     if ended is not None:
@@ -56,12 +56,13 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
 def check_log_probs(
     host: np.ndarray, dims: Sequence[Dim], scores: Tensor, place: Callable[[], str], what: str = "rf.choice"
 ) -> None:
-    """Refuse summed log probabilities above 0: these are probabilities or logits. What is worse is not looked at, so it costs a maximum.
+    """Refuse summed log probabilities above 0, which are probabilities or logits. Only the maximum is checked, so it is cheap.
 
     Args:
         host: Sums over `dims` and hypotheses, on the host already.
-        scores: What was given, for the message.
-        place: Where that is, for the message; every step of a search comes here, so nothing is made for the message before.
+        scores: The tensor that was given, for the message.
+        place: A function that names the place, for the message; every step of a search comes here, so the message is built only on
+            error.
 
     Raises:
         ValueError: Says in which step and sequence.
@@ -117,7 +118,7 @@ def only_end_label(log_prob: Tensor, has_ended: Tensor, axis: Dim, link: Link, l
 
 
 def stay_row(log_prob: Tensor, axis: Dim, link: Link, label: int) -> Tensor:
-    """The scores {axis} of a hypothesis that has ended."""
+    """The scores {axis} of an ended hypothesis."""
     key = axis, log_prob.dtype, log_prob.device, label
     stay = link.stay.get(key)
     if stay is None:
@@ -128,7 +129,7 @@ def stay_row(log_prob: Tensor, axis: Dim, link: Link, label: int) -> Tensor:
 
 
 def normalized_base(base: Tensor, has_ended: Tensor | None, step: Any, exponent: float) -> Tensor:
-    """Line 1: the score of a hypothesis that has ended grows as the others get longer."""
+    """Line 1: the score of an ended hypothesis grows as the others get longer."""
     if has_ended is None:
         return base
     factor = ((step + 1) / step) ** exponent
@@ -145,7 +146,7 @@ def combined(
     noise_scale: float,
     stay: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Line 3. `stay` filters what has ended: after scaling, since 0 times -inf is no number."""
+    """Line 3. `stay` filters ended hypotheses after scaling, since 0 times -inf is NaN."""
     total = log_prob if prob_scale == 1 else log_prob * prob_scale
     if prob_scale <= 0:  # what is impossible stays so
         total = where(log_prob == float("-inf"), log_prob, total)
@@ -159,13 +160,13 @@ def combined(
 
 
 def gumbel(like: Tensor, *draws: Dim) -> Tensor:
-    """Noise -log(-log(u)), for each of several draws: the label with the best noisy log probability is a sample."""
+    """Noise -log(-log(u)), one value per draw: the label with the best noisy log probability is a sample."""
     uniform = math.maximum(random_uniform((*draws, *like.dims), dtype=like.dtype, device=like.device), 1e-30)
     return -math.log(-math.log(math.minimum(uniform, 1 - 1e-7)))
 
 
 def filtered(log_prob: Tensor, axis: Dim, *, temperature: float, top_k: int | None, top_p: float | None) -> Tensor:
-    """The scores that a label is sampled from, as unnormalized log probabilities: sharpened, and without the unlikely labels.
+    """The scores that a label is sampled from, as unnormalized log probabilities: sharpened, and without unlikely labels.
 
     Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", sections 3.1 and 5 (top-p, top-k).
     """

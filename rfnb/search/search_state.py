@@ -1,4 +1,4 @@
-"""The state that the choices of a loop keep from step to step: scores, beam dims, and what they need of the hypotheses so far."""
+"""The state that the choices of a loop keep between steps: scores, beam dims, and information about the hypotheses so far."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _number = itertools.count()
 
 
 class Link:
-    """One of the choices that a step makes one after the other.
+    """One of the consecutive choices in a step.
 
     Attributes:
-        beam_size: How many hypotheses it lets go on.
-        last: What it has decided in the last step; None before the first one.
+        beam_size: The number of surviving hypotheses.
+        last: Its decision in the previous step; None before the first one.
         normalized: Exponent of the length normalization, or None.
         cheats: Whether its last hypothesis is the reference path.
-        sources: The labels of each source, of a choice of several.
-        stay: dims, dtype and label -> row of log probabilities after the end.
-        rule: What hypotheses may be, see `allowed.py`.
-        plain: What the usual choice prepares for the next steps, see `choose_plain.py`.
+        sources: The labels of each source, for a choice of several.
+        stay: (dims, dtype, label) -> row of log probabilities after the end.
+        rule: The rule for hypotheses, see `allowed.py`.
+        plain: The preparation of the ordinary choice for the next steps, see `choose_plain.py`.
     """
 
     def __init__(self, search: Search, position: int):
@@ -54,12 +54,13 @@ class Link:
         self.step = 0  # that its dims are of, if each step has its own
 
     def forget_dims(self) -> None:
-        """The next choice makes new beam dims."""
+        """Make the next choice create new beam dims."""
         self._dims, self.plain = {}, None
 
     def dims(self, size: int) -> tuple[BeamDim, BeamDim]:
-        """The beam after this choice and, of the same size, the one between steps; the same ones in every step, so that plans are
-        found again."""
+        """The beam after this choice and the one between steps, of the same size; the same dims in every step, so that cached plans are
+        found again.
+        """
         found = self._dims.get(size)
         if found is None:
             name = "beam" + "'" * (self.position + 1)
@@ -71,15 +72,15 @@ class Link:
 
 
 class Search:
-    """The choices of one loop. It hangs on their beam dims, so whoever has a value with one of them finds it.
+    """The choices of one loop, attached to their beam dims so that any value with such a dim leads to it.
 
     Attributes:
-        links: One for each choice of a step.
+        links: One link for each choice of a step.
         final: The scores of the final hypotheses, once the loop is done.
-        leave: Whether what ends leaves the beam, see leaving.py.
-        left: {batch dims}: whether something has.
-        stop: When it stops before the last step; None: it does not.
-        keep: Gets all that each choice has decided at the end of its step, also if nobody listens; None: nobody asks for it.
+        leave: Whether ended hypotheses leave the beam, see leaving.py.
+        left: {batch dims}: whether any has left.
+        stop: The early stopping rule, or None.
+        keep: Receives the full decision of each choice at the end of its step, even without listeners; or None.
     """
 
     def __init__(self, selections: Selections) -> None:
@@ -95,27 +96,27 @@ class Search:
 
     @classmethod
     def of(cls, loop: Loop) -> Search:
-        """The state of a loop; made with its first choice."""
+        """The state of a loop, created with its first choice."""
         if loop.search is None:
             loop.search = cls(loop.selections)
         return loop.search
 
     @property
     def last(self) -> Decision | None:
-        """The last decision; None before the first choice."""
+        """The most recent decision; None before the first choice."""
         return cast("Decision | None", self._selections.last)
 
     @property
     def wanted(self) -> Wanted:
-        """The values of the loop that the host will look at."""
+        """The values of the loop that the host will read."""
         return self._selections.wanted
 
     def is_watched(self) -> bool:
-        """Whether somebody wants all that is known of a choice."""
+        """True if full information about a choice is requested."""
         return self.keep is not None or listening("beams")
 
     def next_link(self, loop: Loop) -> Link:
-        """The link of the choice that is being made."""
+        """The link of the current choice."""
         before = self._selections.now
         position = 0 if before is None else before.out_dim.choice.position + 1
         if position == len(self.links):
@@ -127,7 +128,7 @@ class Search:
         return link
 
     def begin(self) -> tuple[Dim | None, Tensor | None]:
-        """The beam before the choice that is being made, and the scores of its hypotheses; None before the first choice."""
+        """The beam before the current choice and the scores of its hypotheses; None before the first choice."""
         last = self.last
         if last is None:
             return None, None
@@ -136,7 +137,7 @@ class Search:
         return last.carried, last.carried_scores()
 
     def decide(self, link: Link, in_dim: Dim | None, parents: Tensor, tokens: Tensor, scores: Tensor) -> Decision:
-        """Let the loop follow a choice; all three {batch dims, its beam}."""
+        """Let the loop follow a choice; all three are {batch dims, its beam}."""
         out_dim, carried = link.dims(tokens.dims[-1].extent)
         now, step = self._selections.now, len(self._selections.steps)
         decision = Decision(in_dim, out_dim, carried, parents, tokens, scores, now, step)
@@ -146,7 +147,7 @@ class Search:
         return decision
 
     def finish(self, loop: Loop) -> None:
-        """The loop is done: scores are under the beam between steps; normalized ones get their last division."""
+        """End the loop: move the scores to the beam between steps, with the final division if they are normalized."""
         last = self.last
         if last is None:
             return
@@ -162,13 +163,16 @@ class Search:
         self._selections.last = last
 
     def ended(self, loop: Loop) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
-        """The hypotheses that have ended before this step, for those that the choice being made starts from; None if none."""
+        """The hypotheses that ended before this step, in the order of the beam that the current choice starts from; None if there are
+        none.
+        """
         host = loop.ended_before()
         return None if host is None else self._of_now(host, loop.end_dims)
 
     def written(self, link: Link, source: int) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
-        """The labels of a source so far, {dims, step}, of the hypotheses that the choice being made starts from; None if there are
-        none, or nobody has kept them."""
+        """The labels of a source so far, {dims, step}, for the hypotheses that the current choice starts from; None if there are none,
+        or they are not kept.
+        """
         last = link.last
         if last is None or source not in last.written:
             return None
@@ -187,7 +191,7 @@ class Search:
         return self._of_now(value, dims)
 
     def _of_now(self, host: np.ndarray, dims: tuple[Dim, ...]) -> tuple[np.ndarray, tuple[Dim, ...]]:
-        """A host array of the begin of the step for the hypotheses that the choice being made starts from."""
+        """A host array from the beginning of the step, reordered for the hypotheses that the current choice starts from."""
         now = self._selections.now
         if now is None or now.start is None or now.start not in dims:
             return host, dims
@@ -195,7 +199,7 @@ class Search:
         return now.follow_host(host, dims, after), after
 
     def align(self, values: list[Any]) -> list[Any]:
-        """Values of this step under the beam after its last choice; before its first one, under the one it starts with."""
+        """Values of this step under the beam after its last choice; before its first one, under the beam it starts with."""
         last = self.last
         if last is None:
             return values
@@ -205,25 +209,25 @@ class Search:
         return [last.to_carried(value) if over(value) else value for value in values]
 
     def slot_dim(self, size: int) -> Dim:
-        """The dim that a beam is replaced by where values are not to follow their parents."""
+        """The dim that replaces a beam in values that must not follow their parents."""
         if size not in self._slots:
             self._slots[size] = Dim(size, name="slot")
         return self._slots[size]
 
     def order_of(self, total: Tensor, in_dim: Dim | None, axis: Dim) -> tuple[Dim, ...] | None:
-        """The batch dims in the order of the choice before, so that a number means the same sequence in all steps; None: any order."""
+        """The batch dims in the order of the previous choice, so that an index means the same sequence in all steps; None: any order."""
         if self.last is None:
             return None
         before = self.batch_dims()
         return before if {*before} == {*total.dims} - {in_dim, axis} else None
 
     def batch_dims(self) -> tuple[Dim, ...]:
-        """The dims of the scores besides the beam."""
+        """The dims of the scores except the beam."""
         assert self.last is not None
         return tuple(dim for dim in self.last.scores.dims if dim is not self.last.out_dim)
 
     def decided(self, x: Tensor) -> Decision | None:
-        """The decision of the choice of this step that x comes from; None if x is of another step."""
+        """The decision of this step's choice that x comes from; None if x is from another step."""
         found = (link.last for link in self.links if link.last is not None and link.last.out_dim in x.dims)
         return next(found, None)
 
@@ -237,10 +241,10 @@ class Search:
 
 
 def search_of(x: Tensor, what: str) -> Search:
-    """The search that made a value: of one that searched on with the hypotheses of another the later one.
+    """The search that made a value; the later one if a search continued the hypotheses of another.
 
     Raises:
-        ValueError: If none did.
+        ValueError: If the value is not from a search.
     """
     beam = beam_dim_of(x)
     if beam is not None:
@@ -254,7 +258,7 @@ def search_of(x: Tensor, what: str) -> Search:
 
 
 def beam_dim_of(x: Tensor) -> BeamDim | None:
-    """The beam dim of the search that made a value; None if none did."""
+    """The beam dim of the search that made a value, or None."""
     beams = generations.beams_of(x)
     lost = next((dim for dim in x.dims if "left_search" in dim.__dict__), None)
     if lost is not None and not beams:
@@ -273,15 +277,15 @@ def place_of(loop: Loop) -> str:
 
 
 def first_of(bad: np.ndarray, dims: tuple[Dim, ...]) -> str:
-    """The place in a host array over `dims` where the first True is, for messages."""
+    """The place of the first True in a host array over `dims`, for messages."""
     return ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
 
 
 def host_of(value: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
-    """A Tensor as host array in the order of `dims`, broadcast over those that it lacks."""
+    """A Tensor as a host array in the order of `dims`, broadcast over missing dims."""
     return np.broadcast_to(align_host(value.numpy(), value.dims, dims), [dim.extent for dim in dims])
 
 
 def on_backend(host: Any, dims: tuple[Dim, ...], like: Tensor, dtype: str) -> Tensor:
-    """A host array as Tensor of the backend and on the device of another."""
+    """A host array as a Tensor on the backend and device of another."""
     return new_tensor(like.backend.from_numpy(np.ascontiguousarray(host), dtype=dtype, device=like.device), dims)

@@ -1,6 +1,6 @@
 """A choice of several sources: the best combinations of their labels.
 
-A label is forced or banned from outside as one of each source, None where it may be any.
+An external decision forces or bans a label per source; None stands for any label.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def choose_several(
 ) -> tuple[Tensor, ...]:
     """The labels of each source, {batch, beam}; the scores of a combination are added.
 
-    The first source is the slowest in the order of combinations. An ended hypothesis keeps combination 0: it repeats the best
-    labels of each source, or its end label if that is given, and what comes after its length means nothing.
+    The first source is the slowest in the order of combinations. An ended hypothesis keeps combination 0: it repeats the best labels of
+    each source, or the given end label, and labels after its length are meaningless.
     """
     given = options.source_beam_sizes
     sizes = [options.beam_size] * len(sources) if given is None else list(given)
@@ -122,7 +122,7 @@ def _limited(
     no_repeat_ngram: int,
     end_label: int | None,
 ) -> Tensor:
-    """log_prob with -inf for labels that may not come. What has ended goes on through the end label, or through anything."""
+    """log_prob with -inf for forbidden labels. Ended hypotheses continue with the end label, or with any label."""
     if end_label is not None:
         check_end_label(end_label, axis, loop)
     if prefix is not None or banned is not None or no_repeat_ngram:
@@ -140,10 +140,10 @@ def _limited(
 
 
 def _one_each(name: str, given: Any, default: Any, count: int) -> list[Any]:
-    """An option of each source.
+    """An option for each source.
 
     Raises:
-        ValueError: If there is not one for each.
+        ValueError: If there is not one for each source.
     """
     if given is None or (name == "no_repeat_ngram" and isinstance(given, int)):
         return [default if given is None else given] * count
@@ -169,7 +169,7 @@ def _is_label(item: Any) -> bool:
 
 
 def _over_combinations(label: Tensor, axis: Dim, dims: Sequence[Dim]) -> Tensor:
-    """The label of one source of each combination."""
+    """The label of one source in each combination."""
     out = expand_dims(label, [dim for dim in dims if dim not in label.dims]).copy_transpose(dims)
     out.sparse_dim = axis
     return out
@@ -178,7 +178,7 @@ def _over_combinations(label: Tensor, axis: Dim, dims: Sequence[Dim]) -> Tensor:
 def _split(
     chosen: Tensor, labels: Sequence[Tensor], parts: Sequence[Dim], axes: Sequence[Dim], loop: Loop
 ) -> list[Tensor]:
-    """The labels of each source of the combinations that were chosen."""
+    """The labels of each source in the chosen combinations."""
     selection = loop.selections.now
     assert selection is not None
     rest = chosen._like(chosen._raw, chosen.dims)
@@ -196,10 +196,10 @@ def _split(
 
 
 class SourceDecisions:
-    """The decisions for a step that chooses from several sources; those that cannot be done are told to its step.
+    """The decisions for a step that chooses from several sources; those that cannot be carried out are reported to its step.
 
     Args:
-        sources: The scores of each.
+        sources: The scores of each source.
     """
 
     def __init__(self, loop: Loop, search: Search, sources: Sequence[Tensor], axes: Sequence[Dim], ended: Ended):
@@ -228,7 +228,7 @@ class SourceDecisions:
         return expand_dims(log_prob, [dim for dim in order if dim not in log_prob.dims]).copy_transpose(order)
 
     def limited(self, log_prob: Tensor, axis: Dim, source: int) -> Tensor:
-        """The scores of a source, -inf where a label of it alone is banned."""
+        """The scores of a source, with -inf where a label of this source alone is banned."""
         banned = np.zeros((self._rows, axis.extent), bool)
         for one in self.all:
             if one.kind == "ban" and [place for place, label in enumerate(one.label) if label is not None] == [source]:
@@ -238,7 +238,7 @@ class SourceDecisions:
         )
 
     def leave_out_impossible(self, log_probs: Sequence[Tensor], sizes: Sequence[int]) -> None:
-        """Leave out what cannot be forced, since it is not possible or more than the best `sizes` of a source: then it changes nothing."""
+        """Drop forced labels that are impossible or exceed the best `sizes` of a source; then they have no effect."""
         hosts = [log_prob.numpy().reshape(self._rows, -1) for log_prob in log_probs]
         kept: list[Decided] = []
         for one in self.all:
@@ -262,7 +262,7 @@ class SourceDecisions:
     def with_forced(
         self, best: Tensor, label: Tensor, part: Dim, log_prob: Tensor, source: int
     ) -> tuple[Tensor, Tensor]:
-        """The best labels of a source, where those that are forced take the place of the last ones."""
+        """The best labels of a source, with forced ones in place of the last."""
         order = (*self._dims, part)
         best, label = best.copy_transpose(order), label.copy_transpose(order)
         labels = label.numpy().reshape(self._rows, part.extent).copy()
@@ -284,7 +284,7 @@ class SourceDecisions:
         return where(mask, new, best), out
 
     def of_combinations(self, labels: Sequence[Tensor], parts: Sequence[Dim]) -> list[Decided]:
-        """The same decisions about combinations of the best labels, of which the first source is the slowest."""
+        """The decisions in terms of combinations of the best labels, the first source slowest."""
         found = []
         rows = [
             label.copy_transpose((*self._dims, part)).numpy().reshape(self._rows, part.extent)
@@ -305,7 +305,7 @@ class SourceDecisions:
         return found
 
     def _places(self, one: Decided) -> list[int]:
-        """The rows of the hypotheses that it is about."""
+        """The rows of the hypotheses that a decision applies to."""
         first = one.seq * self._count
         return [first + one.hypothesis] if one.hypothesis is not None else list(range(first, first + self._count))
 

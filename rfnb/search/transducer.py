@@ -1,4 +1,4 @@
-"""Search with a transducer (RNN-T): in each step a hypothesis reads on by a frame (blank) or writes a label.
+"""Search with a transducer (RNN-T): in each step a hypothesis consumes a frame (blank) or emits a label.
 
     def step(frame, label, state):                       # one step of the decoder; rfnb gives frame, label and state per hypothesis
         out, state = lstm(embedding(label), state=state, spatial_dim=rf.single_step_dim)
@@ -7,8 +7,8 @@
     labels, scores, labels_dim, beam = rf.transducer_beam_search(
         step, encoder, in_spatial_dim=time, initial_state=..., blank_index=0, beam_size=8, max_labels=30)
 
-All hypotheses have taken the same number of steps, each at its own frame. So two of them with the same labels are at the same frame,
-and are one.
+All hypotheses have taken the same number of steps, each at its own frame. So two hypotheses with the same labels are at the same frame,
+and are merged.
 """
 
 from __future__ import annotations
@@ -71,32 +71,30 @@ def transducer_beam_search(
     """The best label sequences, each scored by the sum over all its alignments that a beam of prefixes finds.
 
     A label sequence has the score log(sum of its alignments) + lm_scale * log p_lm + label_bonus * labels. With a beam that holds all
-    prefixes of up to max_labels the sum is complete. There is no gradient.
+    prefixes of up to max_labels the sum is complete. The result has no gradient.
 
     Args:
         step: (frame {..., beam, *rest of encoder}, label {..., beam}, state) -> (scores {..., beam, wb_target_dim}, next state). The
-            label is the last one that was written, the state the one before it was read; after a blank a hypothesis comes with the
-            same two again.
-        encoder: {..., in_spatial_dim, *rest}; the batch dims are those that the lengths are over, or if there are none, all but the
+            label is the last one emitted, the state the one before it was read; after a blank a hypothesis passes the same two again.
+        encoder: {..., in_spatial_dim, *rest}; the batch dims are the dims of the lengths, or without lengths all but the
             feature_dim.
-        wb_target_dim: The labels with the blank.
-        blank_index: From the end if negative.
-        beam_size: Hypotheses kept in each step.
-        max_labels: No sequence gets more.
-        initial_state: Before the first label: any nested structure of Tensors of a fixed size, {...} without beam.
-        initial_label: What `step` gets as the label before the first one. Default: the blank, or label 0 if
-            target_dim has none.
+        wb_target_dim: The dim of the labels, including the blank.
+        blank_index: Index of the blank; negative values count from the end.
+        beam_size: Number of hypotheses kept in each step.
+        max_labels: Limit of labels per sequence.
+        initial_state: The state before the first label: any nested structure of Tensors of a fixed size, {...} without beam.
+        initial_label: The label passed to `step` before the first one. Default: the blank, or label 0 if target_dim has none.
         logits_normalized: The scores are log probabilities already.
-        lm: Over the classes, or over the classes without the blank in the same order.
+        lm: A language model over the classes, or over the classes without the blank in the same order.
         lm_scale: Factor on its natural-log probabilities.
         lm_end: Whether the end of the sentence is scored too, after the last frame.
         label_bonus: Added per label.
-        allowed: What the labels may be, as of `choice`; they are those of the result, without blank and without an end.
-        out_spatial_dim: Of the labels. Default: a new dim.
-        target_dim: What the result, and the label that `step` gets, are sparse over. Default: wb_target_dim. Without blank it has one
-            class less.
+        allowed: The rule for labels, as in `choice`; labels are those of the result, without blank and end.
+        out_spatial_dim: The dim of the result's labels in time. Default: a new dim.
+        target_dim: The sparse dim of the result and of the label passed to `step`. Default: wb_target_dim. Without the blank it has
+            one class less.
         keep_candidates: How many candidates of a step to keep in a trace. Default: twice the beam and at least 8.
-        name: Of this search in traces.
+        name: Name of this search in traces.
 
     Returns:
         Labels int64 {..., beam, out_spatial_dim}; scores float32 {..., beam}, natural log, best first, -inf where there are fewer
@@ -104,8 +102,8 @@ def transducer_beam_search(
 
     Raises:
         DimError: If encoder or scores lack a dim, or target_dim or the labels of lm do not fit the classes.
-        IndexError: A blank_index that is not one of the classes.
-        ValueError: Nothing that is allowed has come to its end; a beam size below 1, scores with NaN, or a state that has Dims.
+        IndexError: If blank_index is out of range.
+        ValueError: If no allowed hypothesis has ended; for a beam size below 1, scores with NaN, or a state that contains Dims.
 
     Probes:
         beams: one event per step, of a loop `name`; as of `ctc_prefix_beam_search`, but a step is not a frame: the frame of a
@@ -149,12 +147,12 @@ def transducer_greedy_decode(
     target_dim: Dim | None = None,
     name: str = "transducer",
 ) -> tuple[Tensor, Tensor, Dim]:
-    """The labels of the alignment that takes the best step each time.
+    """The labels of the alignment that takes the best class in each step.
 
     Args:
-        max_labels: No sequence gets more. Default: no limit.
-        max_labels_per_frame: After so many labels in one frame a blank is taken, whatever it costs. None: no limit.
-        step, encoder and others: As of `transducer_beam_search`; the beam has one hypothesis.
+        max_labels: Limit of labels per sequence. Default: no limit.
+        max_labels_per_frame: After this many labels in one frame a blank is taken, whatever its score. None: no limit.
+        step, encoder and others: As in `transducer_beam_search`; the beam has one hypothesis.
 
     Returns:
         Labels int64 {..., out_spatial_dim}; score of the alignment float32 {...}, natural log; out_spatial_dim, ragged over the
@@ -225,7 +223,7 @@ class _TransducerSearch:
         self.steps: list[PrefixStep] = []
 
     def begin(self, state: Any, label: int | None, normalized: bool) -> None:
-        """The state of all hypotheses before the first step."""
+        """Set the state of all hypotheses before the first step."""
         if any(isinstance(leaf, Dim) for leaf in values_in(state)):
             raise value_error(
                 f"{self.what}: the state has a Dim.",
@@ -244,11 +242,11 @@ class _TransducerSearch:
         self.lm = FusedLM(self.what, lm, scale, bonus, self.classes, self.blank, self.prefixes.last.shape)
 
     def goes_on(self) -> bool:
-        """Whether a hypothesis has frames left."""
+        """True if a hypothesis has frames left."""
         return bool(((self.frame < self.lengths) & (self.prefixes.scores > NEVER)).any())
 
     def advance(self, step: StepFn, num_candidates: int) -> None:
-        """All hypotheses read a frame or write a label."""
+        """Let every hypothesis consume a frame or emit a label."""
         index = len(self.steps)
         if not listening():
             self._advance(step, 0)
@@ -260,7 +258,7 @@ class _TransducerSearch:
             self.report.step(self.name, self.steps[-1], ended, self.rule)
 
     def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of the hypotheses, best first, and their slots."""
+        """The scores of the hypotheses, best first, and their slots."""
         if self.normalized and not self.fuses and self._given is not None:
             check_alignment_sums(self.what, self.prefixes.scores, len(self.steps), self._given)
         scores = self.prefixes.scores + (self.lm.end_scores() if lm_end else 0)
@@ -313,7 +311,7 @@ class _TransducerSearch:
         self._follow(state, done, grown)
 
     def _follow(self, new: Any, done: PrefixStep, grown: np.ndarray) -> None:
-        """The states of the hypotheses that were chosen: the new one where a label was written."""
+        """Update the states of the chosen hypotheses: the new state where a label was emitted."""
         twin = self._twin
         parents = self.report.tensor(done.parents, self.beam, dtype="int64")
         parents = new_tensor(parents._raw, (*self.batch, twin))
@@ -330,7 +328,7 @@ class _TransducerSearch:
         self.state = map_nested(follow, new, self.state)
 
     def _log_probs(self, out: Tensor) -> np.ndarray:
-        """float64 [batch, beam, classes]; what has ended stays as it is, what has reached a limit takes the blank."""
+        """float64 [batch, beam, classes]; ended hypotheses stay unchanged, those at a limit take the blank."""
         if self.classes not in out.dims:
             raise missing_dim(self.what, out, self.classes, "scores of step")
         further = [dim for dim in out.dims if dim not in (*self.batch, self.beam, self.classes)]

@@ -1,4 +1,4 @@
-"""Forced alignment with a transducer: in which frame each label of a known sequence is written."""
+"""Forced alignment with a transducer: the frame in which each label of a known sequence is emitted."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ def transducer_forced_align(
     It runs on the host and has no gradient.
 
     Args:
-        logits: {..., in_spatial_dim, targets_spatial_dim + 1, wb_target_dim}: of each next step, in each frame and after each number
-            of labels.
+        logits: {..., in_spatial_dim, targets_spatial_dim + 1, wb_target_dim}: scores of the next step, in each frame and after each
+            number of labels.
         targets: int {..., targets_spatial_dim}, indices into wb_target_dim, without blanks.
-        wb_target_dim: The labels with the blank.
-        blank_index: From the end if negative.
+        wb_target_dim: The dim of the labels, including the blank.
+        blank_index: Index of the blank; negative values count from the end.
         logits_normalized: The logits are log probabilities already.
 
     Returns:
-        int32 {..., targets_spatial_dim}: frames, never going back, of equally good ones the latest; float32 {...}: natural log, -inf for
+        int32 {..., targets_spatial_dim}: frames, non-decreasing, the latest of equally good ones; float32 {...}: natural log, -inf
+            for
         a sequence with labels and without frames.
 
     Raises:
         DimError: If logits or targets lack a dim, or their batch dims do not match.
-        IndexError: A blank_index that is not one of the classes.
+        IndexError: If blank_index is out of range.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4, with max instead of the sum.
     """
@@ -77,8 +78,9 @@ def transducer_forced_align(
 
 
 def frames_of_labels(blank: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, float]:
-    """Frames [labels] and score of the best alignment, from scores of the blank [frame, labels + 1] and of the next label
-    [frame, labels]."""
+    """The frames [labels] and score of the best alignment, from scores of the blank [frame, labels + 1] and of the next label [frame,
+    labels].
+    """
     num_frames, num_labels = label.shape
     frames = np.zeros(num_labels, np.int32)
     if not num_frames:
