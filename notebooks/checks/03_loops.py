@@ -501,3 +501,184 @@ def final_state(answer):
                     given,
                     "A product with 0 does not take NaN away: 0 * NaN is NaN. torch.where picks.",
                 )
+
+
+def _states(step, x: torch.Tensor, start: torch.Tensor) -> list[torch.Tensor]:
+    """The state before the first step, and that after each."""
+    found = [start.clone().requires_grad_()]
+    for frame in x:
+        found.append(step(frame, found[-1]))
+    return found
+
+
+def _norms(loss: torch.Tensor, of: list[torch.Tensor], size=torch.Tensor.norm) -> torch.Tensor:
+    return torch.stack([size(one).detach() for one in torch.autograd.grad(loss, of, retain_graph=True)])
+
+
+@exercise(
+    "How far a gradient reaches",
+    hints=[
+        "Run the loop over the frames and keep every state: the gradient is asked for with respect to each of them.",
+        "The loss is made of the last state alone. torch has a function for the gradients of a number with respect to a list of tensors.",
+        "torch.autograd.grad(number, tensors) gives them in that order; each has a norm. Or retain_grad() and backward().",
+    ],
+    points=2,
+)
+def reach(answer):
+    generator = torch.Generator().manual_seed(2)
+
+    def random(*sizes: int) -> torch.Tensor:
+        return torch.randn(*sizes, generator=generator)
+
+    for steps, count, features, units in ((3, 2, 3, 4), (1, 1, 2, 3), (6, 3, 2, 5)):
+        of_frame, of_state = (torch.nn.Parameter(random(size, units)) for size in (features, units))
+        x, start, weight = random(steps, count, features), random(count, units), random(count, units)
+
+        def step(frame, h, of_frame=of_frame, of_state=of_state):
+            return torch.tanh(frame @ of_frame + h @ of_state)
+
+        def loss(h, weight=weight):
+            return ((h * weight).sum(1) ** 2).mean()
+
+        given = [("steps", steps), ("units", units)]
+        got = call(answer, step, x.clone(), start.clone(), loss)
+        try:
+            got = torch.tensor([float(one) for one in got])
+        except (TypeError, ValueError, RuntimeError):
+            wrong(
+                "For each step one number is wanted.",
+                [*given, ("got", kind_of(got))],
+                "A list with the norm of each gradient: over all sequences and units.",
+            )
+        states = _states(step, x, start)
+        right = _norms(loss(states[-1]), states[1:])
+        if not _alike(got, right):
+            frames = x.clone().requires_grad_()
+            of_frames = _norms(loss(_states(step, frames, start)[-1]), [frames])
+            each = torch.stack([_norms(loss(one), [one])[0] for one in states[1:]])
+            everywhere = _norms(sum(loss(one) for one in states[1:]), states[1:])
+            (by_frame,) = torch.autograd.grad(loss(_states(step, frames, start)[-1]), frames)
+            for other, what, rule in (
+                (right.flip(0), "The steps stand in the wrong order.", "The first number is of the first step."),
+                (
+                    _norms(loss(states[-1]), states[:-1]),
+                    "These are the states before each step.",
+                    "`start` comes before the first step; the state after the last step belongs to them.",
+                ),
+                (
+                    _norms(loss(states[-1]), states),
+                    "There is one number too many: the first is of `start`.",
+                    "One for the state after each step.",
+                ),
+                (right**2, "These are the squares of the norms.", "The norm is the root of the sum of squares."),
+                (
+                    _norms(loss(states[-1]), states[1:], lambda one: one.abs().sum()),
+                    "These are sums of absolute values.",
+                    "The norm is the root of the sum of squares.",
+                ),
+                (
+                    _norms(loss(states[-1]), states[1:], lambda one: one.abs().max()),
+                    "This is the largest cell of each gradient.",
+                    "The norm is the root of the sum of squares.",
+                ),
+                (
+                    _norms(loss(states[-1]), states[1:], torch.sum),
+                    "These are sums, in which signs cancel.",
+                    "The norm is the root of the sum of squares.",
+                ),
+                (
+                    by_frame.norm(dim=(1, 2)),
+                    "These are gradients with respect to the frames.",
+                    "d loss / d h, of the states.",
+                ),
+                (of_frames, "This is one gradient with respect to all frames.", "d loss / d h, for each state."),
+                (
+                    torch.stack([one.norm() for one in states[1:]]),
+                    "These are the norms of the states.",
+                    "The gradient of the loss with respect to each is asked for.",
+                ),
+                (each, "Each step has a loss of its own here.", "The one loss is made of the last state."),
+                (
+                    right * torch.eye(steps)[-1],
+                    "No gradient passes from one step to the one before it.",
+                    "No detach() in the loop: each state is computed from the one before it.",
+                ),
+                (everywhere, "The losses of all steps are added up.", "The one loss is made of the last state."),
+            ):
+                if _alike(got, other):
+                    wrong(what, given, rule)
+        check_same(got, right, what="The list of norms", given=given)
+
+
+_GRADIENTS = [
+    ([[3.0, -4.0], [[12.0]]], 1.0),
+    ([[0.3, -0.4], [[0.0, 0.0, 1.2]]], 2.0),
+    ([[2.0, -1.0], [[2.0, 4.0], [-1.0, 3.0]], 5.0], 3.0),
+    ([[0.0, 0.0], [[0.0]]], 0.5),
+    ([[0.8, 0.0], [0.0, 0.8], [0.8], [-0.8]], 1.2),
+    ([[300.0, -400.0, 1200.0]], 0.25),
+]
+
+
+@exercise(
+    "Clipping by the norm",
+    hints=[
+        "All gradients together are one vector. What is its norm?",
+        "The square of that norm is the sum of the squares of all cells of all tensors.",
+        "If the norm is above the limit, every tensor is multiplied by the same number: which one makes the norm the limit?",
+    ],
+)
+def clipped(answer):
+    for values, limit in _GRADIENTS:
+        gradients = [torch.tensor(value) for value in values]
+        norm = torch.cat([one.flatten() for one in gradients]).norm()
+        given = [("gradients", values), ("norm", round(float(norm), 4)), ("limit", limit)]
+        got = call(answer, [one.clone() for one in gradients], limit)
+        if isinstance(got, torch.Tensor) or not hasattr(got, "__iter__"):
+            wrong(
+                "A list of tensors is wanted.",
+                [*given, ("got", kind_of(got))],
+                "One for each gradient, as large as it.",
+            )
+        got, right = list(got), [one * min(1.0, limit / max(float(norm), 1e-9)) for one in gradients]
+        if len(got) != len(right):
+            wrong("One tensor for each gradient is wanted.", [*given, ("got", len(got)), ("wanted", len(right))])
+        if difference(got, right, 1e-4) is not None:
+            tiny = 1e-9
+            by_sum = sum(float(one.norm()) for one in gradients)
+            for other, what, rule in (
+                (
+                    [one * min(1.0, limit / max(float(one.norm()), tiny)) for one in gradients],
+                    "Each tensor is clipped by its own norm: that turns the direction.",
+                    "All of them are one vector: one norm, and one factor.",
+                ),
+                (
+                    [one.clamp(-limit, limit) for one in gradients],
+                    "Each number is clipped on its own: that turns the direction.",
+                    "All of them are one vector: one norm, and one factor.",
+                ),
+                (
+                    [one * limit / max(float(norm), tiny) for one in gradients],
+                    "Gradients below the limit are made longer.",
+                    "Those stay as they are: the factor is at most 1.",
+                ),
+                (
+                    [one * min(1.0, limit / max(by_sum, tiny)) for one in gradients],
+                    "The norms of the tensors are added up.",
+                    "The squares are added up, and the root is taken at the end.",
+                ),
+                (
+                    [one * min(1.0, limit / max(float(norm) ** 2, tiny)) for one in gradients],
+                    "The root is missing.",
+                    "The norm is the root of the sum of squares.",
+                ),
+                (
+                    [one / float(norm) if norm > limit else one for one in gradients],
+                    "What is above the limit gets the norm 1.",
+                    "It gets the norm of the limit.",
+                ),
+                (gradients, "Nothing is clipped.", "The norm is above the limit here."),
+            ):
+                if difference(got, other, 1e-4) is None:
+                    wrong(what, given, rule)
+        check_same(got, right, what="The list of gradients", given=given)

@@ -11,6 +11,8 @@ PREDICTIONS = {
     "forget_half": 2,
     "carried": 7,
     "stops": "cat and knight",
+    "learns": "only the LSTM with the bias",
+    "clipping": "only the one that is clipped",
     "bound": "only in the LSTM",
     "explain": (
         "With forget and input gates at 1 the memory of an LSTM is a sum, which grows without bound by the same amount in each step. "
@@ -56,3 +58,16 @@ def final_state(step, x, lengths, start):
     for position, frame in enumerate(x.unbind(1)):
         h = torch.where((position < lengths)[:, None], step(frame, h), h)
     return h
+
+
+def reach(step, x, start, loss):
+    h, states = start, []
+    for frame in x:
+        h = step(frame, h)
+        states.append(h)
+    return [gradient.norm() for gradient in torch.autograd.grad(loss(h), states)]
+
+
+def clipped(gradients, limit):
+    norm = sum((gradient**2).sum() for gradient in gradients) ** 0.5
+    return [gradient * limit / norm if norm > limit else gradient for gradient in gradients]

@@ -90,6 +90,24 @@ def in_an_attribute(step, x, time, start):
     return states, loop.h
 
 
+def gradients(step, x, start, loss, of=slice(1, None), size=torch.Tensor.norm):
+    states = [start.requires_grad_()]
+    for frame in x:
+        states.append(step(frame, states[-1]))
+    return [size(one) for one in torch.autograd.grad(loss(states[-1]), states[of])]
+
+
+def of_frames(step, x, start, loss):
+    h, frames = start, [frame.requires_grad_() for frame in x.clone()]
+    for frame in frames:
+        h = step(frame, h)
+    return [one.norm() for one in torch.autograd.grad(loss(h), frames)]
+
+
+def shortened(gradients, limit, norm):
+    return [one * min(1.0, limit / max(float(norm), 1e-9)) for one in gradients]
+
+
 WRONG = {
     "rnn_step": {
         "The tanh is missing": lambda add, x, h: add(x, h),
@@ -164,6 +182,37 @@ WRONG = {
         ),
         "from 0 instead of from `start`": lambda step, x, lengths, start: by_rows(step, x, lengths, 0 * start),
     },
+    "reach": {
+        "stand in the wrong order": lambda *given: gradients(*given)[::-1],
+        "the states before each step": lambda *given: gradients(*given, of=slice(0, -1)),
+        "the first is of `start`": lambda *given: gradients(*given, of=slice(0, None)),
+        "the squares of the norms": lambda *given: [one**2 for one in gradients(*given)],
+        "sums of absolute values": lambda *given: gradients(*given, size=lambda one: one.abs().sum()),
+        "the largest cell": lambda *given: gradients(*given, size=lambda one: one.abs().max()),
+        "in which signs cancel": lambda *given: gradients(*given, size=torch.sum),
+        "with respect to the frames": of_frames,
+        "No gradient passes": lambda *given: [
+            one * (at == len(given[1]) - 1) for at, one in enumerate(gradients(*given))
+        ],
+        "one number is wanted": lambda *given: gradients(*given, size=lambda one: one),
+    },
+    "clipped": {
+        "by its own norm": lambda gradients, limit: [shortened([one], limit, one.norm())[0] for one in gradients],
+        "Each number is clipped": lambda gradients, limit: [one.clamp(-limit, limit) for one in gradients],
+        "are made longer": lambda gradients, limit: [
+            one * limit / max(float(torch.cat([each.flatten() for each in gradients]).norm()), 1e-9)
+            for one in gradients
+        ],
+        "norms of the tensors are added": lambda gradients, limit: shortened(
+            gradients, limit, sum(one.norm() for one in gradients)
+        ),
+        "The root is missing": lambda gradients, limit: shortened(
+            gradients, limit, sum((one**2).sum() for one in gradients)
+        ),
+        "Nothing is clipped": lambda gradients, limit: gradients,
+        "A list of tensors": lambda gradients, limit: gradients[0],
+        "One tensor for each": lambda gradients, limit: gradients[:1],
+    },
 }
 RIGHT = {
     "lstm_step": {
@@ -188,6 +237,12 @@ RIGHT = {
     },
     "counting_unit": {"a number of NumPy": torch.tensor(2).numpy()},
     "final_state": {"row by row": by_rows},
+    "reach": {"floats": lambda *given: gradients(*given, size=lambda one: float(one.norm()))},
+    "clipped": {
+        "by the norm of norms": lambda gradients, limit: shortened(
+            gradients, limit, torch.stack([one.norm() for one in gradients]).norm()
+        )
+    },
 }
 
 
@@ -257,3 +312,18 @@ def test_it_counts_beyond_what_it_has_seen_but_not_for_ever(ran):
 @pytest.mark.notebook
 def test_the_final_states_are_those_of_the_loop(ran):
     assert ran.printed("03-final-view").endswith("yours and rf.Loop have the same final states: True\n")
+
+
+@pytest.mark.notebook
+def test_before_training_next_to_nothing_reaches_the_first_step_but_through_open_forget_gates(ran):
+    (view,) = (text for text in ran.shown("03-reach-view") if "What reaches" in text)
+    first = dict(re.findall(r"^  (\S.*?)  +[▁-█]+  first ([\d.e-]+),", view, re.M))
+    assert float(first["Elman"]) < 1e-6 and float(first["LSTM"]) < 1e-6 and float(first["LSTM with the bias"]) > 0.05
+
+
+@pytest.mark.notebook
+def test_the_watched_gradients_are_clipped(ran):
+    trainings = [text for text in ran.shown("03-clip-reveal") if "  norm before" in text]
+    assert len(trainings) == 2 and "Clipped to 0.1" in trainings[1]
+    largest = [float(re.search(r"  gradient norm .*?from\s+[\d.e-]+ to ([\d.]+)", text, re.S)[1]) for text in trainings]
+    assert largest[0] > 10 and largest[1] <= 0.1001

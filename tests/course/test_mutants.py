@@ -63,7 +63,10 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
         ),
         "rate_mended": {"0 -> -1": "the one column of the output"},
     },
-    "03_loops": {"read": {"rf.Loop(axis=time, name='read') -> rf.Loop(axis=time)": "a loop needs no name"}},
+    "03_loops": {
+        "read": {"rf.Loop(axis=time, name='read') -> rf.Loop(axis=time)": "a loop needs no name"},
+        "clipped": {"norm > limit -> norm >= limit": "at the limit the factor is 1"},
+    },
     "04_encoder_decoder": {
         "trained": {
             "weight.detach() -> weight": "it is copied back without gradients",
