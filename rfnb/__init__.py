@@ -406,4 +406,4 @@ del (
     _paths,
     _typing,
 )
-__version__ = "0.1.0"
+__version__ = "0.2.0"

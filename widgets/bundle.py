@@ -65,7 +65,7 @@ def output_hashes(static: Path = STATIC) -> dict[str, str]:
 def write_stamp(widgets: Path = WIDGETS, static: Path = STATIC) -> None:
     """Notes that the outputs lying there come from the sources lying there."""
     stamp = {"source": source_hash(widgets), "outputs": output_hashes(static)}
-    (static / STAMP).write_text(json.dumps(stamp, indent=1) + "\n")
+    (static / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
 def problem(widgets: Path = WIDGETS, static: Path = STATIC) -> str | None:
@@ -76,7 +76,7 @@ def problem(widgets: Path = WIDGETS, static: Path = STATIC) -> str | None:
         return f"The front-end bundle lacks {', '.join(missing)}."
     if not (static / STAMP).is_file():
         return f"The front-end bundle has no stamp ({STAMP})."
-    stamp = json.loads((static / STAMP).read_text())
+    stamp = json.loads((static / STAMP).read_text(encoding="utf-8"))
     if stamp.get("outputs") != outputs:
         return "The front-end bundle was changed after it was built (merge or edit by hand)."
     if (widgets / "src").is_dir() and stamp.get("source") != source_hash(widgets):
@@ -87,10 +87,10 @@ def problem(widgets: Path = WIDGETS, static: Path = STATIC) -> str | None:
 def is_installed(widgets: Path = WIDGETS) -> bool:
     """Whether node_modules has the packages of the lock file, in its versions (optional ones may be of another system)."""
     try:
-        there = json.loads((widgets / "node_modules" / ".package-lock.json").read_text())["packages"]
+        there = json.loads((widgets / "node_modules" / ".package-lock.json").read_text(encoding="utf-8"))["packages"]
     except (OSError, ValueError, KeyError):
         return False
-    wanted = json.loads((widgets / "package-lock.json").read_text())["packages"]
+    wanted = json.loads((widgets / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     return all(
         there[name].get("version") == package.get("version") if name in there else package.get("optional", False)
         for name, package in wanted.items()

@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from rfnb.cli import doctor, g2p, grades, lab, site, slides, view
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words behind `rfnb`; default those of this process.
     """
+    if arguments is None and isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a pipe on Windows has no ↓ and no ▒
     words = list(sys.argv[1:] if arguments is None else arguments)
     cut = words.index("--") if "--" in words else len(words)
     options = parser().parse_args(words[:cut])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-RELEASE = "0.1.0"  # that of `rfnb.__version__`
+RELEASE = "0.2.0"  # that of `rfnb.__version__`
 
 Problem = tuple[list[tuple[str, object]], str, str]
 

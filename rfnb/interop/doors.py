@@ -16,6 +16,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.kept_signature import keep_signature
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.trace.beams import BeamHistory
@@ -185,6 +186,9 @@ def beams_of(out: Any, **options: Any) -> BeamHistory:
     from rfnb.interop.seen import generate_output
 
     return generate_output.beams_of(out, **options)
+
+
+keep_signature(beams_of, options_of=("rfnb.interop.seen.generate_output:beams_of",))
 
 
 def ctc_output(

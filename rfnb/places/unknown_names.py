@@ -78,8 +78,10 @@ def of_rfnb(name: str) -> Any:
 
 
 def names_of_rfnb() -> list[str]:
-    """`__dir__` of the package: also names that are not loaded yet."""
-    return sorted({*vars(sys.modules["rfnb"]), *LATER_NAMES})
+    """`__dir__` of the package: the public names, also those that are not loaded yet, without the modules that Python and
+    `places/paths.py` bind to it. Completion offers what is listed here."""
+    module = vars(sys.modules["rfnb"])
+    return sorted({*module["__all__"], *(name for name in module if name.startswith("__"))})
 
 
 def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:

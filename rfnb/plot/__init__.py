@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.kept_signature import keep_signature as _keep_signature
 from rfnb.viz.kinds import spec_of
 
 __all__ = ["attention", "beams", "curves", "dims", "distribution", "states"]
@@ -161,3 +162,7 @@ def distribution(
     from rfnb.plot import images
 
     return images.distribution(scores, reference=reference, ax=ax, sequence=sequence, theme=theme, **options)
+
+
+for _kind in (attention, beams, curves, dims, distribution, states):
+    _keep_signature(_kind, options_of=(f"rfnb.viz.{_kind.__name__}.spec:spec",))

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from inspect import Parameter, Signature, signature
+from inspect import Signature, signature
 from numbers import Real
 from types import FrameType
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 from rfnb.core.call_errors import arguments_of, explain_call
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ErrorOf, nearest, parts_of, shape_error, type_error, value_error
+from rfnb.core.kept_signature import keep_signature
 from rfnb.core.tensor import Tensor
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.const import convert_to_tensor, zeros
@@ -302,15 +303,13 @@ def beam_search(
     return SearchResult(len(watch.values), stopped, watch.hypotheses(), watch, length_exponent, join, end_label, sure, cover)  # fmt: skip
 
 
+keep_signature(beam_search, options_of=("rfnb.search.choice:choice",))
+
+
 def _unknown_option(frame: FrameType) -> TypeError:
     """The error for an option that neither the search nor `choice` has, read from the frame of the search."""
-    own = [each for each in signature(beam_search).parameters.values() if each.kind is not each.VAR_KEYWORD]
-    further = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=ChoiceOptions._field_defaults[name])
-        for name in ChoiceOptions._fields
-        if name not in {each.name for each in own} | {"tokens"}
-    ]
-    error = explain_call("beam_search", "rf.beam_search", Signature([*own, *further]), *arguments_of(frame))
+    known = [each for each in signature(beam_search).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    error = explain_call("beam_search", "rf.beam_search", Signature(known), *arguments_of(frame))
     assert error is not None
     return error
 

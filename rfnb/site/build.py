@@ -132,7 +132,7 @@ def _options() -> dict[str, Any]:
 
     version = next(
         line.split('"')[1]
-        for line in (PACKAGE / "__init__.py").read_text().splitlines()
+        for line in (PACKAGE / "__init__.py").read_text(encoding="utf-8").splitlines()
         if line.startswith("__version__")
     )
     return {

@@ -250,7 +250,7 @@ def _limit(limits: Limits) -> None:
         computed = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(computed + limits.seconds), resource.RLIM_INFINITY))
     with suppress(OSError, ValueError, IndexError):
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        used = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory, used + limits.memory))
 
 

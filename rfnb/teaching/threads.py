@@ -44,10 +44,11 @@ def _quota(cgroup: Path) -> float | None:
     """The cores that a container may use, of version 2 of cgroups or of 1; None if there is no limit."""
     try:
         if (cgroup / "cpu.max").is_file():
-            quota, period = (cgroup / "cpu.max").read_text().split()[:2]
+            quota, period = (cgroup / "cpu.max").read_text(encoding="utf-8").split()[:2]
         else:
             quota, period = (
-                (cgroup / "cpu" / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")
+                (cgroup / "cpu" / f"cpu.cfs_{name}_us").read_text(encoding="utf-8").strip()
+                for name in ("quota", "period")
             )
         share = float(quota) / float(period) if quota != "max" else 0.0
     except (OSError, ValueError, ZeroDivisionError):

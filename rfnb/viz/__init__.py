@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.kept_signature import keep_signature as _keep_signature
 from rfnb.viz.kinds import load_folders as _load_folders
 from rfnb.viz.kinds import spec_of as _spec_of
 from rfnb.viz.page.budget import options
@@ -122,3 +123,9 @@ def diff(value: Any, other: Any = None, **options: Any) -> View:
 def _view(kind: str, value: Any, given: dict[str, Any]) -> View:
     budget = given.pop("budget", None)
     return View(_spec_of(kind, value, **given), budget=budget)
+
+
+for _kind in (attention, states, beams, distribution, branches, dims, curves, plan, flow, diff):
+    _keep_signature(
+        _kind, options_of=[f"rfnb.viz.{_kind.__name__}.spec:spec", *(["rfnb.trace.diff:diff"] if _kind is diff else [])]
+    )

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rfnb.core.door import called_with
 from rfnb.core.errors import DimError, ShapeError, type_error, value_error
 from rfnb.core.foreign import is_array, knows_axes
+from rfnb.core.kept_signature import keep_signature
 from rfnb.viz.dims.of_transformers import is_encoding
 from rfnb.viz.kinds import kind_showing, maker_of, spec_of
 from rfnb.viz.spec import Spec
@@ -53,6 +54,14 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
     if budget is not None:
         view.budget = budget
     return view.show()
+
+
+# Lists the options of all of these, and not those that the views of runs and errors give by themselves.
+keep_signature(
+    show,
+    without=("hands", "expected", "failure", "epochs", "smaller", "ids"),
+    options_of=[f"rfnb.viz.{each}:spec" for each in "of_trace of_training dims.spec beams.spec branches.spec".split()],
+)
 
 
 def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:

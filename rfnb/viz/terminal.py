@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 
 import numpy as np
@@ -13,6 +14,12 @@ from rfnb.viz.visible import visible
 WIDTH = 80  # columns of a terminal
 _SHADES = "·░▒▓█"
 _MOST_LINES = 6  # that one long line becomes
+
+
+def say(text: str) -> None:
+    """Print a text; what the encoding of the output lacks (a pipe on Windows) is "?" there."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
 
 
 def shade(share: float) -> str:

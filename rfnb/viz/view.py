@@ -24,6 +24,7 @@ from rfnb.viz.page.budget import Room, checked, live_room, room_of
 from rfnb.viz.page.output import alive, room_beside
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec
+from rfnb.viz.terminal import say
 from rfnb.viz.visible import safe
 
 Send = Callable[[dict[str, Any]], None]
@@ -188,7 +189,7 @@ class View(NearNames):
     def show(self) -> View:
         """Display it now: in a notebook as output of the cell, else as text. Returns itself."""
         if display.shell() is None:
-            print(self.text())
+            say(self.text())
             return self
         self._handle = display.publish(self._repr_mimebundle_())
         self._stay()

@@ -1,13 +1,8 @@
-"""The tour in a real JupyterLab: every view shows what the model computed, compared with the model in plain torch.
-
-The picture of the README is made by `RFNB_PICTURE=docs/images/tour.png pytest tests/browser/test_tour.py -k light`.
-"""
+"""The tour in a real JupyterLab: every view shows what the model computed, compared with the model in plain torch."""
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,8 +31,7 @@ def plain(one_thread) -> PlainG2P:
 @pytest.fixture(scope="module")
 def tour(server, browser):
     """The tour after a run; the tests only look."""
-    dense = 2 if os.environ.get("RFNB_PICTURE") else 1
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, device_scale_factor=dense)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
     lab = Lab(context.new_page(), server)
     tour = Tour(lab)
     try:
@@ -298,8 +292,6 @@ def test_light_and_dark(tour, plain):
             tour.theme(theme)
             compose(tour, "attention", "attention", cell=(row, col))
             tour.lab.screenshot(SHOTS / f"tour-attention-{theme.lower()}.png")
-            if theme == "Light" and os.environ.get("RFNB_PICTURE"):
-                tour.lab.screenshot(Path(os.environ["RFNB_PICTURE"]))
             for mark, kind, above in (
                 ("beams", "beams", 0),
                 ("states", "states", -1),

@@ -70,6 +70,11 @@ def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     assert shown >= 5 and names["run"].branches == [names["branch"]]
 
 
+def test_versions_prints_what_it_shows(capsys):
+    _, shown = run("versions.md", capsys)
+    assert shown == 1
+
+
 def test_the_first_model_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     names, shown = run("first-model.md", capsys)
     assert shown == 5 and names["losses"][-1] < names["losses"][0]

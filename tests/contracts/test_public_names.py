@@ -5,9 +5,12 @@ that are loaded later.
 """
 
 import ast
+import inspect
+import operator
 import re
 import subprocess
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -80,9 +83,57 @@ def test_nothing_else_is_in_the_package():
 
     import rfnb
 
-    public = {name: getattr(rfnb, name) for name in dir(rfnb) if not name.startswith("_")}
+    public = {name: value for name, value in vars(rfnb).items() if not name.startswith("_")}
+    public = {name: getattr(rfnb, name) for name in rfnb.__all__} | public
     names = {name for name, value in public.items() if not isinstance(value, types.ModuleType)}
     assert names == {name for name in rfnb.__all__ if not isinstance(public[name], types.ModuleType)}
+
+
+def test_dir_lists_the_public_names_and_no_module_that_python_binds():
+    import rfnb
+    import rfnb.core.errors
+
+    assert hasattr(rfnb, "core") and "__version__" in dir(rfnb)
+    assert [name for name in dir(rfnb) if not name.startswith("__")] == sorted(rfnb.__all__)
+
+
+def most_used(count: int) -> list[str]:
+    """The functions that guides and notebooks call most, as "viz.attention"."""
+    called = re.compile(r"\brf\.((?:viz\.|plot\.)?[a-z]\w*)\(")
+    folders = (ROOT / "docs").rglob("*.md"), (ROOT / "notebooks").glob("*.ipynb"), [ROOT / "README.md"]
+    return [
+        name
+        for name, _ in Counter(
+            called.findall("".join(path.read_text() for each in folders for path in each))
+        ).most_common(count)
+    ]
+
+
+def test_the_signatures_of_the_most_used_names_list_their_options():
+    """What Shift+Tab and completion show; `**options` behind them is what their kinds of values have further."""
+    import rfnb
+
+    names = most_used(40)
+    assert {"show", "record", "beam_search", "viz.attention"} <= set(names)
+    for name in names:
+        fn = operator.attrgetter(name)(rfnb)
+        parameters = inspect.signature(fn).parameters
+        code = fn.__code__
+        written = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        assert fn.__doc__ and all(each.annotation is not each.empty for each in parameters.values()), name
+        if "options" in parameters:
+            assert len(parameters) > len(written) + 1, f"{name}: keep_signature(..., options_of=...) lists its options"
+
+
+def test_completion_offers_the_options_of_show():
+    """As IPython asks jedi for it."""
+    import jedi
+
+    import rfnb
+
+    offered = {each.name for each in jedi.Interpreter("rf.show(", [{"rf": rfnb}]).complete()}
+    assert {"live=", "budget=", "title=", "tokens=", "tokenizer=", "kinds=", "names="} <= offered
+    assert not offered & {"hands=", "expected=", "failure=", "epochs="}
 
 
 def test_no_module_takes_the_place_of_a_name_when_it_is_loaded():

@@ -1,5 +1,7 @@
 """What may lie in the repository: no machine's paths, no registry's address, every shipped data file with its licence."""
 
+import ast
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -98,6 +100,85 @@ def test_shipped_data_has_a_licence_or_card_beside_it():
         )
     ]
     assert lacking == []
+
+
+def test_all_that_is_shipped_under_another_licence_is_told_with_its_text():
+    told = (ROOT / "LICENSES.md").read_text()
+    table, _, texts = told.partition("\n## ")
+    data = [path for path in tracked() if path.is_relative_to(ROOT / "rfnb") and path.suffix in DATA_SUFFIXES]
+    data += [path for path in (ROOT / "notebooks/data").iterdir() if path.suffix in (".txt", ".tsv", ".json")]
+    assert len(data) >= 4
+    assert [path.name for path in data if f"`{path.relative_to(ROOT).as_posix()}`" not in table] == []
+    bundled = json.loads((ROOT / "widgets/package.json").read_text())["dependencies"]
+    assert [name for name in bundled if f"| {name}" not in table or f"## {name}\n" not in texts] == []
+    for card in (ROOT / "notebooks/data").glob("*.md"):
+        copyright_line = re.search(r"Copyright \(C\).*", card.read_text())
+        assert copyright_line is None or copyright_line[0] in texts
+
+
+# What Windows has not. What is looked up by `hasattr` or in a `try` is known to be missing somewhere.
+UNIX_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+UNIX_NAMES = re.compile(
+    r"os\.(fork|forkpty|geteuid|getuid|getpgid|killpg|mkfifo|sched_getaffinity|setsid|uname|wait\w*)|signal\.SIG(ALRM|KILL|HUP|USR\d)"
+)
+
+
+def of_unix(source: str) -> list[str]:
+    """What a file needs of Unix, or leaves to the encoding of a machine, as "line: text"."""
+    tree = ast.parse(source)
+    guarded = {
+        id(inner) for node in ast.walk(tree)
+        if isinstance(node, ast.Try) or (isinstance(node, ast.If | ast.IfExp) and "hasattr(" in ast.unparse(node.test))
+        for inner in ast.walk(node)
+    }  # fmt: skip
+    found = []
+    for node in ast.walk(tree):
+        if id(node) not in guarded:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            found += [f"{node.lineno}: import {name}" for name in names if name in UNIX_MODULES]
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                name = f"{node.value.id}.{node.attr}"
+                found += [f"{node.lineno}: {name}"] if UNIX_NAMES.fullmatch(name) else []
+        if isinstance(node, ast.Call) and _is_text(node) and not any(each.arg == "encoding" for each in node.keywords):
+            found.append(f"{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def _is_text(call: ast.Call) -> bool:
+    """Whether a call opens text, or is one of a program that prints text."""
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    options = {each.arg: each.value for each in call.keywords}
+    if called in ("read_text", "write_text"):
+        return len(call.args) <= (called == "write_text")  # its encoding may be the argument behind
+    if called in ("run", "Popen", "check_output"):
+        return bool(options.keys() & {"text", "universal_newlines"})
+    if called != "open" or isinstance(call.func, ast.Attribute):  # of os, of a zip file, of an object of ours
+        return False
+    mode = options.get("mode", call.args[1] if len(call.args) > 1 else None)
+    return not (isinstance(mode, ast.Constant) and "b" in str(mode.value))
+
+
+def test_nothing_is_left_to_unix_or_to_the_encoding_of_a_machine():
+    opens = r"(?<![.\w])open\(|_text\(|text=|universal_newlines"
+    looked_at = re.compile("|".join([opens, *(rf"import {name}\b" for name in UNIX_MODULES), UNIX_NAMES.pattern]))
+    files = [
+        path for path in tracked() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("rfnb", "widgets")
+    ]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in files}
+    assert [f"{name}:{line}" for name, text in texts.items() if looked_at.search(text) for line in of_unix(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("import fcntl", 1), ("from resource import getrusage", 1), ("try: import fcntl\nexcept ImportError: pass", 0), ("os.fork()", 1),
+        ("x = os.geteuid() if hasattr(os, 'geteuid') else 0", 0), ("open(path)", 1), ("open(path, 'rb')", 0), ("path.read_text()", 1),
+        ("path.write_text(text, encoding='utf-8')", 0), ("subprocess.run(words, text=True)", 1), ("subprocess.run(words)", 0),
+    ],
+)  # fmt: skip
+def test_the_check_sees_what_windows_has_not(source, seen):
+    assert len(of_unix(source)) == seen
 
 
 def test_what_tests_import_from_each_other_has_names_of_its_own():

@@ -102,7 +102,7 @@ def test_each_command_of_the_readme_works(tree, line, tmp_path):
 
 
 def test_the_python_of_the_readme_says_what_it_says(tree, tmp_path):
-    (code,) = [text for kind, text in BLOCKS if kind == "python"]
+    (code,) = [text for kind, text in BLOCKS if kind == "python" and "Dim(" in text]
     shape = re.search(r"# (\[[^\]]+\])", code)[1]
     last = code.strip().splitlines()[-1].partition("#")[0]
     script = code.replace(code.strip().splitlines()[-1], f"print({last.strip()})")
@@ -123,6 +123,19 @@ def test_each_conversion_of_the_readme_works(tree, line, tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "notebook.html").read_text()
     assert 'class="rfnb-output"' in page or 'class="rfnb-frame"' in page
+
+
+def test_what_to_type_without_make_installs_and_opens_the_course(tree):
+    """The same four lines for both kinds of machines, as they name programs there; `test_wheel.py` has such an environment."""
+    rows = re.findall(r"^\| [^|]+ \| `([^`]+)` \| `([^`]+)` \|$", README, re.MULTILINE)
+    unix, windows = ([row[side] for row in rows] for side in (0, 1))
+    assert unix[0] == "python3 -m venv .venv" and windows[0] == "py -m venv .venv" and len(rows) == 4
+    assert [line.replace("/bin/", "/") for line in unix[1:]] == [
+        line.replace("\\Scripts\\", "/") for line in windows[1:]
+    ]
+    for line in unix[2:]:
+        program, *words = line.split()
+        assert "usage: rfnb" in run(tree / program, *words, "--help", cwd=tree)
 
 
 def test_every_file_that_the_readme_names_is_there(tree):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+import sys
 import tarfile
 import zipfile
+from pathlib import Path
 
+import nbformat
 import pytest
 from cli.serving import get, serving
 from installed.fresh import ROOT, build, clone, environment, run, surroundings
+
+import rfnb
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +52,11 @@ def test_the_wheel_has_the_package_the_course_and_the_guides(built):
     guides = {"rfnb/" + name for name in tracked("docs") if name.endswith(".md")}
     assert {"rfnb/course/00_tour.ipynb", "rfnb/docs/search.md", "rfnb/viz/static/rfnb.js"} <= there
     assert there == package | course | guides
+    with zipfile.ZipFile(built[1]) as wheel:
+        [metadata] = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        licences = [Path(name).name for name in wheel.namelist() if ".dist-info/licenses/" in name]
+    assert sorted(licences) == ["LICENSE", "LICENSES.md"]
+    assert f"\nVersion: {rfnb.__version__}\n" in metadata and "Programming Language :: Python :: 3.13" in metadata
 
 
 def test_the_sdist_has_what_the_wheel_and_the_tests_are_made_of(built):
@@ -53,13 +65,39 @@ def test_the_sdist_has_what_the_wheel_and_the_tests_are_made_of(built):
     wanted = tracked("rfnb", "notebooks", "tests", "bench", "docs", "widgets/src", "Makefile", ".ci", "binder")
     assert (
         wanted <= there
-        and {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "widgets/hatch_build.py"} <= there
+        and {"README.md", "LICENSE", "LICENSES.md", "CHANGELOG.md", "pyproject.toml", "widgets/hatch_build.py"} <= there
     )
 
 
-def test_it_is_imported_from_the_environment_and_not_from_the_checkout(programs, tmp_path):
-    printed = run(programs / "python", "-c", "import rfnb; print(rfnb.__file__)", cwd=tmp_path)
-    assert printed.startswith(str(programs.parent))
+def test_the_three_lines_of_the_readme_draw_a_picture_in_a_notebook(programs, tmp_path):
+    """As in a hosted notebook behind `%pip install rfnb`; and it is imported from the environment, not from the checkout."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (lines,) = [block for block in blocks if "load_g2p" in block]
+    assert sum(map(bool, lines.splitlines())) == 3
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    cells = [nbformat.v4.new_code_cell(code) for code in (lines, "print(rf.__file__)")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "hosted.ipynb")
+    kernels = {"JUPYTER_PATH": str(Path(sys.prefix) / "share/jupyter"), "PYTHONPATH": ""}
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    convert = [
+        programs / "python",
+        "-m",
+        "nbconvert",
+        "--to",
+        "notebook",
+        "--execute",
+        "--output",
+        "ran.ipynb",
+        "hosted.ipynb",
+    ]
+    run(*convert, cwd=tmp_path, PATH=path, **kernels)
+    first, second = nbformat.read(tmp_path / "ran.ipynb", as_version=4).cells
+    shown = [each.data for each in first.outputs if "data" in each]
+    assert any(
+        "application/vnd.jupyter.widget-view+json" in each and "<img alt=" in each.get("text/html", "")
+        for each in shown
+    )
+    assert second.outputs[0].text.startswith(str(programs.parent))
 
 
 def test_the_command_pronounces_a_word_and_saves_a_page(programs, tmp_path):

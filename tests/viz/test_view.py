@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import threading
+from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
@@ -386,3 +387,12 @@ def test_the_types_that_a_kind_shows_are_where_its_row_says(kind):
         module, _, name = path.rpartition(".")
         made = getattr(importlib.import_module(module), name)
         assert kind_showing(object.__new__(type("Own", (made,), {}))) == kind
+
+
+def test_a_view_is_printed_where_the_output_has_few_characters(monkeypatch):
+    """A pipe of Windows has its code page, without arrows and shades."""
+    out = TextIOWrapper(BytesIO(), encoding="cp1252")
+    monkeypatch.setattr("sys.stdout", out)
+    attention_view().show()
+    out.flush()
+    assert "attention" in out.buffer.getvalue().decode("cp1252").lower()

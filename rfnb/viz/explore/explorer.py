@@ -26,6 +26,7 @@ from rfnb.viz import display
 from rfnb.viz.explore.inputs import Input, inputs_of, need_input
 from rfnb.viz.explore.words import error_words, result_spec, result_words, values_words
 from rfnb.viz.spec import Spec
+from rfnb.viz.terminal import say
 from rfnb.viz.view import View
 
 _WAIT = 5.0
@@ -298,7 +299,7 @@ class Explorer(NotPicklable):
         """Display it: in a notebook as output of the cell, else as text of its first values. Returns itself."""
         if display.shell() is None:
             self.wait()
-            print(self.text())
+            say(self.text())
             return self
         self._work()
         with self._changed:

@@ -272,7 +272,7 @@ def _run(program: str, source: str) -> str:
     """The answer of dot, or nothing."""
     try:
         done = subprocess.run(
-            [program, "-Tplain"], input=source, capture_output=True, text=True, timeout=_SECONDS, check=True
+            [program, "-Tplain"], input=source, capture_output=True, encoding="utf-8", timeout=_SECONDS, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""
