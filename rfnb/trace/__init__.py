@@ -1,1 +1,1 @@
-"""Trace: what a run offers by `probe`, kept by `record`, looked up by kind, path and step."""
+"""Trace: the events that a run sends by `probe`, kept by `record`, looked up by kind, path and step."""

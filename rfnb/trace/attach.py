@@ -1,10 +1,10 @@
-"""attach: a recording sees into a model of another library, whose modules offer nothing by themselves.
+"""attach: lets a recording see into a model of another library, whose modules send no events.
 
     attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach", "package.file:compare")     # by `rfnb/__init__.py`
     with attached(models, options):
         ...                                                         # what its modules compute is offered by probes
 
-What knows the library lies above this layer, and is imported when the first such model is recorded.
+The code for a library lies above this layer, and is imported when the first such model is recorded.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rfnb.core.block import all_of, block
 
 
 class AttachOptions(NamedTuple):
-    """The part of what a recording was told that is about models of other libraries.
+    """The options of a recording that concern models of other libraries.
 
     Attributes:
-        wants: Says of a kind of events whether it is recorded.
+        wants: Tells for a kind of event whether it is recorded.
         dims: Names of axes by the path of a module, or by the path and the name of an input.
-        labels: Of tokens: a list, a tokenizer, or a dict of these by path; None: not known.
-        values: Whether the values of what modules return are kept.
-        ops: Whether it is recorded which tensors calls read and make.
+        labels: Labels of tokens: a list, a tokenizer, or a dict of these by path; None if unknown.
+        values: Whether the values that modules return are kept.
+        ops: Whether to record the tensors that calls read and create.
         why: Whether the rule that named each axis is printed.
-        attention: Of the paths of modules whose softmaxes are attention, whatever is done with them.
-        graph: Whether what is recorded stays in the graph of autograd.
+        attention: Paths of modules whose softmaxes are attention, however they are used.
+        graph: Whether recorded values stay in the autograd graph.
     """
 
     wants: Callable[[str], bool]
@@ -49,25 +49,25 @@ _comparing: dict[str, str] = {}  # by that: the function that compares two of th
 
 
 def attach_by(base: str, place: str, comparing: str) -> None:
-    """Let models that inherit from a class be seen into.
+    """Register how to see into models that inherit from a class.
 
     Args:
-        base: Of the class, its module and name, with dots.
+        base: The class, as module and name with dots.
         place: "module:function" of an `Attach`.
-        comparing: The same of a function that compares two such models.
+        comparing: The same for a function that compares two such models.
     """
     _places[base], _comparing[place] = place, comparing
 
 
 def attacher_of(model: Any) -> str | None:
-    """The place of what attaches to a model; None if nothing does."""
+    """The attaching function for a model, as "module:function"; None if there is none."""
     bases = (f"{base.__module__}.{base.__qualname__}" for base in type(model).__mro__)
     return next((_places[base] for base in bases if base in _places), None)
 
 
 @block
 def attached(models: Mapping[str, Any], options: AttachOptions) -> Iterator[None]:
-    """Let models be seen into for a with-block."""
+    """See into models during a with-block."""
     by_place: dict[str, dict[str, Any]] = {}
     for prefix, model in models.items():
         place = attacher_of(model)
@@ -83,7 +83,7 @@ def attached(models: Mapping[str, Any], options: AttachOptions) -> Iterator[None
 
 
 def compared(model: Any, other: Any, **options: Any) -> Any:
-    """The differences of two models of another library, by what knows it."""
+    """The differences between two models of another library."""
     place = attacher_of(model) or attacher_of(other)
     assert place is not None
     module, _, function = _comparing[place].partition(":")

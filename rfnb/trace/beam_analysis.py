@@ -1,4 +1,4 @@
-"""The analysis of a search by its history: its candidates and hypotheses.
+"""Analysis of a search from its history: its candidates and hypotheses.
 
 history.verdicts(seq=0, step=3)                # each candidate: kept, cut by rank with its margin, blocked, ...
 history.fate(seq=0, k=1, step=3).kind          # what became of it
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One candidate of a step.
+    """A candidate of a step.
 
     Attributes:
-        token, label, parent, score: Of the candidate; parent is a slot of the step before.
-        rank: Its place among the stored candidates by score, from 0.
-        margin: Its score minus that of the worst hypothesis that was kept: below 0 if it was cut by rank.
+        token, label, parent, score: The candidate; parent is a slot of the previous step.
+        rank: Its rank among the stored candidates by score, from 0.
+        margin: Its score minus that of the worst kept hypothesis: below 0 if it was cut by rank.
         verdict: "kept", "ended" (kept, and complete now), "cut by rank", "below the threshold", "blocked" or "merged".
     """
 
@@ -47,7 +47,7 @@ class Fate:
         kind: "continued", "cut" (none of its continuations was kept), "ended and cut" (complete, and then fell out), "ended and left"
             (complete, and so it left the beam), or "last step".
         children: Slots of the next step that continue it.
-        margin: If cut: of its best stored continuation, see Verdict; None if none is stored.
+        margin: If cut: the margin of its best stored continuation, see Verdict; None if none is stored.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""The reason why a reference was not found: a search error (the model prefers it, the search lost it) or a model error."""
+"""Tells why a reference was not found: a search error (the model prefers it, the search lost it) or a model error."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Diagnosis:
     Attributes:
         kind: "found", "search error" (the model prefers the reference, the search lost it), "model error" (the model prefers
             another one), or "unknown" (the reference fell and its score is not known).
-        step: In which the reference fell out of the beam; None if it never did.
-        margin: Its score minus that of the worst hypothesis that was kept in that step; None if not known.
+        step: The step in which the reference fell out of the beam; None if it never did.
+        margin: Its score minus that of the worst hypothesis kept in that step; None if unknown.
         verdict: Why it fell, as in Verdict.
-        reference_score, best_score: Compared; the first is an upper bound if the reference fell and no score was given.
+        reference_score, best_score: The compared scores; the first is an upper bound if the reference fell and no score was given.
         text: All of this as a sentence.
     """
 
@@ -43,13 +43,13 @@ class Diagnosis:
 
 @dataclass
 class _ReferenceSteps:
-    """The steps that a reference came through.
+    """The steps through which a reference survived.
 
     Attributes:
-        length: Of the reference, up to its end.
-        fell: In which step, None: never.
-        margin, verdict: Of the continuation that was not kept.
-        score: Of the reference if it is complete, else an upper bound; None: not known.
+        length: Length of the reference, up to its end.
+        fell: The step in which it fell; None if it never did.
+        margin, verdict: Margin and verdict of the continuation that was not kept.
+        score: Score of the reference if it is complete, else an upper bound; None if unknown.
         complete: Whether the score is that of the whole reference.
     """
 
@@ -105,8 +105,9 @@ def diagnose(
 
 
 def result_of(history: BeamHistory, seq: int, length_exponent: float | None = None) -> Hypothesis | None:
-    """The result of the search: where complete hypotheses leave the beam the best of them. One that ranks by length in the end, as
-    `generate` of transformers, has in its last step what the limit has cut, which is a result, too."""
+    """The result of the search. If complete hypotheses leave the beam, it is the best of them. A search that ranks by length at the
+    end, like `generate` of transformers, also returns hypotheses cut at the limit in its last step.
+    """
     found = history.nbest(seq, length_exponent=length_exponent)
     if history.rank_exponent is None and any(history.left(seq, step) for step in range(history.num_steps)):
         found = [item for item in found if item.ended]
@@ -114,7 +115,7 @@ def result_of(history: BeamHistory, seq: int, length_exponent: float | None = No
 
 
 def _tokens(history: BeamHistory, reference: Sequence[Any]) -> list[int]:
-    """The reference in the numbers of the history."""
+    """The reference as token numbers of the history."""
     labels = history.labels
     if isinstance(labels, Combined):
         return [
@@ -172,7 +173,7 @@ def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _ReferenceSteps:
 
 
 def _after_the_end(way: _ReferenceSteps, history: BeamHistory, seq: int, slot: int) -> _ReferenceSteps:
-    """A complete reference goes on as what it is, until it falls out of the beam; if it left it complete, it never does."""
+    """Follow a complete reference until it falls out of the beam; if it left the beam complete, it never falls."""
     if slot in history.left(seq, way.length - 1):
         return way
     for step in range(way.length, history.num_steps):
@@ -189,7 +190,7 @@ def _after_the_end(way: _ReferenceSteps, history: BeamHistory, seq: int, slot: i
 
 
 def _fall(way: _ReferenceSteps, history: BeamHistory, seq: int, step: int, belongs: Any) -> None:
-    """Note in which step the reference fell, and why."""
+    """Record in which step the reference fell, and why."""
     way.fell = step
     lost = [item for item in verdicts(history, seq, step) if belongs(item)]
     best = max(lost, key=lambda item: item.score, default=None)
@@ -201,7 +202,7 @@ def _fall(way: _ReferenceSteps, history: BeamHistory, seq: int, step: int, belon
 
 
 def _bound(history: BeamHistory, seq: int, step: int, parent: int | None) -> float | None:
-    """The most that a candidate can have which is not stored: the best ones are."""
+    """An upper bound for the score of a candidate that is not stored: the best ones are."""
     items = verdicts(history, seq, step)
     scores = [item.score for item in items if item.verdict not in ("kept", "ended")]
     if parent is not None:
@@ -210,7 +211,7 @@ def _bound(history: BeamHistory, seq: int, step: int, parent: int | None) -> flo
 
 
 def _only_falls(history: BeamHistory, seq: int) -> bool:
-    """Whether scores only fall as hypotheses grow, as those of log probabilities do."""
+    """True if scores only fall as hypotheses grow, like those of log probabilities."""
     before: np.ndarray | None = None
     for fields in history.steps:
         scores = fields["scores"][seq]
@@ -223,7 +224,7 @@ def _only_falls(history: BeamHistory, seq: int) -> bool:
 
 
 def _way_over_alignments(history: BeamHistory, seq: int, tokens: list[int]) -> _ReferenceSteps:
-    """The reference has fallen when no beginning of it is left that could become it in the steps that remain."""
+    """Follow a reference over alignments: it has fallen when no prefix of it is left that could still become it."""
     way = _ReferenceSteps(len(tokens))
     goal = tuple(tokens)
     steps = _steps_of(history, seq)

@@ -1,4 +1,4 @@
-"""The fields of a `beams` event as arrays [batch, beam] on the host: which dim is the batch, which the beam."""
+"""The fields of a `beams` event as arrays [batch, beam] on the host, with the roles of dims: batch and beam."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 
 
 class CandidateFate(IntEnum):
-    """The fate of a candidate, as `cand_verdict` of a `beams` event has it."""
+    """The fate of a candidate, as in `cand_verdict` of a `beams` event."""
 
     KEPT, CUT, BELOW_THRESHOLD, BLOCKED, MERGED, OVER = range(6)
 
@@ -54,9 +54,9 @@ class BeamDims:
     """The dims of a search.
 
     Attributes:
-        batch: Of all steps; none or several are possible, one index then counts through all of them.
+        batch: The batch dims of all steps; with none or several, one index counts through all of them.
         beams: All dims that are a beam in some step.
-        candidates: All dims that are over candidates in some step.
+        candidates: All dims over candidates in some step.
     """
 
     batch: tuple[Dim, ...] = ()
@@ -66,7 +66,7 @@ class BeamDims:
 
     @classmethod
     def of_values(cls, values: Sequence[Mapping[str, Any]]) -> BeamDims:
-        """The fields from the Tensors of `beams` events."""
+        """The dims from the Tensors of `beams` events."""
         beams: dict[Dim, None] = {}
         candidates: dict[Dim, None] = {}
         batch: tuple[Dim, ...] = ()
@@ -83,7 +83,7 @@ class BeamDims:
         return cls(batch, tuple(beams), tuple(candidates))
 
     def host(self, value: Tensor) -> np.ndarray:
-        """The field as array [batch, beam or candidate, ...]."""
+        """A field as an array [batch, beam or candidate, ...]."""
         if value.dims[:-1] == self.batch and len(self.batch) == 1:  # most are
             return value.numpy()
         known = self._orders.get(value.dims)
@@ -108,7 +108,7 @@ class BeamDims:
         return array
 
     def all_slots(self, value: Tensor, num_seqs: int) -> np.ndarray:
-        """The entries of all sequences and slots of a Tensor, [seq, slot, ...]; what holds for all is there for each sequence, once."""
+        """The entries of all sequences and slots of a Tensor, [seq, slot, ...]; a value shared by all slots appears once per sequence."""
         array = self.host(value)
         if not any(map(self._is_beam, value.dims)):
             array = array[:, None] if any(dim in self.batch for dim in value.dims) else array[None, None]
@@ -117,7 +117,7 @@ class BeamDims:
         return np.broadcast_to(array, (num_seqs, *array.shape[1:]))
 
     def slots_of(self, value: Tensor) -> tuple[Dim, ...]:
-        """The dim over slots of the beam, if a Tensor has one."""
+        """The dim over beam slots of a Tensor, or nothing."""
         return tuple(dim for dim in value.dims if self._is_beam(dim))[:1]
 
     def _is_beam(self, dim: Dim) -> bool:
@@ -147,10 +147,10 @@ _KINDS = {
 
 
 def check_steps(steps: Sequence[Mapping[str, np.ndarray]], num_blockers: int) -> None:
-    """Check that the fields of each step are of one shape, and of the steps that one search has; all else trusts that.
+    """Check that the fields of each step have consistent shapes, and that the steps form one search. Other code relies on this.
 
     Raises:
-        ValueError: They are not.
+        ValueError: If they do not.
     """
     before = 0
     for index, fields in enumerate(steps):

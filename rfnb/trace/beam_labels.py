@@ -1,4 +1,4 @@
-"""The text of tokens: labels of a vocabulary, or of several, whose combination a choice of several sources has chosen."""
+"""The text of tokens: labels of a vocabulary, or combinations of labels chosen from several sources."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Labels = Sequence[str] | None
 
 
 def by_text(labels: Labels) -> dict[str, int]:
-    """The number of each text; of several equal ones the first."""
+    """The number of each text; for equal texts the first."""
     return {str(text): number for number, text in reversed([*enumerate(labels or ())])}
 
 
 def numbers_of(
     given: str | Sequence[Any], known: Mapping[str, int], size: int | None, wrong: Callable[[Any], Exception]
 ) -> list[int]:
-    """The numbers of labels that somebody gives.
+    """The numbers of given labels.
 
     Args:
-        given: A text: one label, several with spaces between, or one per letter. Or texts and numbers, one by one.
-        known: The texts, of `by_text`.
-        size: How many labels there are; None: it is not known.
-        wrong: The error for what is none of them.
+        given: A string: one label, several separated by spaces, or one per letter. Or a sequence of strings and numbers.
+        known: The texts, from `by_text`.
+        size: The number of labels; None if unknown.
+        wrong: Makes the error for an unknown label.
     """
     parts: Sequence[Any] = given
     if isinstance(given, str):
@@ -43,11 +43,11 @@ def numbers_of(
 
 
 class Combined(Sequence[str]):
-    """The texts of all combinations of labels of several sources, the first source the slowest: "a|x".
+    """The texts of all combinations of labels of several sources, the first source slowest: "a|x".
 
     Args:
-        sizes: Number of labels of each source.
-        labels: Text of each; None: its number.
+        sizes: The number of labels of each source.
+        labels: The text of each; None: its number.
     """
 
     def __init__(self, sizes: Sequence[int], labels: Sequence[Labels]):
@@ -61,7 +61,7 @@ class Combined(Sequence[str]):
         """The number of a combination.
 
         Raises:
-            IndexError: If there is none.
+            IndexError: If there is no such combination.
         """
         if len(labels) != len(self.sizes) or not all(map(is_place, labels, self.sizes)):
             raise index_error(
@@ -87,7 +87,7 @@ class Combined(Sequence[str]):
 
 
 def further_sources(fields: Mapping[str, Any]) -> list[str]:
-    """The names of the fields with the labels of further sources, in order."""
+    """The names of the fields that hold labels of further sources, in order."""
     names: list[str] = []
     while f"tokens:{len(names) + 1}" in fields:
         names.append(f"tokens:{len(names) + 1}")
@@ -104,7 +104,7 @@ def labels_of(fields: Mapping[str, Any]) -> Labels:
 
 
 def num_labels(fields: Mapping[str, Any]) -> int | None:
-    """The number of labels, or combinations, in a step; None: not known."""
+    """The number of labels, or combinations, in a step; None if unknown."""
     dims = [fields[name].sparse_dim for name in ("tokens", *further_sources(fields))]
     return None if None in dims else int(np.prod([dim.extent for dim in dims], dtype=np.int64))
 
@@ -116,7 +116,7 @@ def label_names(dim: Dim | None) -> Labels:
 
 
 def combine_sources(arrays: dict[str, np.ndarray], fields: Mapping[str, Any]) -> None:
-    """In the arrays of a step, put the number of the combination in the place of the label of the first source."""
+    """Replace, in the arrays of a step, the label of the first source by the number of the combination."""
     for name in further_sources(fields):
         for prefix in ("", "cand_"):
             if prefix + name in arrays:

@@ -1,6 +1,6 @@
 """The search with a smaller beam, or with many smaller ones at once, from the history of a larger one.
 
-As long as the smaller beam is a part of the larger one, its candidates are those of its hypotheses, and the best of them are known.
+As long as the smaller beam is a subset of the larger one, its candidates are those of its hypotheses, and the best of them are known.
 """
 
 from __future__ import annotations

@@ -206,15 +206,15 @@ class BeamHistory(NearNames):
         return self.labels.split(token) if isinstance(self.labels, Combined) else (token,)
 
     def path(self, seq: int, k: int, step: int | None = None) -> list[tuple[int, int]]:
-        """(step, slot) of all steps up to `step` through which the hypothesis in slot `k` of `step` came.
+        """The (step, slot) pairs, up to `step`, along which the hypothesis in slot `k` of `step` was built.
 
         Args:
             seq: Index in the batch.
             k: Slot in the beam after `step`, not a rank.
-            step: Default: the last one.
+            step: Default: the last step.
 
         Raises:
-            IndexError: No such sequence, slot or step.
+            IndexError: If there is no such sequence, slot or step.
         """
         last = self.num_steps - 1 if step is None else step
         self._check(seq, k, last)
@@ -231,11 +231,11 @@ class BeamHistory(NearNames):
         )
 
     def hypothesis(self, seq: int, k: int, step: int | None = None) -> list[int]:
-        """Tokens of the hypothesis in slot `k` after `step`, up to and with the one that ended it; without blanks."""
+        """The tokens of the hypothesis in slot `k` after `step`, up to and including its end; without blanks."""
         return [int(self.steps[index]["tokens"][seq, slot]) for index, slot in self._written(seq, k, step)]
 
     def prefix(self, seq: int, k: int, step: int) -> tuple[int, ...]:
-        """`hypothesis` as a tuple; it is worked out once."""
+        """`hypothesis` as a tuple, cached."""
         key = seq, k, step
         if key not in self._prefixes:
             before = self._parent_of(*key)  # that of the step before is mostly known
@@ -263,7 +263,7 @@ class BeamHistory(NearNames):
         return tuple(self.label(token, step) for token, step in zip(tokens, steps))
 
     def finished(self, seq: int) -> list[Hypothesis]:
-        """All hypotheses that have ended, also those that fell out of the beam later, best score first."""
+        """All hypotheses that have ended, including those that later fell out of the beam, best score first."""
         final = {self._until_end(seq, k, step)[-1] for step, k in self._final(seq)}
         found = []
         for index, fields in enumerate(self.steps):
@@ -274,10 +274,11 @@ class BeamHistory(NearNames):
         return sorted(found, key=lambda item: -item.score)
 
     def nbest(self, seq: int, *, length_exponent: float | None = None) -> list[Hypothesis]:
-        """The hypotheses in the beam after the last step, and those that have left it complete, best first.
+        """The hypotheses in the beam after the last step, and those that left it complete, best first.
 
         Args:
-            length_exponent: Ranked by score / length ** exponent; 0: by score, 1: by score per token. Default: as the search ranks.
+            length_exponent: Rank by score / length ** exponent; 0: by score, 1: by score per token. Default: the ranking of the
+                search.
         """
         _check_exponent(length_exponent)
         if not self.steps:
@@ -302,8 +303,8 @@ class BeamHistory(NearNames):
         return nbest[0]
 
     def rerank(self, seq: int, *, length_exponent: float) -> list[Hypothesis]:
-        """All finished hypotheses, also those that fell out of the beam later, and the unfinished ones of the last step, by
-        score / length ** length_exponent, best first. Nothing is run again.
+        """All finished hypotheses, including those that later fell out of the beam, and the unfinished ones of the last step, by score
+        / length ** length_exponent, best first. Nothing is run again.
         """
         _check_exponent(length_exponent)
         found = self.finished(seq)
@@ -316,16 +317,16 @@ class BeamHistory(NearNames):
         return self._make(seq, k, step, kept=step == self.num_steps - 1)
 
     def verdicts(self, seq: int, step: int) -> list[Verdict]:
-        """The fate of each stored candidate of a step, kept ones first."""
+        """The verdict on each stored candidate of a step, kept ones first."""
         self._check(seq, 0, step)
         return beam_analysis.verdicts(self, seq, step)
 
     def fate(self, seq: int, k: int, step: int) -> Fate:
-        """The fate of the hypothesis in slot `k` after `step`: continued or not, and why."""
+        """The fate of the hypothesis in slot `k` after `step`: whether it was continued, and why."""
         return beam_analysis.fate(self, seq, k, step)
 
     def smaller(self, seq: int, beam_size: int) -> SmallerBeam:
-        """The hypotheses that a smaller beam would have kept in each step, as far as this search knows it."""
+        """The hypotheses that a smaller beam would have kept in each step, as far as this search can tell."""
         if self.steps:
             self._check(seq, 0, 0)
         return beam_smaller.smaller(self, seq, beam_size)
@@ -339,42 +340,42 @@ class BeamHistory(NearNames):
         length_exponent: float | None = None,
         best: Hypothesis | None = None,
     ) -> Diagnosis:
-        """Whether the search or the model is to blame that the best hypothesis is not the reference.
+        """Tell whether the search or the model is to blame if the best hypothesis is not the reference.
 
         Args:
             seq: Index in the batch.
-            reference: Labels, numbers or texts, with the one that ends it. Of several sources a tuple of their labels for each step;
-                of a search over alignments without blanks.
-            score: The model's own score of the reference (`rf.choice(scores, target=..., search=False,
-                add_to_beam_scores=True)` gives it); only needed if it fell out of the beam before its end.
-            length_exponent: Scores are compared as score / length ** exponent. Default: that of the search.
-            best: What the search gives. Default: the first of `nbest`, or of what has ended if that has left the beam.
+            reference: Labels as numbers or texts, including the end label. For several sources a tuple of labels per step; for a
+                search over alignments without blanks.
+            score: The model's own score of the reference (`rf.choice(scores, target=..., search=False, add_to_beam_scores=True)`
+                computes it); only needed if it fell out of the beam before its end.
+            length_exponent: Compare scores as score / length ** exponent. Default: the exponent of the search.
+            best: The result of the search. Default: the first of `nbest`, or of the ended hypotheses if these leave the beam.
 
         Raises:
-            ValueError: If there is nothing to compare, or the reference stops in the middle of hypotheses.
+            ValueError: If there is nothing to compare, or the reference lacks its end.
         """
         return beam_diagnosis.diagnose(self, seq, reference, score, length_exponent, best)
 
     def along(
         self, values: Sequence[Any] | Tensor, seq: int, k: int, *, step: int | None = None, before_choice: bool = True
     ) -> list[Any]:
-        """The values that one hypothesis saw: from a value per step in beam slots, the one of its own slot in each step.
+        """The values that one hypothesis saw: given values in beam slots for each step, select its own slot in each step.
 
         Args:
-            values: One per step: Tensors {batch, beam, ...} (one without beam dim holds for all slots), or arrays in the order
-                batch, beam, ... (of beam size 1: for all slots); None for a step without one.
+            values: One per step: Tensors {batch, beam, ...} (without a beam dim: shared by all slots), or arrays in the order batch,
+                beam, ... (with beam size 1: shared by all slots); None for a step without a value.
             seq: Index in the batch.
             k: Slot in the beam after `step`.
             step: Default: the last one.
-            before_choice: Whether the values were computed before the choice of their step (attention, logits): then they
-                live in the slot of the parent. What is computed after it (the new state) lives in the own slot.
+            before_choice: Whether the values were computed before the choice of their step (attention, logits) and are in the
+                parent's slot. Values computed after it (the new state) are in the hypothesis's own slot.
 
         Returns:
             One array per step of the loop up to the end of the hypothesis, without batch and beam; None for None.
 
         Raises:
-            ValueError: Fewer values than tokens.
-            TypeError: A single Tensor.
+            ValueError: If there are fewer values than tokens.
+            TypeError: For a single Tensor.
         """
         if isinstance(values, Tensor):
             raise type_error(
@@ -402,27 +403,29 @@ class BeamHistory(NearNames):
         return out
 
     def in_slots(self, values: Sequence[Tensor | None]) -> list[np.ndarray | None]:
-        """The values of all slots, of which `along` gives those of one hypothesis: for each Tensor an array {batch, slot, ...}, with
-        one slot where it holds for all; None for None."""
+        """The values of all slots, from which `along` selects: for each Tensor an array {batch, slot, ...}, with a single slot if the
+        value is shared; None for None.
+        """
         return [None if value is None else self._dims.all_slots(value, self.num_seqs) for value in on_host(values)]
 
     @property
     def batch(self) -> tuple[Dim, ...]:
-        """The dims of the batch, of a search of Tensors."""
+        """The batch dims of a search on Tensors."""
         return self._dims.batch
 
     def slot_dims(self, value: Tensor) -> tuple[Dim, ...]:
-        """The dim of a Tensor that is over slots of the beam, if it has one."""
+        """The dim over beam slots of a Tensor, if any."""
         return self._dims.slots_of(value)
 
     def inner_dims(self, value: Tensor) -> tuple[Dim, ...]:
-        """The dims of a Tensor besides the batch and the slots."""
+        """The dims of a Tensor other than batch and slots."""
         slots = self._dims.slots_of(value)
         return tuple(dim for dim in value.dims if dim not in self._dims.batch and dim not in slots)
 
     def labels_along(self, seq: int, k: int, *, step: int | None = None) -> list[str]:
-        """The text that one hypothesis wrote in each step of the loop up to its end, as `along` counts them: of several choices in a
-        step joined by "|", of a search over alignments "" where it stayed as it was."""
+        """The text that a hypothesis emitted in each step of the loop up to its end, indexed as in `along`: several choices in a step
+        are joined by "|"; in a search over alignments "" where the prefix stayed.
+        """
         found: dict[int, list[str]] = {}
         for index, slot in self._until_end(seq, k, step):
             token = int(self.steps[index]["tokens"][seq, slot])
@@ -474,13 +477,13 @@ class BeamHistory(NearNames):
         )
 
     def _own_score(self, seq: int, k: int, step: int) -> float:
-        """The score of a slot, for what is complete with what its end adds."""
+        """The score of a slot; for a complete hypothesis including the score of its end."""
         fields = self.steps[step]
         score = float(fields["scores"][seq, k])
         return score + float(fields["end_scores"][seq, k]) if "end_scores" in fields else score
 
     def _written(self, seq: int, k: int, step: int | None) -> list[tuple[int, int]]:
-        """The part of the path in which a label was written."""
+        """The part of the path in which labels were emitted."""
         path = self._until_end(seq, k, step)
         if self.blank is None:
             return path
@@ -494,7 +497,7 @@ class BeamHistory(NearNames):
         return path
 
     def _final(self, seq: int) -> list[tuple[int, int]]:
-        """(step, slot) of what a search gives: the slots of the last step, and those that left the beam in the steps before."""
+        """The (step, slot) pairs of a search's results: the slots of the last step, and those that left the beam earlier."""
         if not self.steps:
             return []
         last = self.num_steps - 1
@@ -502,13 +505,13 @@ class BeamHistory(NearNames):
         return left + [(last, k) for k in self._real(seq, last)]
 
     def left(self, seq: int, step: int) -> list[int]:
-        """Slots of hypotheses that ended in a step and left the beam with it (`rf.beam_search(..., ended="leave")`)."""
+        """The slots of hypotheses that ended in a step and left the beam (`rf.beam_search(..., ended="leave")`)."""
         self._check(seq, 0, step)
         left = self.steps[step].get("left")
         return [] if left is None else np.flatnonzero(left[seq]).tolist()
 
     def _real(self, seq: int, step: int) -> list[int]:
-        """Slots with a hypothesis."""
+        """The slots that hold a hypothesis."""
         self._check(seq, 0, step)
         return [int(k) for k in np.flatnonzero(self.steps[step]["scores"][seq] > -np.inf)]
 
@@ -519,7 +522,7 @@ class BeamHistory(NearNames):
         self._check_all(ranges)
 
     def _check_all(self, ranges: Sequence[tuple[str, Any, int]]) -> None:
-        """Whether each (name, number, how many there are) is one of them."""
+        """Check each (name, number, count): the number must be below the count."""
         wrong = [name for name, value, size in ranges if not is_place(value, size)]
         if wrong:
             raise index_error(
@@ -530,7 +533,7 @@ class BeamHistory(NearNames):
 
 
 def _check_exponent(exponent: Any) -> None:
-    """Whether a length may be raised to it; None: nobody has asked."""
+    """Check a length exponent; None is allowed."""
     number = isinstance(exponent, (int, float, np.number)) and not isinstance(exponent, bool)
     if exponent is not None and not (number and -MOST_EXPONENT <= exponent <= MOST_EXPONENT):
         raise value_error(

@@ -1,4 +1,4 @@
-"""compare_runs: two runs of a tree beside each other: where they part, the first value that differs, both results with their edits.
+"""compare_runs: two runs of a tree side by side: where they part, the first value that differs, both results with their edits.
 
 c = rf.compare_runs(run, branch)        # or two branches of a loaded tree, or two traces
 print(c)                           # in words
@@ -30,10 +30,11 @@ class SequenceResults:
     """The results of both runs for a sequence.
 
     Attributes:
-        seq: Its number.
-        a, b: The labels; None: there is no such sequence.
-        scores: natural-log probabilities, where they are known.
-        edits: From a to b: "=" the same, "s" another label, "i" one more in b, "d" one less; None: they are too long for it.
+        seq: Index of the sequence.
+        a, b: The labels; None if there is no such sequence.
+        scores: Natural-log probabilities, where known.
+        edits: Edits from a to b: "=" equal, "s" substituted, "i" inserted in b, "d" deleted; None if the results are too long to
+            align.
     """
 
     seq: int
@@ -44,16 +45,16 @@ class SequenceResults:
 
     @property
     def same(self) -> bool:
-        """Whether the labels are."""
+        """True if the labels are equal."""
         return self.a == self.b
 
 
 class Comparison:
-    """Two runs beside each other; `rf.compare_runs` makes it.
+    """Two runs side by side; made by `rf.compare_runs`.
 
     Attributes:
         a, b: The branches.
-        branches: All of the tree if they are in one, else these two.
+        branches: All branches of the tree if both are in one tree, else these two.
     """
 
     def __init__(self, a: Branch, b: Branch, branches: Sequence[Branch]):
@@ -61,7 +62,7 @@ class Comparison:
 
     @cached_property
     def parted(self) -> Left | None:
-        """The step before which one of them has left the other, or a run that both come from; None: they are of different trees."""
+        """The step before which one of the runs left the other, or a common ancestor; None if they are from different trees."""
         known = {branch.name: branch for branch in self.branches}
 
         def line(branch: Branch) -> list[tuple[str, Left | None]]:
@@ -89,7 +90,7 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """Whether a recorded value differs."""
+        """True if a recorded value differs."""
         try:
             return self.diff.first is not None
         except ValueError:  # nothing in common
@@ -97,7 +98,7 @@ class Comparison:
 
     @cached_property
     def first(self) -> str:
-        """The first value that differs in words, or that none does; "" if nothing was recorded."""
+        """A sentence on the first value that differs, or that none does; "" if nothing was recorded."""
         if not len(self.a.trace) and not len(self.b.trace):
             return ""
         try:
@@ -120,7 +121,7 @@ class Comparison:
 
     @cached_property
     def values(self) -> list[tuple[str, str]]:
-        """The Tensors of the results: name, and in words by how much they differ; "" for one whose cells are bit for bit the same."""
+        """The Tensors of the results: pairs of name and a description of the difference; "" if all cells are bit-identical."""
         one, other = self.a.outcome.values, self.b.outcome.values
         return [(name, _apart(one.get(name), other.get(name))) for name in dict.fromkeys([*one, *other])]
 
@@ -134,16 +135,16 @@ class Comparison:
 
 
 def compare_runs(run_a: Any, run_b: Any) -> Comparison:
-    """Two runs beside each other: where they part, the first value that differs, both results with their edits.
+    """Compare two runs: where they part, the first value that differs, and both results with their edits.
 
     Args:
         run_a, run_b: Runs of `rf.run`, branches of a tree (`tree["what if"]`), or recordings.
 
     Returns:
-        A `Comparison`. `print` says it in words, `rf.show` shows it.
+        A `Comparison`: `print` describes it, `rf.show` draws it.
 
     Raises:
-        TypeError: Something else.
+        TypeError: For anything else.
         ValueError: If both are the same run.
     """
     (a, tree_a), (b, tree_b) = _branch_of(run_a, "run_a", "a"), _branch_of(run_b, "run_b", "b")

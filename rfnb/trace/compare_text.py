@@ -1,4 +1,4 @@
-"""Two runs beside each other in words."""
+"""The comparison of two runs as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORT, _AROUND = 40, 4  # a result that is seen as a whole; labels that are lef
 
 
 def text_of(comparison: Comparison) -> str:
-    """All of it: both runs, where they part, what differs first, results."""
+    """The complete text: both runs, where they part, the first difference, results."""
     lines = [*stories(comparison), *said(comparison)]
     for result in comparison.results[:_MOST_SEQS]:
         lines += ["", *aligned(result, len(comparison.results) > 1)]
@@ -25,7 +25,7 @@ def text_of(comparison: Comparison) -> str:
 
 
 def stories(comparison: Comparison) -> list[str]:
-    """The story of each of both runs, in lines."""
+    """The history of each run, as lines."""
     lines = []
     for letter, branch in (("A", comparison.a), ("B", comparison.b)):
         lines.append(f"{letter}, {one_line(branch.name)}: {story(branch)}")
@@ -36,7 +36,7 @@ def stories(comparison: Comparison) -> list[str]:
 
 
 def said(comparison: Comparison, *, values: bool = True) -> list[str]:
-    """Sentences on both: where they part, what differs.
+    """Sentences about both: where they part, and what differs.
 
     Args:
         values: Whether to look for the first recorded value that differs.
@@ -53,7 +53,7 @@ def said(comparison: Comparison, *, values: bool = True) -> list[str]:
 
 
 def aligned(result: SequenceResults, named: bool) -> list[str]:
-    """The labels of both below each other, in blocks that a terminal is wide enough for, and what each edit is."""
+    """The labels of both in two rows, in blocks that fit the terminal's width, with the edits."""
     name = f"sequence {result.seq}" if named else "result"
     a, b = result.a, result.b
     if a is None or b is None:
@@ -71,13 +71,13 @@ _WORDS = {"s": "substituted", "i": "inserted", "d": "deleted"}
 
 
 def columns(a: Sequence[str], b: Sequence[str], edits: str) -> list[tuple[str, str, str]]:
-    """The label of A, that of B and the edit, place by place; "" where there is none."""
+    """Triples of the label in A, the label in B and the edit, column by column; "" for a missing label."""
     one, other = iter(a), iter(b)
     return [("" if edit == "i" else next(one, ""), "" if edit == "d" else next(other, ""), edit) for edit in edits]
 
 
 def folded(cells: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """The columns without those in the middle of a long stretch that is the same: of a long result one sees what differs."""
+    """The columns without the middle of long equal stretches, so that the differences of a long result stay visible."""
     if len(cells) <= _SHORT:
         return list(cells)
     found: list[tuple[str, str, str]] = []
@@ -91,7 +91,7 @@ def folded(cells: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
 
 
 def blocks(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of labels and edits in lines that a terminal is wide enough for."""
+    """Columns of labels and edits as lines that fit the terminal's width."""
     lines: list[str] = []
     rows: list[list[str]] = [[], [], []]
     room = 0

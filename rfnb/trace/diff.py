@@ -8,8 +8,8 @@
     print(d.text)                  # the first module, step and cell that differ; what grows from it; searches; what only one has
     d.first, d.by_path, d.growth("decoder.lstm"), d.pair(d.first)
 
-Two recordings of the same code: other parameters, seeds, devices, dtypes, batches, beams. Events are matched by kind, path and step, dims
-by name and kind, hypotheses by their labels. Padding is no value.
+Two recordings of the same code: other parameters, seeds, devices, dtypes, batches, beams. Events are matched by kind, path and step,
+dims by name and kind, hypotheses by their labels. Padding is not compared.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class PathDiff:
     """All values at one path.
 
     Attributes:
-        path: Of a module, a loop, a search.
-        rows: All that both have, in order.
+        path: Path of a module, a loop or a search.
+        rows: All values that both have, in order.
         first: The first one that differs, or None.
-        worst: The one that differs most beside its size, or None.
+        worst: The one that differs most relative to its size, or None.
     """
 
     path: str
@@ -63,10 +63,10 @@ class Growth:
     """The differences at one path over the steps.
 
     Attributes:
-        steps: Of the innermost loop, or the numbers of the calls outside of loops; one for each time that the path was run.
-        max_abs: The largest absolute difference there; NaN, where only one is NaN.
-        units: The largest difference beside the size of its cell, in epsilons of the dtype.
-        differs: Whether that is more than the tolerance.
+        steps: Steps of the innermost loop, or call numbers outside of loops; one for each time that the path was run.
+        max_abs: The largest absolute difference in each; NaN where only one side is NaN.
+        units: The largest difference relative to the size of its cell, in epsilons of the dtype.
+        differs: Whether that exceeds the tolerance.
     """
 
     steps: np.ndarray
@@ -76,15 +76,16 @@ class Growth:
 
 
 class Diff(NearNames):
-    """Two recordings beside each other; `rf.diff` makes it. It keeps both, and reads single values from them when they are asked for.
+    """Two recordings side by side; made by `rf.diff`. It keeps both, and reads single values from them on demand.
 
     Attributes:
         a, b: The recordings.
-        names: What they are called.
-        seqs: The sequence of each that is compared; (None, None): all.
-        rows: All values that both have, in the order in which a computed them, each with the numbers by which it differs.
-        only_a, only_b: The events that the other one lacks. None of a step that a sequence does not make any more.
-        searches: Of each search the first step with other hypotheses, ties apart from real changes, and both results with their edits.
+        names: Their names.
+        seqs: The sequence compared on each side; (None, None) means all.
+        rows: All values that both have, in the order in which a computed them, each with its measured difference.
+        only_a, only_b: The events that the other one lacks, except for steps after the end of a sequence.
+        searches: For each search the first step with other hypotheses, ties and real changes separately, and both results with their
+            edits.
     """
 
     def __init__(self, a: Trace, b: Trace, comparison: RowComparison, names: tuple[str, str]):
@@ -96,24 +97,24 @@ class Diff(NearNames):
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs by more than the tolerance, and neither has what the other lacks."""
+        """True if nothing differs by more than the tolerance, and neither has events that the other lacks."""
         results = [seq.result for search in self.searches for seq in search.seqs]
         found = all(result is None or result.same for result in results)
         return self.first is None and not self.only_a and not self.only_b and found
 
     @cached_property
     def first(self) -> Row | None:
-        """The first value that differs by more than the tolerance, in the order in which it was computed; None: none does."""
+        """The first value that differs by more than the tolerance, in order of computation; None if there is none."""
         return next((row for row in self.rows if row.differs), None)
 
     @cached_property
     def worst(self) -> Row | None:
-        """The value that differs most beside its size."""
+        """The value that differs most relative to its size."""
         return _worst(self.rows)
 
     @cached_property
     def by_path(self) -> dict[str, PathDiff]:
-        """The values of each path, in the order of the first one."""
+        """The values of each path, ordered by their first one."""
         rows: dict[str, list[Row]] = {}
         for row in self.rows:
             rows.setdefault(row.path, []).append(row)
@@ -124,12 +125,12 @@ class Diff(NearNames):
 
     @cached_property
     def dtypes(self) -> Row | None:
-        """The first value that has another dtype in b; None: none has."""
+        """The first value that has another dtype in b; None if there is none."""
         return next((row for row in self.rows if row.dtypes[0] != row.dtypes[1]), None)
 
     @property
     def tolerance(self) -> Tolerance:
-        """The tolerance at the end of the run: that of the coarsest dtype that either has had."""
+        """The tolerance at the end of the run: that of the coarsest dtype seen in either."""
         return self.rows[-1].tolerance if self.rows else Tolerance()
 
     def growth(self, path: str, name: str | None = None) -> Growth:
@@ -137,10 +138,10 @@ class Diff(NearNames):
 
         Args:
             path: A recorded path, or the end of exactly one.
-            name: Of one value there, as `h`. Default: the largest of all.
+            name: Name of one value there, such as `h`. Default: the largest difference of all.
 
         Raises:
-            PathError: No path, or several.
+            PathError: If there is no such path, or several.
         """
         full = find_path(
             "diff.growth", path, {each: each for each in self.by_path}, ", ".join(self.by_path) or "nothing"
@@ -156,16 +157,16 @@ class Diff(NearNames):
         return Growth(np.array(steps, np.int64), np.array(most, float), np.array(units, float), np.array(differs, bool))
 
     def find(self, path: str, name: str | None = None, step: int | None = None) -> Row:
-        """The first value at a path that is asked for.
+        """The first matching value at a path.
 
         Args:
             path: A recorded path, or the end of exactly one.
-            name: Of the value. Default: any.
-            step: Of the innermost loop. Default: any.
+            name: Name of the value. Default: any.
+            step: Step of the innermost loop. Default: any.
 
         Raises:
-            PathError: No path, or several.
-            IndexError: No such value there.
+            PathError: If there is no such path, or several.
+            IndexError: If there is no such value.
         """
         full = find_path("diff.find", path, {each: each for each in self.by_path}, ", ".join(self.by_path) or "nothing")
         rows = self.by_path[full].rows
@@ -190,11 +191,11 @@ class Diff(NearNames):
         return next((row for row in found if row.differs), found[0])
 
     def pair(self, row: Row) -> Pair | None:
-        """Both values of a row along the same axes, hypotheses of b in the slots of a; None of what is no Tensor, or does not match."""
+        """Both values of a row along the same axes, hypotheses of b in the slots of a; None if they are not Tensors or do not match."""
         return None if row.status == NO_VALUES else self.pair_of(*self.events_of(row), row.name)
 
     def pair_of(self, a: Event, b: Event, name: str) -> Pair | None:
-        """The same of any two events, e.g. of two steps."""
+        """The same for any two events, such as two steps."""
         one, other = values_of(a).get(name), values_of(b).get(name)
         if not isinstance(one, Tensor) or not isinstance(other, Tensor):
             return None
@@ -214,27 +215,27 @@ class Diff(NearNames):
         return self.a.events[row.events[0]], self.b.events[row.events[1]]
 
     def steps_of(self, row: Row) -> list[tuple[SequenceDiff, StepOfSearch]]:
-        """The steps of a search that a row of hypotheses is about, one of each sequence; of other rows none."""
+        """The steps of a search that a row of hypotheses belongs to, one for each sequence; empty for other rows."""
         return self._comparison.steps_of.get(row.events[0], [])
 
     def cell(self, row: Row) -> DiffCell | None:
-        """The cell of a row that differs most, by the names of its dims; None where there is none."""
+        """The cell of a row that differs most, by the names of its dims; None if there is none."""
         pair = self.pair(row)
         return None if pair is None or row.numbers.worst < 0 else cell_of(pair, row.numbers.worst, self.seqs)
 
     def region(self, row: Row) -> dict[str, str]:
-        """The indices at which a value differs, by dim and in words; only dims in which that says something."""
+        """The indices at which a value differs, by dim, as text; only for dims where this is informative."""
         pair = self.pair(row)
         return {} if pair is None else region(pair, row.tolerance, self.seqs)
 
     def hints(self, row: Row | None = None) -> list[str]:
-        """Sentences on what a difference looks like by the values themselves. Default: on the first one."""
+        """Sentences that characterize a difference by its values. Default: the first difference."""
         row = row or self.first
         return [] if row is None else hints(self, row)
 
     @cached_property
     def text(self) -> str:
-        """All of it in words: the first difference, what it looks like, how it grows, searches, what only one has."""
+        """The complete text: the first difference, its character, its growth, searches, and events that only one side has."""
         return diff_text.text(self)
 
     def __repr__(self) -> str:
@@ -252,32 +253,33 @@ def diff(
     inputs: Any = None,
     inputs_b: Any = None,
 ) -> Any:
-    """The differences of two recorded runs: where they begin, how they grow, what only one has; or of two codes of one model.
+    """Find where two recorded runs differ, how the difference grows, and what only one has; or compare two codes of one model.
 
-    Of two models, a port and its original with other names and other code, it says in which module the first one parts from the second,
-    and tries the usual causes on it: rotary base and pairing, grouped heads, scales, norms, soft cap, gate order, bias, mask, transposed
-    weight, activation, dropout. `d = rf.diff(mine, theirs, inputs=ids)`, `d.place`, `d.cause`; a cause is sure if both give the same with
-    that changed.
+    For two models, such as a port and its original with other names and other code, it names the module in which the first one departs
+    from the second, and tries the usual causes on it: rotary base and pairing, grouped heads, scales, norms, soft cap, gate order, bias,
+    mask, transposed weight, activation, dropout. `d = rf.diff(mine, theirs, inputs=ids)`, `d.place`, `d.cause`; a cause is sure if both
+    results agree once it is removed.
 
     Args:
-        trace_a, trace_b: Recordings (of `rf.record`, `rf.load_trace`), held runs that have one; or two torch.nn.Modules.
-        tolerance: The largest difference that is none, relative to the size of a cell: the larger of both values, or the typical one of
-            its tensor if that is more. Default: 128 epsilons of float32 and float64, some times what sums in another order are off
-            by; 4 of bfloat16 and float16, whose sums are made in float32. Of two dtypes, and of what was computed from them, the
-            coarser one counts. 0: bit for bit, with the sign of zero. Integers, labels and text are the same or not.
-        seq_a, seq_b: Compare this sequence of the batch alone, e.g. one that was computed alone with itself in a batch: `seq_b=3`. Default:
-            each sequence with the one of the same number.
-        names: What the two are called in text and views.
-        inputs: Of two models: a tensor, a tuple of arguments, or a dict of named ones.
-        inputs_b: Of the second one, where it gets them otherwise.
+        trace_a, trace_b: Recordings (from `rf.record`, `rf.load_trace`), held runs that have one; or two torch.nn.Modules.
+        tolerance: The largest difference that is ignored, relative to the size of a cell: the larger of both values, or the typical
+            value of its tensor if that is more. Default: 128 epsilons of float32 and float64, several times the error of sums in another
+            order; 4 of bfloat16 and float16, whose sums are computed in float32. For two dtypes, and values computed from them, the
+            coarser one counts. 0: bit for bit, including the sign of zero. Integers, labels and text are compared exactly.
+        seq_a, seq_b: Compare only this sequence of the batch, e.g. a sequence computed alone with the same one in a batch:
+            `seq_b=3`. Default: compare sequences of the same index.
+        names: Names of the two in text and views.
+        inputs: For two models: a tensor, a tuple of arguments, or a dict of keyword arguments.
+        inputs_b: The inputs of the second model, if they differ in form.
 
     Returns:
-        A `Diff`; of two models a `CodeDiff`. `print(d.text)` says it in words, `rf.show(d)` shows it.
+        A `Diff`; for two models a `CodeDiff`. `print(d.text)` describes it, `rf.show(d)` draws it.
 
     Raises:
-        TypeError: Something that is no recording.
-        ValueError: Nothing in common; batches of other sizes without a sequence to compare; a negative tolerance.
-        IndexError: No such sequence.
+        TypeError: For anything that is not a recording.
+        ValueError: If the recordings have nothing in common; for batches of different sizes without a sequence to compare; for a
+            negative tolerance.
+        IndexError: If there is no such sequence.
     """
     if attacher_of(trace_a) is not None and attacher_of(trace_b) is not None:
         called_so = ("mine", "theirs") if tuple(names) == ("a", "b") else tuple(map(str, names))
@@ -383,7 +385,7 @@ def _tensors_of(event: Event) -> list[Tensor]:
 
 
 def _batch_size(tensors: Sequence[Tensor], batch: frozenset[Dim]) -> int:
-    """The number of sequences, the largest of several batches; 0: nothing has a batch."""
+    """The number of sequences, the largest of several batches; 0 without a batch."""
     dims = {dim for tensor in tensors for dim in tensor.dims if dim in batch}
     return max((dim.extent for dim in dims if dim.is_dim_known()), default=0)
 

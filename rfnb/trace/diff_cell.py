@@ -1,4 +1,4 @@
-"""A cell of two values by the names of its dims, and the indices between which two values differ."""
+"""A cell of two values by the names of its dims, and the index ranges in which two values differ."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST = 4  # runs of indices that are named
 
 @dataclass(frozen=True)
 class DiffCell:
-    """One cell of two values.
+    """A cell of two values.
 
     Attributes:
-        index: By the name of each dim the number, as in a.
-        labels: The same with the text of labels, where a dim has a vocabulary.
-        a, b: What both have there.
+        index: Index by dim name, as in a.
+        labels: The same, with label texts where a dim has a vocabulary.
+        a, b: The two values.
     """
 
     index: dict[str, int]
@@ -52,7 +52,7 @@ def cell_of(pair: Pair, place: int, seqs: tuple[int | None, int | None]) -> Diff
 
 
 def names_of(pair: Pair) -> list[str]:
-    """The names of the axes, each another one."""
+    """The names of the axes, made unique."""
     found: list[str] = []
     for name in pair.plan.names:
         while name in found:
@@ -62,7 +62,7 @@ def names_of(pair: Pair) -> list[str]:
 
 
 def region(pair: Pair, tolerance: Tolerance, seqs: tuple[int | None, int | None]) -> dict[str, str]:
-    """The indices at which two values differ, by dim and in words, without dims in which all do."""
+    """The indices at which two values differ, by dim, as text; without dims in which all differ."""
     other, found = different(pair.a, pair.b, pair.mask, tolerance), dict[str, str]()
     if not other.any():
         return found

@@ -1,7 +1,7 @@
-"""Two Tensors with dims of their own, brought to the same axes: what is compared are their real cells.
+"""Brings two Tensors with different dims to the same axes; only real cells are compared.
 
-Dims of two runs are others, also where the code is the same. They are matched by identity, name and kind; a sequence may be taken out of
-the batch on one side or on both. Padding is no cell, however long it is.
+Two runs have different dims even if the code is the same. They are matched by identity, name and kind; a sequence may be selected from
+the batch on one side or both. Padding is never a cell, however long it is.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Lengths = tuple[np.ndarray, tuple[Dim, ...]]
 
 @dataclass(frozen=True)
 class Sides:
-    """The sequences that are compared, and what is known of the batch in both recordings.
+    """The sequences that are compared, and the batch dims of both recordings.
 
     Attributes:
-        seqs: The sequence of a and that of b; None: all of them, each with the one of the same number.
-        batch: The dims of a and those of b that are over sequences.
+        seqs: The sequence of a and of b; None: compare all, by index.
+        batch: The dims of a and of b that are over sequences.
     """
 
     seqs: tuple[int | None, int | None]
@@ -39,18 +39,18 @@ class Sides:
 
 @dataclass
 class Plan:
-    """The way to bring values with some dims on both sides to the same axes.
+    """The way to bring values with given dims on both sides to the same axes.
 
     Attributes:
-        names: Of the axes.
-        dims: The dims of each axis on both sides; None: that side has none there.
-        problem: Why values cannot be compared; None: they can.
-        takes: For each side the axis of the batch from which one sequence is taken.
-        orders: For each side the order of its axes, without that one.
-        inserts: For each side the places of axes that it has not.
+        names: Names of the axes.
+        dims: The dims of each axis on both sides; None where a side lacks the axis.
+        problem: Why the values cannot be compared; None if they can.
+        takes: For each side the batch axis from which one sequence is taken.
+        orders: For each side the order of its other axes.
+        inserts: For each side the places of axes that it lacks.
         sizes: Cells of each axis that both have.
-        real: The real cells, of a shape that is broadcast to `sizes`; None: all. Not for the hypotheses, which are matched in each step.
-        lengths: What has other lengths, in words.
+        real: The real cells, broadcastable to `sizes`; None means all. Not for hypotheses, which are matched in each step.
+        lengths: The dims with different lengths, as text.
         beam: The axis over hypotheses.
         batch: The axis over sequences.
     """
@@ -70,7 +70,7 @@ class Plan:
 
 
 class Planner:
-    """Plans, made once for each pair of dims."""
+    """Makes plans, once for each pair of dims."""
 
     def __init__(self, sides: Sides):
         self.sides = sides
@@ -95,7 +95,7 @@ class Planner:
         return int(np.count_nonzero(full))
 
     def going_on(self, plan: Plan, dims: Sequence[Dim], side: int, lengths: Lengths | None, step: int | None) -> Any:
-        """The cells of sequences that still make this step, along the axes of a plan; None: all."""
+        """The cells of sequences that still run in this step, along the axes of a plan; None means all."""
         if lengths is None or step is None:
             return None
         mask = _over(step < lengths[0], lengths[1], dims)
@@ -103,7 +103,7 @@ class Planner:
 
 
 def placed(array: np.ndarray, plan: Plan, side: int, seq: int | None, crop: bool = True) -> np.ndarray:
-    """An array over the dims of one side along the axes of the plan."""
+    """An array over the dims of one side, rearranged to the axes of the plan."""
     take = plan.takes[side]
     if take is not None:
         array = array.take(0 if array.shape[take] == 1 else seq or 0, take)
@@ -116,7 +116,7 @@ def placed(array: np.ndarray, plan: Plan, side: int, seq: int | None, crop: bool
 
 
 def batch_dims(tensors: Iterable[Tensor]) -> frozenset[Dim]:
-    """The dims over sequences: called so, or what lengths are over."""
+    """The dims over sequences: those named so, or over which lengths are given."""
     found: set[Dim] = set()
     seen: set[tuple[Dim, ...]] = set()
     for tensor in tensors:
@@ -178,7 +178,7 @@ def _plan(a: Tensor, b: Tensor, sides: Sides) -> Plan:
 
 
 def _pairs(a: Tensor, b: Tensor, left: list[list[int]], sides: Sides) -> list[tuple[int | None, int | None]] | None:
-    """The axes that go together, in the order of a; None for one that has size 1 and no counterpart. None: they do not match."""
+    """The axes that match, in the order of a, with None for an unmatched axis of size 1; None as a whole if they do not match."""
     free_a, free_b = list(left[0]), list(left[1])
     pairs: list[tuple[int | None, int | None]] = []
 
@@ -211,12 +211,12 @@ def _pairs(a: Tensor, b: Tensor, left: list[list[int]], sides: Sides) -> list[tu
 
 
 def _may_differ(a: Dim | None, b: Dim | None) -> bool:
-    """Whether this axis may be longer on one side: it runs over something, or is padded."""
+    """True if this axis may be longer on one side: it is padded, or over something that varies."""
     return any(dim is not None and (dim.size is None or dim.is_spatial_dim()) for dim in (a, b))
 
 
 def _note_real(plan: Plan, a: Tensor, b: Tensor, sides: Sides) -> None:
-    """Put the real cells that both have into the plan, and say where only one of both has any."""
+    """Store the real cells that both sides have in the plan, and note where only one side has any."""
     whole, cropped, longer = [], [], []
     for side, tensor in enumerate((a, b)):
         mask = _mask(tensor.dims, _shape(tensor), None, None)
@@ -253,7 +253,7 @@ def _note_real(plan: Plan, a: Tensor, b: Tensor, sides: Sides) -> None:
 
 
 def _mask(dims: Sequence[Dim], shape: Sequence[int], lengths: Lengths | None, step: int | None) -> np.ndarray | None:
-    """The real cells of a value, of a shape that is broadcast to its own; None: all."""
+    """The real cells of a value, broadcastable to its shape; None means all."""
     mask: np.ndarray | None = None
     for axis, dim in enumerate(dims):
         if dim.size is not None or not dim.is_dim_known() or not dim.has_padding():
@@ -270,7 +270,7 @@ def _mask(dims: Sequence[Dim], shape: Sequence[int], lengths: Lengths | None, st
 
 
 def _over(array: np.ndarray, over: Sequence[Dim], dims: Sequence[Dim]) -> np.ndarray | None:
-    """An array over some dims, of a shape that is broadcast to those of `dims`; None if one of them is not there, or over hypotheses."""
+    """An array over some dims, broadcastable to `dims`; None if one of its dims is missing there, or is over hypotheses."""
     if not over or any(dim not in dims or is_beam(dim) for dim in over):
         return None
     order = sorted(range(len(over)), key=lambda axis: list(dims).index(over[axis]))
@@ -279,7 +279,7 @@ def _over(array: np.ndarray, over: Sequence[Dim], dims: Sequence[Dim]) -> np.nda
 
 
 def _extents(value: Tensor) -> np.ndarray:
-    """An array of the shape of a value that takes no memory."""
+    """An array of the shape of a value that occupies no memory."""
     return np.broadcast_to(np.True_, _shape(value))
 
 

@@ -1,4 +1,4 @@
-"""The events of two recordings that are the same place of a run: same kind and path, same step of the same run of a loop."""
+"""Matches the events of two recordings at the same place of a run: same kind and path, same step of the same run of a loop."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Ident(NamedTuple):
     """The place of an event in the run, by which events of two recordings are matched.
 
     Attributes:
-        kind, path: Of the event.
-        op: The op of an event of the kind "op"; else "".
+        kind, path: Kind and path of the event.
+        op: The op for events of kind "op"; else "".
         steps: Steps of all running loops, outermost first.
-        run: How often this loop has begun before at this path.
-        call: How often this was offered before in this step; outside of loops how often at all.
+        run: How often this loop began before at this path.
+        call: How often this event occurred before in this step, or overall outside of loops.
     """
 
     kind: str
@@ -61,7 +61,7 @@ def identified(events: Sequence[Event]) -> dict[Ident, Event]:
 
 
 def in_order(a: Mapping[Ident, Event], b: Mapping[Ident, Event]) -> Iterator[tuple[Ident, Event | None, Event | None]]:
-    """The events of both in the order in which they were computed, those that only one has in between; None: it has none."""
+    """The events of both in the order of computation, with those that only one has in between; None for the missing one."""
     left = list(b)
     place = {ident: number for number, ident in enumerate(left)}
     at = 0
@@ -79,7 +79,7 @@ def in_order(a: Mapping[Ident, Event], b: Mapping[Ident, Event]) -> Iterator[tup
 
 
 def values_of(event: Event) -> dict[str, Any]:
-    """The values of an event that are compared, by name: Tensors, arrays and plain data, also those in lists and dicts."""
+    """The values of an event that are compared, by name: Tensors, arrays and plain data, including those in lists and dicts."""
     values = event.values.made() if isinstance(event.values, Later) else event.values
     if event.kind in _CALLS:
         outputs = [(f"output.{label}" if label else "output", x) for label, x in values.get("outputs", ())]
@@ -100,12 +100,12 @@ def values_of(event: Event) -> dict[str, Any]:
 
 
 def is_part_of_values(value: Any) -> bool:
-    """Whether this is a Tensor with values, or an array."""
+    """True for a Tensor with values, or an array."""
     return value.raw_tensor is not None if isinstance(value, Tensor) else isinstance(value, np.ndarray)
 
 
 def loop_lengths(event: Event) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
-    """The number of steps of the innermost loop that each sequence makes, and over which dims; None if all make as many."""
+    """The number of steps of the innermost loop for each sequence, and the dims of these numbers; None if all are equal."""
     dim = loop_dim_of(event)
     if event.step is None or dim is None or dim.size is not None or dim.lengths is None or not dim.length_dims:
         return None

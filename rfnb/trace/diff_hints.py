@@ -1,4 +1,4 @@
-"""Hints at how two values came to differ: rounded, late by a step, scaled, dropped, of another sequence, out of padding."""
+"""Hints on the cause of a difference: rounded, shifted by a step, scaled, dropped, from another sequence, from padding."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _cells(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _most_before(diff: Diff, row: Row) -> float | None:
-    """The largest difference in what was computed before, in epsilons; None: nothing was compared."""
+    """The largest difference in the values computed before, in epsilons; None if none were compared."""
     found = None
     for one in diff.rows:
         if one is row:
@@ -53,7 +53,7 @@ def _most_before(diff: Diff, row: Row) -> float | None:
 
 
 def _before(most: float | None, row: Row) -> str:
-    """Whether the difference comes at once, or out of rounding that has grown."""
+    """Whether the difference appears at once, or grew from rounding."""
     if most is None:
         return "It is the first value that was recorded."
     if most == 0:
@@ -65,7 +65,7 @@ def _before(most: float | None, row: Row) -> str:
 
 
 def _not_finite(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
-    """NaN or infinity in one of both."""
+    """NaN or infinity on one side."""
     parts = []
     for name, one, other in ((names[0], a, b), (names[1], b, a)):
         for word, test in (("NaN", np.isnan), ("infinite", np.isinf)):
@@ -76,7 +76,7 @@ def _not_finite(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
 
 
 def _rounded(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
-    """One side has only numbers of a smaller dtype."""
+    """One side contains only numbers of a smaller dtype."""
     if a.dtype != np.float32 or b.dtype != np.float32 or not a.any() or not b.any():
         return ""
     for name, one, other in ((names[0], a, b), (names[1], b, a)):
@@ -101,13 +101,15 @@ def _is_float16(values: np.ndarray) -> bool:
 
 
 def _uses(values: np.ndarray, bit: int) -> bool:
-    """Whether a bit of float32 is set as often as by chance: 0.5, 2 and 4.5 are numbers of any dtype, and were not rounded."""
+    """True if a bit of float32 is set about as often as by chance; numbers such as 0.5, 2 and 4.5 exist in every dtype and show no
+    rounding.
+    """
     found = np.unique(values[np.isfinite(values)])
     return len(found) >= _FEW and 4 * int(np.count_nonzero(found.view(np.uint32) >> bit & 1)) >= len(found)
 
 
 def _dropped(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
-    """Zeros in one of both, as dropout makes them, or in both at other places."""
+    """Zeros on one side, as from dropout, or on both sides at different places."""
     for name, one in zip(names, (a, b)):
         if not one.any():
             return f"{name} is 0 in all cells."
@@ -124,7 +126,7 @@ def _dropped(a: np.ndarray, b: np.ndarray, names: tuple[str, str]) -> str:
 
 
 def _scaled(a: np.ndarray, b: np.ndarray, tolerance: Tolerance, names: tuple[str, str]) -> str:
-    """One is the other times a factor, or plus a number."""
+    """One side is the other times a factor, or plus a constant."""
     good = np.isfinite(a) & np.isfinite(b) & (a != 0) & (b != 0)
     if np.count_nonzero(good) < _FEW or a.dtype.kind == "c":
         return ""
@@ -143,7 +145,7 @@ def _scaled(a: np.ndarray, b: np.ndarray, tolerance: Tolerance, names: tuple[str
 
 
 def _shifted(diff: Diff, row: Row, pair: Pair) -> str:
-    """One has what the other has one step later."""
+    """One side has the values of the other one step later."""
     if row.step is None or pair.a.size < _FEW:
         return ""
     for offset, word in ((1, "later"), (-1, "earlier")):
@@ -159,7 +161,7 @@ def _shifted(diff: Diff, row: Row, pair: Pair) -> str:
 
 
 def _at_step(diff: Diff, row: Row, offset: int, side: int) -> Pair | None:
-    """The pair of this row in which one side is of another step."""
+    """The pair of this row with one side taken from another step."""
     wanted = row.ident._replace(steps=(*row.ident.steps[:-1], row.ident.steps[-1] + offset))
     event = diff.event_at(wanted, side)
     if event is None:
@@ -173,7 +175,7 @@ def _at_step(diff: Diff, row: Row, offset: int, side: int) -> Pair | None:
 
 
 def _other_sequence(pair: Pair, row: Row, names: tuple[str, str]) -> str:
-    """A sequence of one is another sequence of the other."""
+    """A sequence on one side equals another sequence on the other."""
     axis = pair.plan.batch
     if axis is None or not 1 < pair.a.shape[axis] <= 64 or pair.mask is not None:
         return ""
@@ -195,7 +197,7 @@ def _other_sequence(pair: Pair, row: Row, names: tuple[str, str]) -> str:
 
 
 def _padding(diff: Diff, row: Row, pair: Pair, most: float | None) -> str:
-    """A difference that comes at once in sequences that are padded, or padded in one of both only."""
+    """A difference that appears at once in sequences that are padded, or padded on one side only."""
     if row.numbers.units <= _SUDDEN * (most or 0):
         return ""
     padded = [_padded(diff, row, side) for side in (0, 1)]
@@ -223,7 +225,7 @@ def _where(diff: Diff, row: Row) -> str:
 
 
 def _padded(diff: Diff, row: Row, side: int) -> dict[int, int]:
-    """The frames of padding that each sequence has on one side, in the ragged dims of the event and of those just before it."""
+    """The number of padded frames of each sequence on one side, in the ragged dims of the event and of those just before it."""
     events = (diff.a, diff.b)[side].events
     found: dict[int, int] = {}
     for event in reversed(events[max(0, row.events[side] - 20) : row.events[side] + 1]):

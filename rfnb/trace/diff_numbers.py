@@ -1,8 +1,8 @@
-"""The numbers by which two arrays differ, and what is too much: the tolerance of `rf.diff`.
+"""Measures how much two arrays differ, and what is too much: the tolerance of `rf.diff`.
 
-The difference of a cell is seen beside its size: the larger of the two values, or the typical one of its tensor where that is more (the
-root mean square), since a sum that is nearly 0 has the rounding errors of its summands. In epsilons of the dtype that is about the number
-of roundings that it takes.
+The difference of a cell is relative to its size: the larger of the two values, or the typical value of its tensor if that is more (the
+root mean square), since a sum close to 0 has the rounding errors of its summands. In epsilons of the dtype this is roughly the number of
+roundings that it takes.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _MARK, _FAR = (
 
 
 def epsilon(dtype: str) -> float:
-    """The distance from 1 to the next number of a dtype; 0 of what is no float."""
+    """The distance from 1 to the next number of a dtype; 0 for a dtype that is not floating point."""
     return EPSILON.get(dtype, _SMALLER if dtype.startswith(("float", "bfloat")) else 0.0)
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest difference that is none.
+    """The largest difference that is ignored.
 
     Attributes:
-        dtype: The coarsest one that either run has had so far: what was rounded once stays so.
-        given: Relative to the size of a cell; None: so many epsilons of the dtype as `units` says; 0: bit for bit.
+        dtype: The coarsest dtype of either run so far, since rounding persists.
+        given: Relative to the size of a cell; None: `units` epsilons of the dtype; 0: bit for bit.
     """
 
     dtype: str = "float32"
@@ -56,18 +56,18 @@ class Tolerance:
 
     @property
     def units(self) -> float:
-        """In epsilons of the dtype."""
+        """The tolerance in epsilons of the dtype."""
         if self.given is not None:
             return self.given / self.epsilon
         return UNITS.get(self.dtype, _UNITS_OF_HALF)
 
     @property
     def relative(self) -> float:
-        """Relative to the size of a cell."""
+        """The tolerance relative to the size of a cell."""
         return self.given if self.given is not None else self.units * self.epsilon
 
     def text(self) -> str:
-        """In words."""
+        """The tolerance as text."""
         if self.given == 0:
             return "bit for bit"
         if self.given is not None:
@@ -76,13 +76,14 @@ class Tolerance:
 
 
 class DiffNumbers(NamedTuple):
-    """The numbers by which two arrays differ.
+    """The measured difference of two arrays.
 
     Attributes:
-        cells: How many were compared.
-        differing: How many differ by more than the tolerance.
-        max_abs: The largest absolute difference; NaN where one of both is NaN, else inf where one is infinite.
-        units: The largest difference of a cell relative to its size, in epsilons; inf in both of these cases, and of labels that differ.
+        cells: The number of compared cells.
+        differing: The number of cells that differ by more than the tolerance.
+        max_abs: The largest absolute difference; NaN if one side has a NaN, else inf if one side is infinite.
+        units: The largest difference of a cell relative to its size, in epsilons; inf in both of these cases, and for labels that
+            differ.
         worst: The index of that cell in the flat array; -1 if there is none.
     """
 
@@ -94,20 +95,20 @@ class DiffNumbers(NamedTuple):
 
 
 def largest(values: Iterable[float]) -> float:
-    """The largest of some differences: NaN if one is, 0 of none."""
+    """The largest difference: NaN if one is NaN, 0 if there are none."""
     return float(np.max(list(values), initial=0.0))
 
 
 def to_order(difference: float) -> float:
-    """A difference to be ordered by: NaN as infinity."""
+    """A difference for sorting: NaN counts as infinity."""
     return math.inf if math.isnan(difference) else difference
 
 
 def compare(a: np.ndarray, b: np.ndarray, mask: np.ndarray | None, tolerance: Tolerance) -> DiffNumbers:
-    """The numbers by which two arrays of one shape differ.
+    """The measured difference of two arrays of one shape.
 
     Args:
-        mask: Which cells count, of a shape that is broadcast to theirs; None: all.
+        mask: The cells that count, broadcastable to the arrays; None means all.
     """
     real: np.ndarray | None = None
     if mask is not None:
@@ -159,10 +160,10 @@ def _too_far(a: np.ndarray, b: np.ndarray, relative: np.ndarray, tolerance: Tole
 
 
 def differences(a: np.ndarray, b: np.ndarray, typical: float | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The absolute difference of each cell, and that relative to its size. NaN and NaN are equal, as are infinities of one sign.
+    """The absolute difference of each cell, and the one relative to its size. NaN equals NaN, and infinities of one sign are equal.
 
     Args:
-        typical: The typical size of the values. Default: of these.
+        typical: The typical size of values. Default: computed from these.
     """
     if typical is None:
         typical = max(_typical(a.reshape(-1)), _typical(b.reshape(-1)))
@@ -182,7 +183,7 @@ def differences(a: np.ndarray, b: np.ndarray, typical: float | None = None) -> t
 
 
 def _typical(values: np.ndarray) -> float:
-    """The root mean square of values, of very many of a part of them; without infinities, and without what marks a masked cell."""
+    """The root mean square of values, of a sample if there are very many; without infinities and the values that mark masked cells."""
     if not values.size:
         return 0.0
     sizes = np.abs(
@@ -207,7 +208,7 @@ def _compare_exactly(a: np.ndarray, b: np.ndarray) -> DiffNumbers:
 
 
 def _different_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The cells in which values differ, or the signs of zeros do."""
+    """The cells in which values, or the signs of zeros, differ."""
     with np.errstate(all="ignore"):
         other = (a != b) & ~(np.isnan(a) & np.isnan(b))
         if not np.iscomplexobj(a) and not np.iscomplexobj(b):

@@ -1,4 +1,4 @@
-"""The values that two recordings have at the same place of a run, in the order in which they were computed."""
+"""The values that two recordings have at the same place of a run, in order of computation."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ VALUES, LABELS, LENGTHS, DIMS, PLAIN, HYPOTHESES = "values", "labels", "lengths"
 
 @dataclass(slots=True)
 class Row:
-    """One value that both recordings have.
+    """A value that both recordings have.
 
     Attributes:
         ident: Its place in the run.
-        name: Of the value in its event.
+        name: Name of the value in its event.
         events: The numbers of the events in a and in b.
         status: "same" (within the tolerance), "values", "labels" (integers and bools, exactly), "lengths", "dims" (they do not
-            match), "plain" (numbers and text beside Tensors), "hypotheses" (of a search), or "no values" (dims were recorded only).
-        numbers: By how much they differ.
-        tolerance: What counts as a difference here.
-        dtypes: Of both; "" of what is no Tensor.
-        note: What is wrong with its dims or lengths, in words.
+            match), "plain" (numbers and text beside Tensors), "hypotheses" (of a search), or "no values" (only dims were recorded).
+        numbers: The measured difference.
+        tolerance: The tolerance that applies here.
+        dtypes: Dtypes of both; "" for values that are not Tensors.
+        note: The problem with its dims or lengths, as text.
     """
 
     ident: Ident
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether this is a difference."""
+        """True if this row is a difference."""
         return self.status not in (SAME, NO_VALUES)
 
     @property
@@ -69,9 +69,9 @@ class Pair:
     """Two values along the same axes.
 
     Attributes:
-        a, b: Of one shape.
-        mask: Which cells both have, of that shape; None: all.
-        plan: Of their dims.
+        a, b: Arrays of one shape.
+        mask: The cells that both have, of that shape; None means all.
+        plan: The plan of their dims.
     """
 
     a: np.ndarray
@@ -84,10 +84,10 @@ class RowComparison:
     """The comparison of two recordings.
 
     Args:
-        events: By place in the run, of a and of b.
+        events: The events of a and of b, by place in the run.
         sides: The sequences that are compared.
-        slots: Of their searches.
-        given: The tolerance that was asked for; None: that of the dtypes.
+        slots: The matching slots of their searches.
+        given: The requested tolerance; None: that of the dtypes.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RowComparison:
         self._exact = Tolerance("float64", given)
 
     def run(self, searches: Sequence[tuple[Any, Any]]) -> None:
-        """Compare all that both have.
+        """Compare everything that both have.
 
         Args:
             searches: The searches that both have.
@@ -133,14 +133,14 @@ class RowComparison:
                 self._add(ident, a, b)
 
     def pairs_of(self, seqs_a: int, seqs_b: int) -> list[tuple[int, int]]:
-        """The numbers of the sequences that are compared."""
+        """The indices of the sequences that are compared."""
         one, other = self.sides.seqs
         if one is None or other is None:
             return [(seq, seq) for seq in range(min(seqs_a, seqs_b))]
         return [(one, other)]
 
     def aligned(self, a: Event, b: Event, one: Tensor, other: Tensor) -> Pair | Plan:
-        """Two Tensors of two events along the same axes; the plan that says why there is no such thing."""
+        """Two Tensors of two events along the same axes, or the plan that says why that is impossible."""
         plan = self.planner.plan(one, other)
         if plan.problem is not None:
             return plan
@@ -168,7 +168,7 @@ class RowComparison:
     def _in_slots(
         self, a: Event, b: Event, plan: Plan, arrays: list[np.ndarray], masks: list[np.ndarray]
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The values of b in the slots of the same hypotheses in a, and where there are such."""
+        """The values of b in the slots of the same hypotheses in a, and a mask of where these exist."""
         axis, batch = plan.beam, plan.batch
         assert axis is not None
         width = [array.shape[axis] for array in arrays]
@@ -254,7 +254,7 @@ class RowComparison:
         )
 
     def _note_only(self, a: Event | None, b: Event | None) -> None:
-        """An event that only one has; none of a step that the sequence does not make any more."""
+        """Record an event that only one side has, unless the sequence has ended by then."""
         side = 0 if b is None else 1
         event: Any = a if b is None else b
         tensors = [value for value in values_of(event).values() if isinstance(value, Tensor)]
@@ -271,7 +271,7 @@ class RowComparison:
                 self._tolerance = replace(self._tolerance, dtype=dtype)
 
     def _coarsest_of_searches(self) -> Tolerance:
-        """Scores are sums of what was computed in the coarsest dtype of the run."""
+        """The tolerance for scores, which are sums of values computed in the coarsest dtype of the run."""
         found = self._tolerance
         for events in self.events:
             for event in events.values():
@@ -282,7 +282,7 @@ class RowComparison:
 
 
 def _plain(one: Any, other: Any, tolerance: Tolerance) -> tuple[bool, float]:
-    """Whether plain values are the same, and by how much numbers differ."""
+    """Whether plain values are equal, and by how much numbers differ."""
     if isinstance(one, float) or isinstance(other, float):
         try:
             numbers = compare(np.array([one], np.float64), np.array([other], np.float64), None, tolerance)
@@ -298,7 +298,7 @@ def _plain(one: Any, other: Any, tolerance: Tolerance) -> tuple[bool, float]:
 
 
 def _other_labels(a: Tensor, b: Tensor) -> np.ndarray | None:
-    """The number in the vocabulary of a of each label of b, where that is another one."""
+    """The number in the vocabulary of a for each label of b; None if both vocabularies agree."""
     one, other = a.sparse_dim, b.sparse_dim
     if one is None or other is None or one is other or is_beam(one) or one.vocab is None or other.vocab is None:
         return None

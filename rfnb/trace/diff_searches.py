@@ -1,7 +1,7 @@
-"""Two searches beside each other: the first step in which they keep other hypotheses, and whether that is more than a tie.
+"""Compares two searches: the first step in which they keep different hypotheses, and whether that is more than a tie.
 
-Hypotheses are matched by their labels. Where two of them are as good within the tolerance, rounding decides which comes first or is cut:
-that is a tie, and so is what follows from it.
+Hypotheses are matched by their labels. If two of them are equally good within the tolerance, rounding decides which comes first or is
+cut: that is a tie, and so is everything that follows from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BeamEntry(NamedTuple):
     """A hypothesis in the beam of a step.
 
     Attributes:
-        labels: All of it.
+        labels: All its labels.
         rank: From 0.
         score: natural-log probability, summed over steps.
     """
@@ -37,17 +37,18 @@ class BeamEntry(NamedTuple):
 
 @dataclass
 class StepOfSearch:
-    """One step of two searches, of one sequence.
+    """One step of two searches, for one sequence.
 
     Attributes:
-        step: Of the loop.
-        verdict: "same"; "swap": two that are as good are in another order; "tie": what one of both has cut is as good as what it kept,
-            or follows from such a tie; "scores": the same hypotheses, other scores; "order"; "other": other hypotheses.
-        shared: How many hypotheses both have.
-        sizes: How many each has.
-        only_a, only_b: Those that the other one lacks. Of the larger of two beams of other sizes the best are seen, as many as the
-            smaller one has.
-        max_abs, units: The largest difference of the scores of a hypothesis that both have, and in epsilons of its size.
+        step: Step of the loop.
+        verdict: "same"; "swap": two equally good hypotheses are in another order; "tie": a hypothesis cut on one side is as good as
+            one that was kept, or the step follows from such a tie; "scores": the same hypotheses with other scores; "order"; "other":
+            other hypotheses.
+        shared: The number of hypotheses that both have.
+        sizes: The number of hypotheses of each.
+        only_a, only_b: The hypotheses that the other one lacks. If the beams have different sizes, only the best of the larger one
+            are compared, as many as the smaller one has.
+        max_abs, units: The largest score difference of a shared hypothesis, absolute and in epsilons relative to its size.
         worst: That hypothesis, in a and in b.
     """
 
@@ -67,9 +68,9 @@ class BestOfBoth:
     """The best hypothesis of a sequence in both searches.
 
     Attributes:
-        labels_a, labels_b: None: there is none.
-        score_a, score_b: natural-log probabilities.
-        edits: From a to b, as letters: "=" the same, "s" another label, "i" one more in b, "d" one less; None: too long for it.
+        labels_a, labels_b: The labels; None if there are none.
+        score_a, score_b: Natural-log probabilities.
+        edits: Edits from a to b: "=" equal, "s" substituted, "i" inserted in b, "d" deleted; None if too long to align.
     """
 
     labels_a: tuple[str, ...] | None
@@ -80,18 +81,18 @@ class BestOfBoth:
 
     @property
     def same(self) -> bool:
-        """Whether the labels are."""
+        """True if the labels are equal."""
         return self.labels_a == self.labels_b
 
 
 @dataclass
 class SequenceDiff:
-    """Two searches of one sequence.
+    """Two searches for one sequence.
 
     Attributes:
-        seq_a, seq_b: Its number in both batches.
-        steps: All steps that both have made for it.
-        result: What both give.
+        seq_a, seq_b: Its index in both batches.
+        steps: All steps that both ran for it.
+        result: The results of both.
     """
 
     seq_a: int
@@ -106,7 +107,7 @@ class SequenceDiff:
 
     @property
     def tie(self) -> StepOfSearch | None:
-        """The first tie that was decided in another way."""
+        """The first tie that the two searches broke differently."""
         return next((step for step in self.steps if step.verdict in (SWAP, TIE)), None)
 
 
@@ -115,7 +116,7 @@ class SearchDiff:
     """Two runs of a search.
 
     Attributes:
-        path, run: Of the search in a.
+        path, run: Path and run of the search in a.
         seqs: Each sequence that is compared.
         lengths: The number of steps of both.
     """
@@ -127,10 +128,10 @@ class SearchDiff:
 
 
 def search_diff(a: SearchSlots, b: SearchSlots, pairs: Sequence[tuple[int, int]], tolerance: Tolerance) -> SearchDiff:
-    """Two runs of a search, step by step.
+    """Compare two runs of a search step by step.
 
     Args:
-        pairs: The numbers of the sequences, those of a and those of b.
+        pairs: The indices of the sequences in a and in b.
     """
     seqs = []
     for one, other in pairs:
@@ -146,7 +147,7 @@ def search_diff(a: SearchSlots, b: SearchSlots, pairs: Sequence[tuple[int, int]]
 
 
 def _over(history: BeamHistory, seq: int, index: int) -> bool:
-    """Whether all hypotheses had ended before this step."""
+    """True if all hypotheses had ended before this step."""
     if not index:
         return False
     fields = history.steps[index - 1]
@@ -186,7 +187,7 @@ def _step(
 
 
 def _entries(history: BeamHistory, seq: int, index: int) -> dict[tuple[tuple[str, ...], int], BeamEntry]:
-    """The hypotheses after a step by their labels; of equal ones (other alignments) the second has another number."""
+    """The hypotheses after a step by their labels; duplicates (other alignments) get different numbers."""
     fields, found = history.steps[index], dict[tuple[tuple[str, ...], int], BeamEntry]()
     slots = np.flatnonzero(fields["scores"][seq] > -np.inf).tolist()
     for rank, slot in enumerate(slots):
@@ -201,7 +202,7 @@ def _verdict_of_others(
     found: StepOfSearch, near: Callable[[BeamEntry, BeamEntry], bool], tolerance: Tolerance,
     ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]],
 ) -> str:  # fmt: skip
-    """Whether other hypotheses are a tie, or follow from one."""
+    """ "tie" if the other hypotheses are a tie or follow from one, else "other"."""
     new = [
         [entry for entry in only if not any(entry.labels[: len(tie)] == tie for tie in ties[side])]
         for side, only in enumerate((found.only_a, found.only_b))
@@ -228,7 +229,9 @@ def _are_tied(
     two: BeamEntry,
     tolerance: Tolerance,
 ) -> bool:
-    """Whether what only a keeps and what only b keeps are as good in both: each has cut what the other keeps."""
+    """True if the hypotheses that only a keeps and those that only b keeps are equally good in both: each side has cut those of the
+    other.
+    """
     cut_a, cut_b = _score_of_cut(a, seqs[0], index, two.labels), _score_of_cut(b, seqs[1], index, one.labels)
     in_a = two.score if cut_a is None else cut_a
     in_b = one.score if cut_b is None else cut_b
@@ -236,7 +239,7 @@ def _are_tied(
 
 
 def _score_of_cut(history: BeamHistory, seq: int, index: int, labels: tuple[str, ...]) -> float | None:
-    """The score of a candidate that was cut; infinitely bad, if it is none of the best ones; None: candidates are not known."""
+    """The score of a cut candidate; -inf if it is not among the stored best ones; None if candidates are unknown."""
     fields = history.steps[index]
     if "cand_tokens" not in fields:
         return None
@@ -250,14 +253,14 @@ def _score_of_cut(history: BeamHistory, seq: int, index: int, labels: tuple[str,
 
 
 def _are_near(one: float, other: float, tolerance: Tolerance) -> bool:
-    """Whether two hypotheses are as good: each may be off by the tolerance."""
+    """True if two hypotheses are equally good, with each score off by at most the tolerance."""
     if not np.isfinite(one - other):
         return False
     return abs(one - other) <= 2 * tolerance.relative * max(abs(one), abs(other), 1.0)
 
 
 def _turned(mine: Sequence[BeamEntry], other: Sequence[BeamEntry]) -> list[tuple[BeamEntry, BeamEntry]]:
-    """Neighbours in a that are the other way round in b."""
+    """Neighbours in a that have the opposite order in b."""
     rank = {entry.rank: two.rank for entry, two in zip(mine, other)}
     in_order = sorted(mine, key=lambda entry: entry.rank)
     return [(one, two) for one, two in zip(in_order, in_order[1:]) if rank[one.rank] > rank[two.rank]]

@@ -1,6 +1,7 @@
-"""The slots of two searches that hold the same hypothesis: values in slots are compared by the labels that led there, not by their rank.
+"""Matches the slots of two searches that hold the same hypothesis: values in slots are compared by the labels that led there, not by
+rank.
 
-What was computed in a step before its choice is in the slots that the step before has left, what came after it in its own.
+Values computed in a step before its choice are in the slots left by the previous step; later ones are in the step's own slots.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class SearchSlots:
     """One run of a search.
 
     Attributes:
-        path, run: Of its `beams` events.
+        path, run: Path and run of its `beams` events.
         history: All of its steps.
-        choices: By the entry of each of its steps the first and the last choice in it: the event and the step of the history.
+        choices: By the entry of each of its steps, the first and the last choice in it: the event and the step of the history.
     """
 
     path: str
@@ -34,7 +35,7 @@ class SearchSlots:
 
 
 def searches_of(trace: Trace) -> dict[tuple[str, int], SearchSlots]:
-    """The searches of a recording by path and run; those whose events are no steps of a search are left out."""
+    """The searches of a recording by path and run; events that do not form a search are skipped."""
     found = {}
     for path in trace.beams:
         for run, events in enumerate(trace.beams.event_runs(path)):
@@ -51,18 +52,18 @@ def searches_of(trace: Trace) -> dict[tuple[str, int], SearchSlots]:
 
 
 class Slots:
-    """The slots of two recordings that go together."""
+    """The matching slots of two recordings."""
 
     def __init__(self, searches: Sequence[Iterable[SearchSlots]]):
         self._by_entry = [{entry: search for search in each for entry in search.choices} for each in searches]
         self._known: dict[Any, tuple[np.ndarray, np.ndarray] | None] = {}
 
     def in_search(self, event: Event, side: int) -> bool:
-        """Whether an event is in a step of a search."""
+        """True if an event is in a step of a search."""
         return event.step is not None and event.entry in self._by_entry[side]
 
     def is_over(self, event: Event, side: int, seq: int | None) -> bool:
-        """Whether an event is in a step of a search that a sequence (None: any of them) does not make any more."""
+        """True if an event is in a step of a search after the end of a sequence (None: of any)."""
         search = self._by_entry[side].get(event.entry) if event.step is not None else None
         if search is None:
             return False
@@ -71,11 +72,11 @@ class Slots:
         return number > 0 and not any(going_on(search.history, one, number - 1, False) for one in seqs)
 
     def of(self, a: Event, b: Event, seqs: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray] | None:
-        """For each sequence and slot of a the slot of b with the same hypothesis, and whether there is one that goes on; None: the
-        events are in no step of a search, or between two choices of one.
+        """For each sequence and slot of a, the slot of b with the same hypothesis, and whether there is an unfinished one; None if the
+        events are in no step of a search, or between two choices of a step.
 
         Args:
-            seqs: The numbers of the sequences that are compared, those of a and those of b.
+            seqs: The indices of the compared sequences in a and in b.
         """
         places = self._place(a, 0), self._place(b, 1)
         if places[0] is None or places[1] is None:
@@ -88,7 +89,7 @@ class Slots:
         return self._known[key]
 
     def _place(self, event: Event, side: int) -> tuple[int, int | None, bool] | None:
-        """The entry of a step, the choice after which the slots of an event are, and whether that is the one of its own step."""
+        """The entry of a step, the choice after which an event's slots are numbered, and whether that is the choice of its own step."""
         search = self._by_entry[side].get(event.entry) if event.step is not None else None
         if search is None:
             return None
@@ -112,10 +113,10 @@ class Slots:
 
 
 def going_on(history: BeamHistory, seq: int, index: int, after: bool) -> dict[tuple[str, ...], list[int]]:
-    """The slots after a choice by the labels that led there, without those that are empty or had ended before.
+    """The slots after a choice by the labels that led there, without empty and ended ones.
 
     Args:
-        after: Whether values are of the step of that choice: then what ends with it counts.
+        after: Whether the values belong to the step of that choice; then hypotheses that end with it count.
     """
     found: dict[tuple[str, ...], list[int]] = {}
     seq = min(seq, history.num_seqs - 1)
@@ -131,7 +132,7 @@ def going_on(history: BeamHistory, seq: int, index: int, after: bool) -> dict[tu
 
 
 def labels_of(history: BeamHistory, seq: int, slot: int, index: int) -> tuple[str, ...]:
-    """The labels of the hypothesis in a slot, as text where there is one: a vocabulary may have another order in another run."""
+    """The labels of the hypothesis in a slot, as text if possible, since another run may order the vocabulary differently."""
     tokens = history.prefix(seq, slot, index)
     if history.labels_of(0) is None:
         return tuple(map(str, tokens))

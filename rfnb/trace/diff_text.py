@@ -1,4 +1,4 @@
-"""A diff in words: the first place, what it looks like, what follows from it, and the next line to type."""
+"""A diff as text: the first place, its character, its consequences, and the next line to type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_PATHS, _MOST_SEQS, _MOST_LABELS, _LONGEST = 20, 8, 12, 120
 
 
 def sentence(diff: Diff) -> str:
-    """The first difference, or that there is none, in one sentence."""
+    """One sentence with the first difference, or that there is none."""
     row = diff.first
     if row is None:
         return _same(diff)
@@ -27,7 +27,7 @@ def sentence(diff: Diff) -> str:
 
 
 def text(diff: Diff) -> str:
-    """All of a diff."""
+    """The complete text of a diff."""
     a, b = diff.names
     parts = [_heading(diff), sentence(diff) if diff.first is None else f"First difference: {sentence(diff)}."]
     if diff.first is not None:
@@ -56,7 +56,7 @@ def place(row: Row) -> str:
 
 
 def cut(path: str) -> str:
-    """A path of at most some hundred letters, its end."""
+    """The end of a path, at most about a hundred characters."""
     return path if len(path) <= _LONGEST else f"…{path[1 - _LONGEST :]}"
 
 
@@ -90,14 +90,14 @@ def what(diff: Diff, row: Row) -> str:
 
 
 def more(diff: Diff, row: Row) -> list[str]:
-    """Sentences on one row besides its numbers: where its differences lie, what they look like."""
+    """Sentences on one row other than its numbers: where its differences lie, and their character."""
     region = diff.region(row)
     where = [f"They differ only in {'; '.join(f'{name} {there}' for name, there in region.items())}."] if region else []
     return [*where, *diff.hints(row)]
 
 
 def table(diff: Diff) -> str:
-    """The paths that differ: their first step, where they differ most beside their size, and how far apart values are there."""
+    """The paths that differ: their first step, where they differ most relative to their size, and by how much."""
     found = [each for each in diff.by_path.values() if each.first is not None]
     rows = [("path", "first", "differ", "most", "apart", "in epsilons")]
     for each in found[:_MOST_PATHS]:
@@ -117,7 +117,7 @@ def table(diff: Diff) -> str:
 
 
 def _apart(row: Row) -> tuple[str, str]:
-    """The distance of two values, and that in epsilons; of what is no number that it is another one."""
+    """The distance of two values, absolute and in epsilons; for values that are not numbers, that they differ."""
     units, most = row.numbers.units, row.numbers.max_abs
     if math.isfinite(units):
         return number(most), f"{units:.3g}"
@@ -151,14 +151,14 @@ def search_step(diff: Diff, seq: SequenceDiff, step: StepOfSearch) -> str:
 
 
 def only(diff: Diff) -> str:
-    """The events that only one of both has."""
+    """The events that only one side has."""
     return "\n".join(
         f"Only in {name}: {_kinds(events)}." for name, events in zip(diff.names, (diff.only_a, diff.only_b)) if events
     )
 
 
 def dtypes(diff: Diff) -> str:
-    """From where on dtypes differ."""
+    """The place from which dtypes differ."""
     row = diff.dtypes
     if row is None:
         return ""
@@ -205,14 +205,14 @@ def next_line(diff: Diff) -> str:
 
 
 def number(value: Any, digits: int = 6) -> str:
-    """A number as short as it is told apart."""
+    """A number with as few digits as distinguish it."""
     if not isinstance(value, (float, complex)):
         return str(value)
     return f"{value:.{digits}g}".replace("nan", "NaN").replace("inf", "infinity")
 
 
 def label(diff: Diff, row: Row, side: int, value: Any) -> str:
-    """An integer by the text of its label, where there is one. What b has was already brought to the vocabulary of a."""
+    """An integer as the text of its label, if it has one. Labels of b were already mapped to the vocabulary of a."""
     tensor = diff.value(row, 0)
     dim = getattr(tensor, "sparse_dim", None)
     vocab = getattr(dim, "vocab", None)
@@ -223,13 +223,13 @@ def label(diff: Diff, row: Row, side: int, value: Any) -> str:
 
 
 def quoted(labels: Sequence[str]) -> str:
-    """Labels as one text, of many the last ones."""
+    """Labels as one string; only the last ones if there are many."""
     shown = list(labels[-_MOST_LABELS:])
     return f'"{"... " if len(labels) > _MOST_LABELS else ""}{" ".join(shown)}"'
 
 
 def edited(labels_a: Sequence[str], labels_b: Sequence[str], edits: str | None) -> tuple[str, str]:
-    """Two results, one below the other: what is the same is below itself, "-" where one has nothing."""
+    """Two results in two rows: equal labels are aligned, "-" marks a gap."""
     if edits is None:
         return " ".join(labels_a), " ".join(labels_b)
     a, b, one, other = [], [], iter(labels_a), iter(labels_b)
@@ -255,7 +255,7 @@ def _heading(diff: Diff) -> str:
 
 
 def _devices_in(trace: Trace) -> str:
-    """The devices that recorded values are on: the CPU, as of a file, or others, beside which lengths are on the CPU."""
+    """The devices of recorded values: the CPU, as for a file, or others; lengths are always on the CPU."""
     found = (x.device for event in trace.events for _, x in named_tensors(event.values.items()))
     names = dict.fromkeys(device for device in found if device is not None)
     return ", ".join(name for name in names if name != "cpu" or len(names) == 1)
@@ -318,7 +318,7 @@ def _sequence(seq: SequenceDiff) -> str:
 
 
 def _calls_without_values(diff: Diff, row: Row) -> list[str]:
-    """The modules whose calls end between the last value that is the same and the first that differs; none, if they were recorded."""
+    """The modules whose calls end between the last equal value and the first difference; empty if their values were recorded."""
     found: dict[str, None] = {}
     for one in diff.rows:
         if one is row:

@@ -1,9 +1,9 @@
-"""Editing: what is put in the place of values of a model while a with-block runs, by the place of each.
+"""Editing: values that replace those of a model while a with-block runs, by place.
 
     "h.1.attn.weights[head=3, target=-1]"      # path of a module, what of its call, which entries
-    "h.1"                                      # all of what the module returns
+    "h.1" # everything that the module returns
 
-The classes that call modules ask `edits_of`; who parses places and opens blocks is `interop/edit.py`.
+The classes that call modules query `edits_of`; `interop/edit.py` parses places and opens blocks.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class EditPlace:
     """A place as it was written.
 
     Attributes:
-        path: Of a module, and maybe what of its call.
-        entries: By name of a dim: an index, a list of them, a slice, a label.
-        step: Of a loop, of `generate`, else the number of the call in the block; None: all.
+        path: Path of a module, optionally with a part of its call.
+        entries: By dim name: an index, a list of indices, a slice, or a label.
+        step: Step of a loop or of `generate`, else the number of the call in the block; None means all.
     """
 
     path: str
@@ -50,10 +50,10 @@ class EditPlace:
 
     @staticmethod
     def of(text: str) -> EditPlace:
-        """The place that a text says.
+        """Parse a place.
 
         Raises:
-            ValueError: If it says none.
+            ValueError: If the text is not a place.
         """
         found = _PLACE.fullmatch(text)
         entries: dict[str, Any] = {}
@@ -89,19 +89,21 @@ def _index(text: str) -> Any:
 
 @dataclass(eq=False)
 class ValueEdit:
-    """One value that is another one while a block runs.
+    """A value that is replaced while a block runs.
 
     Attributes:
         text: The place as it was written.
-        module: Whose call it is of.
-        path: Of the module.
-        part: What of its call: "" for what it returns, "input", one of `OF_ATTENTION` or `OF_UNITS`, or the name of one of several results.
+        module: The module whose call is edited.
+        path: Path of the module.
+        part: The part of its call: "" for its result, "input", one of `OF_ATTENTION` or `OF_UNITS`, or the name of one of several
+            results.
         entries, step: As of `EditPlace`.
-        value: What is put there: a number, an array, a Tensor, or a function of what is there.
-        when: Says whether it is for the steps that run; None: always.
-        put: Of a Module of rfnb, gives a Tensor with the value in it if it is now; of attention weights with the dim that is attended over.
-        name: Of one of several attentions that a module has written out.
-        done: How often it was put.
+        value: The replacement: a number, an array, a Tensor, or a function of the current value.
+        when: Tells whether it applies to the current steps; None: always.
+        put: For a Module of rfnb, returns the Tensor with the edit if it applies now; for attention weights it also takes the dim
+            attended over.
+        name: Name of one of several attentions computed in a module's own code.
+        done: How often it was applied.
         calls: How many calls of the module have begun.
     """
 
@@ -120,7 +122,7 @@ class ValueEdit:
 
     @property
     def is_now(self) -> bool:
-        """Whether it is for the step or call that runs."""
+        """True if it applies to the current step or call."""
         if self.when is not None and not self.when():
             return False
         if self.step is None:
@@ -137,7 +139,7 @@ _maker: list[str] = []
 
 
 def edits_by(place: str) -> None:
-    """Let edits be made by a function of a layer above.
+    """Register the function of an upper layer that makes edits.
 
     Args:
         place: "module:function": of a model (or a dict of models) and the edits as `rf.edit` takes them.
@@ -146,10 +148,10 @@ def edits_by(place: str) -> None:
 
 
 def edits_for(model: Any, edits: Mapping[str, Any]) -> Sequence[ValueEdit]:
-    """The edits of a model, as `rf.edit` takes them.
+    """The edits of a model, given as for `rf.edit`.
 
     Raises:
-        TypeError, ValueError, KeyError: What `rf.edit` raises.
+        TypeError, ValueError, KeyError: As for `rf.edit`.
     """
     module, _, function = _maker[0].partition(":")
     made: Sequence[ValueEdit] = getattr(import_module(module), function)(model, edits)
@@ -157,12 +159,12 @@ def edits_for(model: Any, edits: Mapping[str, Any]) -> Sequence[ValueEdit]:
 
 
 def edits_of(module: Any) -> Sequence[ValueEdit]:
-    """The edits of the calls of a module."""
+    """The edits that apply to calls of a module."""
     return [edit for edit in editing.get() if edit.module is module]
 
 
 def edited_result(module: Any, result: Any) -> Any:
-    """The result of a Module of rfnb, with what is to be another value in it."""
+    """The result of a Module of rfnb with its edits applied."""
     for edit in edits_of(module):
         edit.calls += 1
         if edit.put is not None and edit.part != "weights" and not OF_UNITS.fullmatch(edit.part):
@@ -171,13 +173,13 @@ def edited_result(module: Any, result: Any) -> Any:
 
 
 def weights_edits() -> Sequence[ValueEdit]:
-    """The edits of attention weights that a Module of rfnb makes here."""
+    """The edits of attention weights that the current Module of rfnb computes."""
     edits = [edit for edit in editing.get() if edit.put is not None and edit.part == "weights"]
     return edits and _inside_here(edits)
 
 
 def gates_edits() -> Sequence[ValueEdit]:
-    """The edits of gates that a recurrent unit of rfnb makes here."""
+    """The edits of gates that the current recurrent unit of rfnb computes."""
     edits = [edit for edit in editing.get() if edit.put is not None and OF_UNITS.fullmatch(edit.part)]
     return edits and _inside_here(edits)
 

@@ -1,4 +1,4 @@
-"""The edits from one list of labels to another: which are the same, replaced, more or less."""
+"""The edits from one list of labels to another: equal, substituted, inserted or deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_CELLS = 1 << 20  # of the table of an alignment
 
 
 def aligned(a: Sequence[str], b: Sequence[str]) -> str | None:
-    """The edits from a to b as letters; what both begin and end with is the same. None: the rest is too long to align."""
+    """The edits from a to b as letters; common prefixes and suffixes are equal. None if the rest is too long to align."""
     begin = 0
     while begin < min(len(a), len(b)) and a[begin] == b[begin]:
         begin += 1
@@ -22,7 +22,7 @@ def aligned(a: Sequence[str], b: Sequence[str]) -> str | None:
 
 
 def edits(reference: Sequence[str], text: Sequence[str]) -> str:
-    """The fewest edits that make `text` of the reference, as letters: "=" the same, "s" another label, "i" one more, "d" one less."""
+    """The fewest edits that turn the reference into `text`, as letters: "=" equal, "s" substituted, "i" inserted, "d" deleted."""
     rows = [list(range(len(text) + 1))]
     for index, wanted in enumerate(reference):
         row = [index + 1]

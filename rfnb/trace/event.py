@@ -1,4 +1,4 @@
-"""Event: one offer that was taken, and how its values are kept without changing the run."""
+"""Event: a recorded probe, with its values kept so that the run is unchanged."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ EVENT_COST = 1024
 
 @dataclass(slots=True, eq=False)
 class Event(NearNames):
-    """One offer that was taken. To be read only.
+    """A recorded probe. Read only.
 
     Attributes:
         kind: "attention", "states", "beams", "module", or another word.
         path: Dotted path of the module, then the names of the loops in it.
         step: Step of the innermost loop, from 0; None outside of loops.
-        index: Running number in its trace, from 0.
+        index: Index in its trace, from 0.
         values: Tensors (detached, on their device) and plain data.
         module: The path without the names of loops.
         steps: Steps of all running loops, outermost first.
-        loop_dim: The dim of the innermost loop, if it is known.
+        loop_dim: The dim of the innermost loop, if known.
         entry: Equal for events of the same step of the same run of a loop; 0 outside of loops.
         call: Equal for events of the same call of an outermost module; 0 outside of modules.
-        num_bytes: bytes of the values.
-        depth: How many calls of modules were running; of a "module" event with its own.
+        num_bytes: Size of the values in bytes.
+        depth: The number of running module calls; for a "module" event including its own.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Event(NearNames):
 
 
 def named_tensors(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
-    """The Tensors among named values, also those in lists, tuples and dicts, with dotted names."""
+    """The Tensors among named values, including those in lists, tuples and dicts, with dotted names."""
     found: list[tuple[str, Tensor]] = []
     for name, value in items:
         for path, leaf in [(name, value)] if isinstance(value, Tensor) else leaves(value, name):
@@ -66,13 +66,13 @@ def named_tensors(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
 
 
 def keep(value: Any, *, attached: bool = False) -> Any:
-    """The part of a value that a trace keeps: plain containers of what it keeps of each leaf.
+    """A copy of a value for a trace: plain containers with the kept form of each leaf.
 
-    A Tensor is detached, without copy: outputs of rfnb are never changed in place. A parameter is, so it is copied; also
-    a view of one. Containers and plain NumPy arrays, which the caller may go on changing, are copied.
+    A Tensor is detached without a copy, since outputs of rfnb are never changed in place. Parameters are, so they and their views are
+    copied. Containers and plain NumPy arrays, which the caller may change later, are copied.
 
     Args:
-        attached: Tensors that are no parameters stay as they are, in the graph of autograd.
+        attached: Keep Tensors other than parameters in the autograd graph.
     """
     return map_plain(_kept_attached if attached else _kept, value)
 
@@ -95,13 +95,13 @@ def _kept(value: Any) -> Any:
 
 
 class Templates:
-    """The parts of `module` events that a trace keeps: Tensors reduced to dims and dtype. Calls that look the same share them."""
+    """The kept form of `module` events: Tensors reduced to dims and dtype. Calls that look the same share them."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
     def keep(self, values: Mapping[str, Any]) -> tuple[Any, int]:
-        """The same values with templates for Tensors, and the bytes of the rest."""
+        """The values with templates for Tensors, and the size of the rest in bytes."""
         key = _look_of(values)
         if key is None:
             kept = keep_template(dict(values))
@@ -115,7 +115,7 @@ class Templates:
 
 
 def _look_of(values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """All that templates of the values say; None for others than text and lists of named results of ops."""
+    """A key of everything in the templates of the values; None for values other than text and lists of named results of ops."""
     if values.__class__ is Later:
         return values.look
     look: list[Any] = []
@@ -144,7 +144,7 @@ def keep_template(value: Any) -> Any:
 
 
 def same_numbers(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same numbers, whosever dims they are over; a NaN is as any NaN."""
+    """True if two tensors have the same numbers, regardless of their dims; all NaNs are equal."""
     a, b = one.numpy(), other.numpy()
     if a.shape != b.shape or one.dtype != other.dtype:
         return False
@@ -152,7 +152,7 @@ def same_numbers(one: Tensor, other: Tensor) -> bool:
 
 
 def bytes_of(value: Any) -> int:
-    """bytes of the arrays in a value."""
+    """The size of the arrays in a value, in bytes."""
     total = 0
     for leaf in values_in(value):
         if isinstance(leaf, Tensor):

@@ -1,7 +1,8 @@
-"""The fields of events by kind, and what each holds: one table for both doors, `probe` of a user's values and `load_trace` of a file.
+"""The fields of events by kind, and the type of each: one table for both entrances, `probe` with a user's values and `load_trace` with
+a file.
 
-Everything that looks at events trusts it. A field may lack; what only all steps of a run say together (names, sizes, parents that are in
-the beam) is told where they are put together: by `trace.attention`, `trace.states` and `trace.beams`.
+All code that reads events relies on it. Fields may be missing; properties that only all steps of a run determine together (names, sizes,
+parents within the beam) are checked where they are combined: by `trace.attention`, `trace.states` and `trace.beams`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ class Holds(NamedTuple):
     """The rule for a field.
 
     Attributes:
-        words: For messages.
-        fits: Whether a value is that.
-        or_none: Whether None is as well.
+        words: Description for messages.
+        fits: Tells whether a value is valid.
+        or_none: Whether None is valid too.
     """
 
     words: str
@@ -81,7 +82,7 @@ FIELDS: dict[str, dict[str, Holds]] = {
 
 
 def misfit(kind: str, values: Mapping[str, Any]) -> tuple[str, Holds] | None:
-    """The first field that holds something else than its row says, and what it has to hold."""
+    """The first field with an invalid value, and its rule."""
     fields = FIELDS.get(kind)
     if fields is not None:
         for name, value in values.items():
@@ -100,10 +101,10 @@ def _row_of(fields: Mapping[str, Holds], name: str) -> Holds | None:
 
 
 def check_calls(values: Mapping[str, Any]) -> None:
-    """Check what the event of a call of a module or op holds, of a file: what they offer themselves is right.
+    """Check the event of a module or op call read from a file; those sent by modules themselves are valid.
 
     Raises:
-        TypeError, ValueError: It is something else.
+        TypeError, ValueError: If it is invalid.
     """
     for name in ("op", "module", "raised"):
         if name in values and not isinstance(values[name], str):

@@ -1,7 +1,7 @@
-"""A trace as one file: the arrays as safetensors, everything else as JSON in its metadata. Nothing in it is executed.
+"""A trace as one file: arrays as safetensors, everything else as JSON in the metadata. Nothing in it is executed.
 
-A dim that is the same in several tensors is the same one after loading. Derived dims come back with their sizes, without
-their formula. Tensors come back on the CPU, as arrays of the selected backend.
+A dim shared by several tensors is shared again after loading. Derived dims come back with their sizes, without their formula. Tensors
+come back on the CPU, as arrays of the selected backend.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MAKE_ONE = 'with rf.record() as trace: ...\ntrace.save("run.rfnb")'
 
 
 def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
-    """Write a trace; an older file is replaced only when the new one is complete.
+    """Write a trace; an existing file is replaced only when the new one is complete.
 
     Raises:
-        TypeError: A value that is not a Tensor, Dim, NumPy array or plain data.
-        OSError: It cannot be written there: no such folder, no permission, a full disk.
+        TypeError: For a value that is not a Tensor, Dim, NumPy array or plain data.
+        OSError: If it cannot be written: no such folder, no permission, a full disk.
     """
     if trace.tree is not None:
         name = next(branch.name for branch in trace.tree.values() if branch.trace is trace)
@@ -44,7 +44,7 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
 
 
 def save_tree(tree: Tree, path: str | PathLike[str], name: str) -> None:
-    """Write a tree of branches as the trace of the branch of this name, with the others beside it; errors as in `save_trace`."""
+    """Write a tree of branches as the trace of the named branch, with the others attached; errors as in `save_trace`."""
     writer = Writer(share=True)
     head = _described(tree[name].trace, writer)
     head["tree"] = tree_file.written(tree, name, writer, lambda trace: _described(trace, writer))
@@ -52,7 +52,7 @@ def save_tree(tree: Tree, path: str | PathLike[str], name: str) -> None:
 
 
 def save_training(training: Training, path: str | PathLike[str]) -> None:
-    """Write a training as a trace without events, with the training beside it; errors as in `save_trace`."""
+    """Write a training as a trace without events, with the training attached; errors as in `save_trace`."""
     _write(*_of_training(training), path)
 
 
@@ -65,10 +65,10 @@ def training_bytes(training: Training) -> bytes:
 
 
 def training_of_bytes(data: bytes) -> Training:
-    """The training of these bytes.
+    """The training in these bytes.
 
     Raises:
-        ValueError: They are damaged, or of a version that is not read.
+        ValueError: If they are damaged or of an unsupported version.
     """
     with tempfile.TemporaryDirectory() as folder:  # the metadata is read of files only
         path = Path(folder) / "training.rfnb"
@@ -132,11 +132,11 @@ def _metadata(head: dict[str, Any], writer: Writer) -> dict[str, str]:
 
 
 def load_trace(path: str | PathLike[str]) -> Trace:
-    """Read a trace that `trace.save` has written; of a file of `watch.save` or `rf.watch(save=path)` it has the `training`.
+    """Read a trace written by `trace.save`; for a file of `watch.save` or `rf.watch(save=path)` it has the `training`.
 
     Raises:
-        FileNotFoundError: No such file.
-        ValueError: Another kind of file, a damaged one, or one of a version that is not read.
+        FileNotFoundError: If there is no such file.
+        ValueError: For another kind of file, a damaged one, or one of an unsupported version.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -175,7 +175,7 @@ def load_trace(path: str | PathLike[str]) -> Trace:
 
 
 def _of_journal(path: Path) -> Trace:
-    """The trace of a file that has grown with a training and was not finished."""
+    """The trace of a file that grew with a training and was not finished."""
     try:
         head = training_journal.head_of(path)
         _check_version(path, RECORDING, head)
@@ -214,10 +214,10 @@ def _trace(head: dict[str, Any], reader: Reader) -> Trace:
 
 
 def _check(trace: Trace) -> None:
-    """Check what is looked at by its kind: it would fail where somebody looks.
+    """Check the values by kind on loading, before other code fails on them.
 
     Raises:
-        TypeError, ValueError: It is something else.
+        TypeError, ValueError: If they are invalid.
     """
     searches = set()
     for event in trace.events:
@@ -239,7 +239,7 @@ def _check(trace: Trace) -> None:
 
 
 def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
-    """The description in a safetensors file, if it is one of ours."""
+    """The description in a safetensors file, if rfnb wrote it."""
     if not metadata or _KEY not in metadata:
         found = f"a safetensors file without a trace (metadata: {', '.join(metadata or {}) or 'none'})"
         raise _foreign(path, found)
@@ -263,7 +263,7 @@ def _check_version(path: Path, of: Format, head: dict[str, Any]) -> None:
 
 
 def _unreadable(path: Path, reason: str) -> ValueError:
-    """The error for a file that safetensors refuses: a trace cut off, or something else."""
+    """The error for a file that safetensors refuses: a truncated trace, or something else."""
     with open(path, "rb") as file:
         start = file.read(64)
     if not start:

@@ -17,10 +17,10 @@ _ARRAY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 f
 
 
 def of_type(value: Any, *types: type) -> Any:
-    """The value, if it is of one of these types.
+    """The value, if it has one of these types.
 
     Raises:
-        TypeError: Else.
+        TypeError: If it does not.
     """
     if type(value) not in types:
         raise TypeError(f"{value!r:.50} is not {types[0].__name__}")
@@ -28,10 +28,10 @@ def of_type(value: Any, *types: type) -> Any:
 
 
 class Writer:
-    """Collects the arrays and dims of values. A dim gets a number, the same wherever it occurs.
+    """Collects the arrays and dims of values. Each dim gets one number.
 
     Args:
-        share: Whether equal arrays are written once: branches have many in common.
+        share: Whether equal arrays are written once, since branches have many in common.
     """
 
     def __init__(self, *, share: bool = False) -> None:
@@ -41,13 +41,13 @@ class Writer:
         self._numbers: dict[Any, int] = {}
 
     def value(self, value: Any, where: str) -> Any:
-        """The value as JSON; what JSON has no word for is an object with one key, its type.
+        """The value as JSON; a type that JSON lacks becomes an object with one key, its type.
 
         Args:
             where: For the message.
 
         Raises:
-            TypeError: Neither Tensor, Dim, NumPy array nor plain data.
+            TypeError: For anything but a Tensor, Dim, NumPy array or plain data.
         """
         if value is None or isinstance(value, (bool, int, str)):
             return value
@@ -75,8 +75,8 @@ class Writer:
         """The number of a dim.
 
         Args:
-            length: Of the array's axis. A dim whose sizes were changed since (`batch_dim` in the next batch) is written as
-                a static dim of that length.
+            length: Length of the array's axis. A dim whose sizes have changed since (`batch_dim` in the next batch) is written as a
+                static dim of that length.
         """
         if dim is None:
             return None
@@ -132,7 +132,7 @@ class Writer:
 
 
 class Reader:
-    """Makes values again from what a Writer has written."""
+    """Rebuilds values written by a Writer."""
 
     def __init__(self, dims: list[dict[str, Any]], arrays: dict[str, np.ndarray]):
         self._arrays = arrays
@@ -141,7 +141,7 @@ class Reader:
             self._dims.append(self._make_dim(entry))
 
     def dim(self, number: int | None) -> Dim | None:
-        """The dim of a number."""
+        """The dim with a number."""
         return None if number is None else self._dim(number)
 
     def _dim(self, number: Any) -> Dim:
@@ -150,7 +150,7 @@ class Reader:
         return self._dims[number]
 
     def value(self, value: Any) -> Any:
-        """The value from JSON."""
+        """A value from JSON."""
         if not isinstance(value, dict):
             return value
         ((kind, content),) = value.items()

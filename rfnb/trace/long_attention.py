@@ -1,4 +1,4 @@
-"""LongAttention: the weights of an attention that has too many of them, by rows, made of its queries and keys.
+"""LongAttention: attention weights that are too many to store, computed by rows from queries and keys.
 
     long = rf.LongAttention(queries, keys, causal=True)     # Tensors or arrays [..., target, feature], [..., source, feature]
     long.rows(31_000, 31_010, head=3)                       # NumPy [10, sources]: exactly
@@ -7,8 +7,8 @@
 
 weights = softmax(scale * Q K^T + mask)         Vaswani et al. 2017, eq. 1
 
-Rows are computed some hundred at a time, so memory is bounded by what is kept and one block, on the device that the queries are on.
-What a causal mask or a window hides is not computed.
+Rows are computed a few hundred at a time, so memory is bounded by the kept results and one block, on the device of the queries. Cells
+hidden by a causal mask or a window are not computed.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class LongAttention:
     """The weights of an attention, by rows.
 
     Args:
-        queries: [batch, head, target, feature]; heads or both may be missing. A Tensor has them in this order, or an array.
-        keys: [batch, head, source, feature] likewise; with fewer heads several of the queries share one.
+        queries: [batch, head, target, feature]; head or both may be missing. A Tensor or an array, in this order.
+        keys: [batch, head, source, feature] likewise; with fewer heads, several query heads share one.
         scale: Default: 1 / sqrt(feature).
-        causal: Whether a target sees no source ahead. The last target stands at the last source.
-        window: How many sources a target sees, up to its own place; of a causal attention only. None: all.
-        lengths: The number of sources of each sequence that are no padding. None: all.
-        mask: Bool, true for what may be seen, or what is added to the scores: broadcasts against [batch, head, target, source].
+        causal: Whether a target sees only sources up to its own place. The last target is at the last source.
+        window: How many sources a target sees, up to its own place; for causal attention only. None: all.
+        lengths: The number of unpadded sources of each sequence. None: all.
+        mask: Bool, True for visible cells, or values added to the scores: broadcasts against [batch, head, target, source].
 
     Attributes:
         num_seqs, num_heads, targets, sources: Sizes.
-        num_bytes: bytes of queries and keys.
+        num_bytes: Size of queries and keys in bytes.
 
     Raises:
-        ShapeError: If queries and keys do not fit together.
+        ShapeError: If queries and keys do not match.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class LongAttention:
 
     @property
     def factor(self) -> int:
-        """The number of rows and of columns that a cell of an overview stands for."""
+        """The number of rows and columns covered by a cell of an overview."""
         factor = 1
         while max(self.targets, self.sources) > factor * _SIDE:
             factor *= 2
         return factor
 
     def rows(self, start: int, stop: int, *, head: int = 0, seq: int = 0) -> np.ndarray:
-        """The weights of some targets, float32 [target, source].
+        """The weights of a range of targets, float32 [target, source].
 
         Raises:
             IndexError: If there are no such targets, head or sequence.
@@ -164,12 +164,12 @@ class LongAttention:
         return out
 
     def _blocks(self, start: int, stop: int, of: int = 1) -> list[tuple[int, int]]:
-        """The rows that are computed at once, a multiple of `of` where that is possible."""
+        """The row ranges that are computed at once, multiples of `of` where possible."""
         rows = max(1, _BLOCK // max(1, self.sources) // of) * of
         return [(first, min(stop, first + rows)) for first in range(start, stop, rows)]
 
     def _block(self, seq: int, head: int, first: int, last: int, of: int = 1) -> tuple[int, Any]:
-        """The first source that these rows see (a multiple of `of`), and the weights from there to the last one."""
+        """The first source visible to these rows (a multiple of `of`), and the weights from there to the last one."""
         backend, shift = self._backend, self.sources - self.targets
         low, high = 0, self._lengths[seq]
         if self.causal:
@@ -198,7 +198,7 @@ class LongAttention:
         return low, backend.softmax_raw(scores, 1)
 
     def _seen(self, first: int, last: int, low: int, high: int, like: Any) -> Any:
-        """The cells of a block of scores that a causal mask and a window show; None if these are all."""
+        """The visible cells of a block of scores under a causal mask and a window; None means all."""
         backend, shift = self._backend, self.sources - self.targets
         if not self.causal or (first + shift >= high - 1 and self._window is None):
             return None
@@ -209,12 +209,12 @@ class LongAttention:
 
 
 def is_large(shape: Sequence[int]) -> bool:
-    """Whether weights of this shape are too many to make all of them."""
+    """True if weights of this shape are too many to compute them all."""
     return math.prod(shape[-2:]) > LARGE or math.prod(shape) > LARGE_IN_ALL
 
 
 def long_of(values: Mapping[str, Any]) -> LongAttention | None:
-    """The weights of an event that has queries and keys instead; None if it has the weights."""
+    """The LongAttention of an event with queries and keys; None if it has weights."""
     if "weights" in values or "queries" not in values or "keys" not in values:
         return None
     queries, mask = values["queries"], values.get("mask")

@@ -1,6 +1,6 @@
-"""The recorded values by path: `trace.attention[...]`, `trace.states[...]`, `trace.beams[...]`, `trace.modules[...]`.
+"""Recorded values by path: `trace.attention[...]`, `trace.states[...]`, `trace.beams[...]`, `trace.modules[...]`.
 
-A path is found by its end; the errors list what there is.
+A path may be abbreviated to its end; errors list the recorded paths.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Value = TypeVar("Value")
 
 
 class Lookup(Mapping[str, Value], Generic[Value]):
-    """The events of one kind by path. A path may be given by its end, if that is unique.
+    """The events of one kind by path. A path may be abbreviated to its end if that is unique.
 
-    `lookup[path]` is the value of the only run there, `lookup[path, i]` that of run `i` (-1: the latest). A run is all
-    steps of one pass through the innermost loop; outside of loops each event is a run.
+    `lookup[path]` is the value of the only run there, `lookup[path, i]` that of run `i` (-1: the latest). A run consists of all steps of
+    one pass through the innermost loop; outside of loops each event is a run.
     """
 
     kind = ""
@@ -50,10 +50,10 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         return self._cached(full, index, runs[index])
 
     def _run(self, full: str, run: Any, count: int) -> int:
-        """The index of a run, from the end if it is below 0.
+        """The index of a run; negative indices count from the end.
 
         Raises:
-            PathError: If there is none.
+            PathError: If there is no such run.
         """
         index = whole(run)
         if index is None or not -count <= index < count:
@@ -81,10 +81,10 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         return f"{self.name}: {', '.join(self._paths) or 'nothing'}"
 
     def find(self, path: str) -> str:
-        """The full path that an end of it means.
+        """The full path for an abbreviated one.
 
         Raises:
-            PathError: None or several.
+            PathError: If there is none, or several.
         """
         paths = {full: events[0].module for full, events in self._paths.items()}
         kinds = ", ".join(f"{kind} ({count})" for kind, count in self._trace.counts().items())
@@ -96,7 +96,7 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         return [self._cached(full, index, run) for index, run in enumerate(self._runs_of(full))]
 
     def num_runs(self, path: str) -> int:
-        """The number of runs that were recorded at a path."""
+        """The number of runs recorded at a path."""
         return len(self._runs_of(self.find(path)))
 
     def events(self, path: str, run: int = -1) -> list[Event]:
@@ -143,10 +143,10 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         )
 
     def _tensors(self, run: Sequence[Event], name: str) -> list[Tensor]:
-        """A value of each step of a run.
+        """A value in each step of a run.
 
         Raises:
-            ValueError: If one of them has none.
+            ValueError: If a step lacks it.
         """
         found: list[Tensor] = []
         for event in run:
@@ -168,8 +168,9 @@ class Lookup(Mapping[str, Value], Generic[Value]):
 
 
 class AttentionLookup(Lookup[Tensor]):
-    """Attention weights {step, ...}: the events of a loop stacked over a step dim. Under a search, in slots of the beam:
-    `trace.beams[path].along(trace.attention.steps(path), seq, slot)` follows one hypothesis."""
+    """Attention weights {step, ...}: the events of a loop stacked over a step dim. In a search, they are in slots of the beam:
+    `trace.beams[path].along(trace.attention.steps(path), seq, slot)` follows one hypothesis.
+    """
 
     kind, name = "attention", "trace.attention"
 
@@ -181,15 +182,15 @@ class AttentionLookup(Lookup[Tensor]):
         return self._tensors(events, "weights")
 
     def of(self, events: list[Event]) -> Tensor:
-        """The weights of the events of one run, stacked over its steps as the value of a path is."""
+        """The weights of the events of one run, stacked over its steps."""
         return self._value(events)
 
     def long(self, path: str, run: int = -1) -> LongAttention:
-        """The weights by rows, of an attention of which queries and keys were recorded since there are too many of them.
+        """The weights by rows, for an attention whose queries and keys were recorded because its weights are too many.
 
         Raises:
             PathError: If there is no such path.
-            ValueError: If it has its weights.
+            ValueError: If its weights were recorded.
         """
         event = self.events(path, run)[0]
         found = long_of(event.values)
@@ -235,21 +236,21 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
     kind, name = "states", "trace.states"
 
     def steps(self, path: str, name: str, run: int = -1) -> list[Tensor]:
-        """One state in each step of one run, as it was recorded."""
+        """One state in each step of a run, as it was recorded."""
         return self._tensors(self.events(path, run), name)
 
     def step_dim(self, path: str, run: int = -1) -> Dim | None:
-        """The dim over the steps; of states that were computed for a whole sequence at once, the dim of that."""
+        """The dim over the steps; for states computed for a whole sequence at once, that sequence's dim."""
         events = self.events(path, run)
         axis = events[0].values.get("axis")
         return axis if events[0].step is None and isinstance(axis, Dim) else super().step_dim(path, run)
 
     def at(self, path: str, step: int, run: int = -1) -> Tensor:
-        """The matrix state behind one step of a recurrence over very many, {batch, head, key, value}: made for itself, not all of them.
+        """The matrix state after one step of a very long recurrence, {batch, head, key, value}, computed by itself.
 
         Raises:
             PathError: If there is no such path.
-            ValueError: If it is no such recurrence, or has no such step.
+            ValueError: If it is not such a recurrence, or has no such step.
         """
         event = self.events(path, run)[0]
         here = f'trace.states.at("{path}", {step})'
@@ -282,7 +283,7 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
 
 
 class BeamsLookup(Lookup[BeamHistory]):
-    """The history of a search."""
+    """Searches by path."""
 
     kind, name = "beams", "trace.beams"
 
@@ -306,7 +307,7 @@ class ModulesLookup(Lookup[list[Event]]):
 
 
 def _with_roles(value: Tensor, event: Event | None, step: Any = None) -> Tensor:
-    """`value`, which from now on knows which of its dims the event called the axis and the target, and which is over the steps."""
+    """`value`, marked with the dims that the event named as axis, target and step."""
     named = {role: event.values.get(role) for role in ("axis", "target")} if event is not None else {}
     roles = {"step": step} if isinstance(step, Dim) and step in value.dims else {}
     for role, dim in named.items():
@@ -323,7 +324,7 @@ def _with_roles(value: Tensor, event: Event | None, step: Any = None) -> Tensor:
 
 
 class PathError(KeyError):
-    """A path, or an end of one, that was not recorded or means several."""
+    """A path, or the end of one, that was not recorded or is ambiguous."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would show the repr, with \\n for each new line
@@ -333,16 +334,16 @@ path_error = ErrorOf(PathError)
 
 
 def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> str:
-    """The one recorded path that is meant.
+    """The recorded path that is meant.
 
     Args:
-        what: As it is typed, e.g. "trace.attention".
+        what: The expression as typed, e.g. "trace.attention".
         path: A recorded path, or the end of exactly one, with or without the names of its loops.
-        paths: Recorded path: the same without the names of loops.
-        others: What was recorded at all, for the message if there is nothing of this kind.
+        paths: Recorded paths, each mapped to the path without loop names.
+        others: Everything that was recorded, for the message if there is nothing of this kind.
 
     Raises:
-        PathError: None or several.
+        PathError: If there is none, or several.
     """
     if not isinstance(path, str):
         raise path_error(

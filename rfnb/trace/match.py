@@ -1,4 +1,4 @@
-"""The events that a filter means: by kind, path and step, the same in `record` and in `trace.select`."""
+"""Filters for events by kind, path and step, shared by `record` and `trace.select`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Steps = int | range | slice | Collection[int] | Callable[[int], bool]
 
 
 def kind_filter(kinds: str | Iterable[str] | None) -> Callable[[str], bool]:
-    """True for the given kinds; None: for all."""
+    """A test for the given kinds; None accepts all."""
     if kinds is None:
         return lambda kind: True
     wanted = frozenset([kinds] if isinstance(kinds, str) else kinds)
@@ -22,8 +22,9 @@ def kind_filter(kinds: str | Iterable[str] | None) -> Callable[[str], bool]:
 
 
 def warn_of_kinds(what: str, wanted: Iterable[str], events: Iterable[Any]) -> None:
-    """Warn of a kind that no event has and rfnb does not offer. `record` may have heard of nothing yet, so only of one that is nearly the
-    name of another."""
+    """Warn about a kind that no event has and rfnb does not send. At `record` no event exists yet, so only near misspellings are
+    reported.
+    """
     there = {event.kind for event in events}
     for kind in wanted:
         near = difflib.get_close_matches(str(kind), sorted(_OFFERED | there), n=1, cutoff=0.75)
@@ -40,10 +41,10 @@ def warn_of_kinds(what: str, wanted: Iterable[str], events: Iterable[Any]) -> No
 
 
 def warn_of_paths(what: str, wanted: Iterable[str], there: Collection[tuple[str, str]]) -> None:
-    """Warn of a path that `trace.select`, `rf.record` or `rf.show` is asked for and no event has; one with `*`, where nothing is like it.
+    """Warn about a requested path that no event has; for a pattern with `*`, if nothing resembles it.
 
     Args:
-        there: Path, and path without loops, of all that was offered.
+        there: Pairs of path and path without loops, for all events.
     """
     for path in wanted:
         if there and not any(_matches(path, name) for names in there for name in names):
@@ -72,7 +73,7 @@ def path_filter(path: str | Iterable[str] | None) -> Callable[[str, str], bool]:
     """A test of (path, path without loops).
 
     Args:
-        path: Patterns with `*`, `?` or `[...]`, or ends of a path ("att" means "decoder.att"), one or several; None: all.
+        path: Patterns with `*`, `?` or `[...]`, or ends of a path ("att" means "decoder.att"), one or several; None means all.
     """
     if path is None:
         return lambda path, module: True
@@ -81,14 +82,14 @@ def path_filter(path: str | Iterable[str] | None) -> Callable[[str, str], bool]:
 
 
 def step_filter(steps: Steps | None) -> Callable[[int], bool]:
-    """A test of the step of an event that is in a loop.
+    """A test of the step of an event inside a loop.
 
     Args:
         steps: One step, a range, a slice, a collection of ints, or a function of the step; None: all.
 
     Raises:
-        TypeError: Something else.
-        ValueError: A slice that counts from the end.
+        TypeError: For anything else.
+        ValueError: For a slice that counts from the end.
     """
     if steps is None:
         return lambda step: True
@@ -109,12 +110,12 @@ def step_filter(steps: Steps | None) -> Callable[[int], bool]:
 
 
 def is_end_of(part: str, path: str) -> bool:
-    """Whether `part` is all of a dotted path or its last parts."""
+    """True if `part` is a dotted path or its last parts."""
     return path == part or path.endswith(f".{part}")
 
 
 def is_inside(path: str, outer: str) -> bool:
-    """Whether a path is one of a module or of what is in it."""
+    """True if a path is that of a module or inside it."""
     return not outer or path == outer or path.startswith(f"{outer}.")
 
 

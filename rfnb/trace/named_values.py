@@ -1,4 +1,4 @@
-"""Raw arrays that user code offers with names for their axes.
+"""Raw arrays that user code sends with names for their axes.
 
 rf.probe("attention", weights=raw, dims="batch head target source", axis="source")
 rf.probe("states", h=h, c=c, dims={"h": "batch unit", "c": "batch unit"})
@@ -24,15 +24,15 @@ _OF_DIMS = ("axis", "target", "dim", "step_dim")  # values that are one of the d
 
 
 def named_values(kind: str, values: Mapping[str, Any], dims: Any, lengths: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The values with Tensors in the place of raw arrays; several events, each with a name, where one is a tuple or dict of arrays.
+    """The values with Tensors in place of raw arrays; several named events if a value is a tuple or dict of arrays.
 
     Args:
         dims: Names for all raw arrays, or by value. Equal names in one event are the same dim.
-        lengths: As of `rf.named`.
+        lengths: As for `rf.named`.
 
     Raises:
-        DimError: If a value that means a dim has the name of none.
-        ValueError: If dims names a value that is not there.
+        DimError: If a value that should name a dim does not.
+        ValueError: If dims names a value that does not exist.
     """
     if isinstance(dims, Mapping) and not set(dims) <= set(values):
         raise value_error(
@@ -83,14 +83,14 @@ def _wanted(name: str, dims: Any) -> bool:
 
 
 def _fits(dim: Dim, axes: Sequence[RawAxis], lengths: Mapping[str, Any]) -> bool:
-    """Whether the axis of this name is as long as a dim of an array before, or is cut to it; what is not is another one."""
+    """True if the axis has the length of the dim of this name in an earlier array, or is cut to it; otherwise it is a new dim."""
     sizes = [axis.size for axis in axes if axis.name == dim.name]
     is_cut = bool(dim.length_dims) and dim.name in lengths
     return any(size == dim.extent or (is_cut and size > dim.extent) for size in sizes)
 
 
 def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[RawAxis]]) -> dict[str, Any]:
-    """The lengths by the name of their dim, which all arrays tell together: one without time has none."""
+    """The lengths by name of their dim, combined over all arrays: one without time has none."""
     if lengths is None or not axes:
         return {}
     if isinstance(lengths, Mapping):
@@ -111,7 +111,7 @@ def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[RawAxis]]) -> dict[
 
 
 def _axes(names: Any, value: Any) -> list[RawAxis]:
-    """The axes of an array by name; an axis of several dims as these, their sizes 0."""
+    """The axes of an array by name; an axis of several dims is split into these, with size 0."""
     own = foreign.knows_axes(value)  # what is packed or nested has no shape
     shape = tuple(foreign.array_of(value, "probe").raw.shape if own else value.shape)
     entries = parse(names, "probe")
@@ -132,10 +132,10 @@ def _axes(names: Any, value: Any) -> list[RawAxis]:
 def _lengths(
     lengths: Mapping[str, Any], axes: Sequence[RawAxis], known: Mapping[str, Dim], every: Collection[str]
 ) -> dict[str, Any]:
-    """The lengths of the dims of one array, without those that have theirs already.
+    """The lengths of the dims of one array, without those already known.
 
     Args:
-        every: The names of all arrays; of what is none of them it is said that it is none.
+        every: The names in all arrays; any other name is an error.
     """
     own = {axis.name: axis.size for axis in axes}
     done = {name for name, dim in known.items() if dim.length_dims and dim.extent == own.get(name)}

@@ -1,11 +1,11 @@
-"""The newest positions: what each step of a loop has made anew, where it computes all positions so far once more.
+"""The newest positions: the part that each step of a loop adds, where every step recomputes all positions.
 
     for t in range(20):
         rf.gate(t)
         ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], 1)      # without a cache: one position more in each step
 
-`newest(events)` has of each step that position only, as a search has its steps. Where all steps have the same positions (an encoder that
-is called again) it has the last step, in no loop.
+`newest(events)` keeps only that position of each step, like the steps of a search. If all steps have the same positions (an encoder
+called repeatedly) it keeps the last step, outside of any loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WITHOUT = ("target", "causal", "mask")
 
 
 def newest(events: Sequence[Event]) -> list[Event]:
-    """The events of one run of a loop with one position in each step; as they are where that is not what they have."""
+    """The events of a loop's run, reduced to one position per step; unchanged if they are not of this form."""
     found = list(events)
     if len(found) < 2 or any(event.step is None for event in found):
         return found
@@ -40,7 +40,7 @@ def newest(events: Sequence[Event]) -> list[Event]:
 
 
 def _over(event: Event) -> Dim | None:
-    """The dim of the positions of an event: of attention its targets, of outputs the only one that is no batch."""
+    """The dim of an event's positions: for attention its targets, for outputs the only dim that is not a batch."""
     values = event.values
     if event.kind == "attention":
         target = values.get("target") if isinstance(values.get("weights"), Tensor) else None

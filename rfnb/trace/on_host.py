@@ -1,4 +1,4 @@
-"""Recorded Tensors brought to the host to be read, those of one device in one copy: each copy waits for all that was asked before."""
+"""Copies recorded Tensors to the host, those of one device in a single transfer, since each transfer waits for all earlier work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor, with_raw
 
 
 def on_host(values: Sequence[Any]) -> list[Any]:
-    """The same values; Tensors of a device with their arrays on the host."""
+    """The values, with the arrays of device Tensors on the host."""
     out = list(values)
     there: dict[Any, list[int]] = {}
     for place, value in enumerate(values):
@@ -24,5 +24,5 @@ def on_host(values: Sequence[Any]) -> list[Any]:
 
 
 def all_on_host(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of values by name."""
+    """The same for values by name."""
     return dict(zip(values, on_host(list(values.values())), strict=True))

@@ -1,10 +1,10 @@
-"""probe: offer a value to whoever listens; the path and step it is offered at.
+"""probe: sends a value to whoever listens, with the path and step of the run.
 
     probe("attention", weights=weights, axis=time)
 
-Nobody listening costs one look at a list. Library code offers; `rfnb/trace/record.py` decides what is kept.
-Who listens and where the run is are context variables: two threads that record at the same time do not mix, and a
-thread that was started with a copy of the context (`contextvars.copy_context().run`) is heard by the same recordings.
+Without listeners, a probe costs one check of a list. Library code sends; `rfnb/trace/record.py` decides what is kept. Listeners and the
+place of the run are context variables: two threads that record at the same time do not mix, and a thread that was started with a copy of
+the context (`contextvars.copy_context().run`) is recorded by the same recordings.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Place(NamedTuple):
     Attributes:
         path: Dotted path of the module, then the names of the loops in it.
         step: Step of the innermost loop, from 0; None outside of loops.
-        axis: The dim of that loop, if it is known.
+        axis: The dim of that loop, if known.
         module: The path without the names of loops.
         steps: Steps of all running loops, outermost first.
-        entry: A number of its own for each step of each run of a loop; 0 outside of loops.
-        key, outer: For leaving: what was entered, and the place around it.
-        call: A number of its own for each call of an outermost module; 0 outside of modules.
-        depth: How many calls of modules are running; where calls of ops are recorded, with these.
+        entry: A unique number for each step of each run of a loop; 0 outside of loops.
+        key, outer: For leaving: the entered object, and the place around it.
+        call: A unique number for each call of an outermost module; 0 outside of modules.
+        depth: The number of running module calls; including op calls where these are recorded.
     """
 
     path: str = ""
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class _InModule:
-    """A place inside of a module, whose path nobody has asked for yet."""
+    """A place inside a module whose path has not been computed yet."""
 
     __slots__ = ("_path", "_outer", "_place", "_call")
 
@@ -93,7 +93,7 @@ _number = itertools.count(1)
 
 
 def listening(kind: str | None = None) -> bool:
-    """Whether somebody records (events of a kind) in this context; for callers that would have to prepare values."""
+    """True if something in this context records events (of a kind); for callers that would have to prepare values."""
     if not _open:
         return False
     listeners = _listeners.get()
@@ -107,18 +107,18 @@ def listening(kind: str | None = None) -> bool:
 
 @op
 def probe(kind: str, *, dims: Any = None, lengths: Any = None, **values: Any) -> None:
-    """Offer named values as an event.
+    """Send named values as an event.
 
     Args:
-        kind: "attention", "states", "beams", "module", or a word of your own.
+        kind: "attention", "states", "beams", "module", or your own word.
         values: Tensors and plain data (numbers, text, Dims, NumPy arrays, lists and dicts of these).
-        dims: Names for the axes of raw arrays among the values, as of `rf.named`: one text for all, or a dict by value. Equal names
-            are one dim; `axis`, `target` and `dim` may be names then. A tuple or dict of arrays gives an event for each, at a path
-            of its own.
-        lengths: Of these dims, as of `rf.named`; an array without the dim has none. Without `dims` it is a value as any other.
+        dims: Names for the axes of raw arrays among the values, as for `rf.named`: one string for all, or a dict by value. Equal
+            names are one dim; `axis`, `target` and `dim` may be names then. A tuple or dict of arrays sends an event for each, at its
+            own path.
+        lengths: Lengths of these dims, as for `rf.named`; an array without the dim has none. Without `dims` it is an ordinary value.
 
     Raises:
-        TypeError: For a raw array of torch without names, or a field that the kind has as something else, while somebody records.
+        TypeError: While something records: for a raw torch array without names, or a field whose type does not match the kind.
     """
     if _open:
         if dims is not None and _listeners.get():
@@ -155,10 +155,10 @@ def _raw_value(kind: str, name: str, value: Any) -> TypeError:
 
 
 class _Offers(threading.local):
-    """The offers of a thread.
+    """Counters of a thread.
 
     Attributes:
-        count: How many attentions.
+        count: The number of attentions.
     """
 
     count = 0
@@ -175,13 +175,13 @@ def _offer(kind: str, values: Mapping[str, Any]) -> None:
 
 
 class Later(Mapping[str, Any]):
-    """The values of an event, made of what was kept for it when somebody looks at them first.
+    """The values of an event, computed when they are first read.
 
     Args:
-        make: Called once. What it needs is not changed meanwhile.
-        num_bytes: bytes of the values.
-        host: Gives some of them as host arrays without making all; for who needs only these in every step.
-        look: Of a "module" event all that templates of the values say: the values are made once for all calls that look the same.
+        make: Called once. Its inputs must not change in the meantime.
+        num_bytes: Size of the values in bytes.
+        host: Returns some of them as host arrays without computing all, for listeners that need only these in every step.
+        look: For a "module" event, a key of the values' templates: calls with the same key share their values.
     """
 
     def __init__(
@@ -209,12 +209,12 @@ class Later(Mapping[str, Any]):
         return values
 
     def give_back(self) -> None:
-        """Drop the values, which are made again when somebody looks at them."""
+        """Drop the values; they are computed again when they are next read."""
         if self._make is not None:
             self._values = None
 
     def keep(self) -> None:
-        """Keep the values from now on, and not what they are made of."""
+        """Keep the values from now on, and release their inputs."""
         if self._values is not None:
             self._make = self.host = None
 
@@ -225,7 +225,7 @@ class Later(Mapping[str, Any]):
         return self.made()[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a name. What goes wrong in making it is raised, also a KeyError."""
+        """The value of a name. Errors in computing it are raised, including a KeyError."""
         return self.made().get(name, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -236,13 +236,13 @@ class Later(Mapping[str, Any]):
 
 
 class LaterStates(Later):
-    """States of very many steps, each of which is made for itself.
+    """States of very many steps, each computed by itself.
 
     Args:
-        make: As of `Later`: what is said of all steps.
-        at: The state behind a step, by its index.
-        steps: How many there are.
-        num_bytes: bytes of the values.
+        make: As for `Later`: the values common to all steps.
+        at: Returns the state after a step, by index.
+        steps: The number of steps.
+        num_bytes: Size of the values in bytes.
     """
 
     def __init__(self, make: Callable[[], dict[str, Any]], at: Callable[[int], Any], steps: int, num_bytes: int = 0):
@@ -255,30 +255,30 @@ _lent: ContextVar[list[Later] | None] = ContextVar("rfnb_lent", default=None)
 
 @block
 def lent() -> Iterator[list[Later]]:
-    """List the values that are made in a with-block, which may be given back."""
+    """Collect the values computed in a with-block, so that they can be given back."""
     made: list[Later] = []
     with Setting(_lent, lambda: _lent.set(made)):
         yield made
 
 
 def is_lent() -> bool:
-    """Whether what is made here may be given back."""
+    """True if values computed here may be given back."""
     return _lent.get() is not None
 
 
 def probe_later(kind: str, values: Later) -> None:
-    """The same as `probe`, with values that are made when they are needed."""
+    """Like `probe`, with values that are computed on demand."""
     if _open:
         _offer(kind, values)
 
 
 def listen(listener: Listener, names: Names | None = None, wants: Wants | None = None) -> Undone:
-    """Let `listener(kind, place, values)` hear the probes of this context for a with-block.
+    """Let `listener(kind, place, values)` receive the probes of this context during a with-block.
 
     Args:
         listener: Called in the thread of the model.
         names: Paths of modules for `trace_context.module_name`.
-        wants: Says of a kind whether the listener does anything with it; others may not be prepared then. Default: all.
+        wants: Tells whether the listener uses a kind; values of others may then not be prepared. Default: all.
     """
     return _Listening((listener, names or {}, wants))
 
@@ -312,7 +312,7 @@ class _Listening(Undone):
 
 
 class Ear:
-    """A listener that may begin to hear in one step and end in another. Unlike `listen` it leaves the place as it is.
+    """A listener that may start in one step and stop in another. Unlike `listen` it leaves the place unchanged.
 
     Args:
         listener, wants: As in `listen`.
@@ -322,11 +322,11 @@ class Ear:
         self._item: tuple[Listener, Names, Wants | None] = (listener, {}, wants)
 
     def open(self) -> None:
-        """Hear what is offered in this context from here on; nothing if it does."""
+        """Start receiving the probes of this context; no effect if already started."""
         _hear(self._item)  # also where it does: a block that holds events back may have been left
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """Stop receiving."""
         _hear_no_more(self._item)
 
 
@@ -335,7 +335,7 @@ Offer = tuple[str, Place, Mapping[str, Any]]
 
 @block
 def held_back() -> Iterator[list[Offer]]:
-    """Nobody hears the probes of this context in a with-block; what was offered is in the list, for `offer_again`."""
+    """Hold back the probes of this context during a with-block; the list collects them for `offer_again`."""
     offers: list[Offer] = []
     before = _listeners.get()
     hold = lambda *offer: offers.append(offer)  # noqa: E731
@@ -346,7 +346,7 @@ def held_back() -> Iterator[list[Offer]]:
 
 @block
 def heard_as(translate: Callable[[str, Place, Mapping[str, Any]], Iterable[Offer]]) -> Iterator[None]:
-    """Let those who hear the probes of this context hear, in a with-block, what a function makes of each offer instead."""
+    """Replace, during a with-block, each probe by the result of a function for all listeners."""
     before = _listeners.get()
 
     def of(listener: Listener) -> Listener:
@@ -362,19 +362,19 @@ def heard_as(translate: Callable[[str, Place, Mapping[str, Any]], Iterable[Offer
 
 
 def stop_hearing() -> None:
-    """Nobody hears the probes of this context from here on."""
+    """Remove all listeners from this context."""
     _listeners.set(())
 
 
 def offer_again(offers: list[Offer]) -> None:
-    """Offer what was held back, at the place where it was offered first."""
+    """Send probes that were held back, at their original places."""
     for offer in offers:
         for listener, _, _ in _listeners.get():
             listener(*offer)
 
 
 def offer_here(offer: Offer, values: Mapping[str, Any]) -> None:
-    """Offer values in this step, at the path of an earlier offer."""
+    """Send values in this step, at the path of an earlier probe."""
     kind, place, _ = offer
     with trace_context.again(place):
         _offer(kind, values)
@@ -386,11 +386,11 @@ def listeners() -> tuple[Any, ...]:
 
 
 class TraceContext:
-    """Keeps track of the place; used by Module and Loop, and only while somebody listens."""
+    """Tracks the place in the run; used by Module and Loop, and only while something listens."""
 
     @block
     def module(self, path: str) -> Iterator[None]:
-        """Be inside of the module at `path`, counted from the outermost module."""
+        """Enter the module at `path`, counted from the outermost module, for a with-block."""
         before = self.enter_module(lambda: path)
         try:
             yield
@@ -398,42 +398,42 @@ class TraceContext:
             self.leave_module(before)
 
     def enter_module(self, path: Callable[[], str]) -> Place | _InModule:
-        """The run goes into a module; gives what `leave_module` needs. Its path is asked for only if something is offered there."""
+        """Enter a module; return the argument for `leave_module`. Its path is computed only if an event is sent there."""
         before = _place.get()
         _place.set(_InModule(path, before))
         return before
 
     def leave_module(self, before: Place | _InModule) -> None:
-        """The run is where it was before."""
+        """Return to the previous place."""
         _place.set(before)
 
     def loop(self, name: str, step: int, axis: Any = None) -> _Within:
-        """A context manager: inside of one step of a loop; its path is that of what is around it, then its name."""
+        """A context manager for one step of a loop; its path is the surrounding path plus the loop's name."""
         before = _here()
         path, steps, number = _join(before.path, name), (*before.steps, step), next(_number)
         inside = before.call, before.depth
         return _Within(Place(path, step, axis, before.module, steps, number, number, before, *inside))
 
     def scope(self, name: str) -> _Within:
-        """A context manager: pushes one part of the path, for code that is not a Module."""
+        """A context manager that adds one part to the path, for code that is not a Module."""
         before = _here()
         path, module = _join(before.path, name), _join(before.module, name)
         return _Within(before._replace(path=path, module=module, key=next(_number), outer=before))
 
     def op(self) -> _Again:
-        """A context manager: inside of the call of an op, which counts as one of a module for `depth`."""
+        """A context manager for an op call, which counts like a module call for `depth`."""
         before = _here()
         return _Again(before._replace(depth=before.depth + 1))
 
     def at_step(self, step: int | None) -> None:
-        """Set the step of the innermost scope (until it is left), for a loop in plain Python; None: in no step."""
+        """Set the step of the innermost scope, for a loop in plain Python; None: in no step."""
         now = _here()
         around = now.outer.steps if now.outer is not None else ()
         steps = around if step is None else (*around, step)
         _place.set(now._replace(step=step, steps=steps, entry=0 if step is None else next(_number)))
 
     def module_name(self, module: Any) -> str | None:
-        """The dotted path of a module in the `model` of a recording; None if no recording was given one that has it."""
+        """The dotted path of a module in the recorded `model`; None if no recording has a model that contains it."""
         if _open:
             for _, names, _ in reversed(_listeners.get()):
                 found = names.get(id(module))
@@ -442,8 +442,7 @@ class TraceContext:
         return None
 
     def again(self, place: Place, *, whole: bool = False) -> _Again:
-        """A context manager: at the path of a place where the run has been, in this step; or, if `whole`, in no step of its loop but
-        in all."""
+        """A context manager that returns to an earlier place in this step; with `whole`, to the place for all steps of its loop."""
         before = _here()
         if whole:
             around = place.steps[:-1]
@@ -460,7 +459,7 @@ trace_context = TraceContext()
 
 
 class _Again:
-    """Enters a place; leaving restores the one that was there."""
+    """Enters a place and restores the previous one."""
 
     __slots__ = ("_before", "_inside")
 
@@ -476,7 +475,7 @@ class _Again:
 
 
 class _Within:
-    """Enters a place; leaving restores the one around it, also if something further in was not left properly.
+    """Enters a place and restores the surrounding one, even if something inside was not left properly.
 
     A generator (`for _ in loop`) may be closed by the garbage collector in another thread: there nothing is restored.
     """

@@ -1,16 +1,16 @@
-"""record: listen to the probes of a run, and keep what they offer.
+"""record: listens to the probes of a run and keeps their events.
 
     with rf.record() as trace:
         model(x)
     trace.attention["decoder.att"]        # a Tensor with named dims
 
-Recording changes neither numbers nor gradients. It never waits for a GPU, but once for each mask of padding of a torch model there.
-What is kept stays there, without copy, until the trace is gone; a view copies what it draws. `trace.save` writes a file that
-`rf.load_trace` reads into memory of the host.
+Recording changes neither numbers nor gradients. It never waits for a GPU, except once for each padding mask of a torch model there.
+Values stay on their device, without a copy, until the trace is released; a view copies what it draws. `trace.save` writes a file that
+`rf.load_trace` reads into host memory.
 
-With `ops=True` there are also the calls of ops: which tensors each has read and made, by number (`trace.select(kind="op")`). A number
-is that of a tensor while it lives: what a module returns has the number that the op in it has given. So one knows what goes where,
-although a trace keeps of these tensors their dims only. Ops that an op calls are its own affair.
+`ops=True` also records op calls with the numbers of the tensors that each reads and creates (`trace.select(kind="op")`). A tensor keeps
+its number while it lives: the result of a module has the number assigned by the op that made it. So the flow of data is known, although
+a trace keeps only the dims of these tensors. Ops called by an op are not recorded.
 """
 
 from __future__ import annotations
@@ -49,43 +49,44 @@ def record(
     attention: str | Iterable[str] | None = None,
     graph: bool = False,
 ) -> Iterator[Trace]:
-    """Keep the events of a with-block in a Trace.
+    """Record the events of a with-block in a Trace.
 
-    Recordings may be nested; each hears everything inside of it. A recording hears the thread it was opened in, and
-    threads that were started with a copy of its context.
+    Recordings may be nested; each receives everything inside it. A recording covers the thread in which it was opened, and threads that
+    were started with a copy of its context.
 
     Args:
         kinds: Only these kinds, e.g. {"attention", "beams"}.
         path: Only these places: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
         steps: Only these steps: int, range, slice, collection, or function of the step. Events outside of loops have no
             step and are kept.
-        limit: bytes, of all devices together. What would exceed it and all that follows is not kept; `trace.truncated` then tells
-            where, and a warning what to do. The run goes on. The default is 256 MiB: some thousand steps of a small model.
-        model: A Module whose `named_modules()` gives the paths, or a dict of Modules by the name that their paths begin with. Default: the
-            outermost module of each module. A torch.nn.Module is seen into while the block runs: what its modules compute is
-            offered as if they were written in rfnb (docs/contracts/seen.md).
-        ops: Also the calls of ops, as events of the kind "op" without values, and of all calls which tensors they read and made, by
-            number: what `rf.viz.flow` draws. That takes some microseconds for each op. Who names the kind "op" gets them too.
-        values: Also the values that modules (and with `ops` the ops) return, without copy: what `rf.diff` of two recordings needs to say in
-            which module they differ first. They stay in memory as long as the trace, and count for the limit.
-        dims: Of a model of torch, names for the axes of what modules get and return, by path: {"encoder": ["batch", "time", "feature"]}.
-            Default: guessed by the kinds of modules and by what is the same tensor or has the same size.
-        labels: Of a model of torch, the texts of tokens, by which views label what was read and written: a list, a dict {text: index}, a
-            tokenizer, or a dict of these by the paths of embeddings (and of what else is over a vocabulary).
-        why: Print, when the block ends, the rule by which each axis of a model of torch got its name, and which names were guessed.
-        attention: Of a model of torch, the paths of modules whose softmaxes are attention, though they are used in another way: a
-            pattern, or the end of a path; one or several. What was left out is told by `trace.left_out`.
-        graph: What is recorded stays in the graph of autograd, until the trace is gone: `torch.autograd.grad(logit,
-            trace.attention[path].raw_tensor)`. It is the tensor that the model goes on with, so heads that are modules of their own stay
-            apart, and steps are in the events (`trace.attention.steps(path)`). Results are the same to the last bit; a kernel of
-            attention without dropout gets its gradient by the weights, which it does not make itself.
+        limit: Limit in bytes, for all devices together. The first event that would exceed it and all later ones are dropped;
+            `trace.truncated` tells where, and a warning what to do. The run continues. The default is 256 MiB: some thousand steps of a
+            small model.
+        model: A Module whose `named_modules()` gives the paths, or a dict of Modules by the name that their paths begin with.
+            Default: the outermost module of each module. A torch.nn.Module is observed while the block runs: its modules send events as
+            if they were written in rfnb (docs/contracts/seen.md).
+        ops: Also record op calls, as events of kind "op" without values, and for all calls the numbers of the tensors they read and
+            create: the data of `rf.viz.flow`. This costs a few microseconds per op. Naming the kind "op" has the same effect.
+        values: Also keep the values that modules (and with `ops` the ops) return, without a copy: `rf.diff` needs them to name the
+            first module that differs. They stay in memory as long as the trace, and count towards the limit.
+        dims: For a torch model, names for the axes of module inputs and outputs, by path: {"encoder": ["batch", "time", "feature"]}.
+            Default: guessed from the kinds of modules, shared tensors, and equal sizes.
+        labels: For a torch model, the texts of tokens, with which views label inputs and outputs: a list, a dict {text: index}, a
+            tokenizer, or a dict of these by the paths of embeddings (and other modules over a vocabulary).
+        why: For a torch model, print at the end of the block the rule that named each axis, and which names were guessed.
+        attention: For a torch model, the paths of modules whose softmaxes are to be taken as attention despite an unusual use: a
+            pattern, or the end of a path; one or several. `trace.left_out` lists the softmaxes that were not taken.
+        graph: Keep recorded values in the autograd graph until the trace is released: `torch.autograd.grad(logit,
+            trace.attention[path].raw_tensor)`. They are the tensors that the model continues with, so heads that are separate modules
+            stay separate, and steps are in the events (`trace.attention.steps(path)`). Results are bit-identical; for a fused attention
+            kernel without dropout, gradients flow through weights that the kernel does not compute itself.
 
     Yields:
-        The Trace, which fills while the block runs.
+        The Trace, which grows while the block runs.
 
     Raises:
-        TypeError: A model that is no Module and no dict of Modules, or a filter that cannot be understood.
-        ValueError: The same of a filter, or a negative limit.
+        TypeError: If the model is not a Module or a dict of Modules, or a filter is of an unknown form.
+        ValueError: For an invalid filter, or a negative limit.
     """
     if not isinstance(limit, int) or limit < 0:
         raise value_error(
@@ -143,7 +144,7 @@ def record(
 
 
 def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:
-    """The path of each module, by its id; and those models that offer nothing by themselves."""
+    """The path of each module by its id, and the models that send no events themselves."""
     given = model if isinstance(model, Mapping) else {"": model} if model is not None else {}
     names: dict[int, tuple[Any, str]] = {}
     others: dict[str, Any] = {}
@@ -178,7 +179,7 @@ def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, st
 
 
 def _class_of(model: Any) -> str:
-    """The class of a model; of several the classes."""
+    """The class of a model, or the classes of several."""
     models = model.values() if isinstance(model, Mapping) else [] if model is None else [model]
     return ", ".join(dict.fromkeys(type(each).__name__ for each in models))
 
@@ -190,7 +191,9 @@ def _described(model: Any) -> str:
 
 
 class OpNumbers:
-    """Numbers of tensors. None is kept alive by it. Tensors that stand for one array of another library (`_stands_for`) are one."""
+    """Numbers tensors without keeping them alive. Tensors that represent the same array of another library (`_stands_for`) share a
+    number.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -208,15 +211,15 @@ class OpNumbers:
         return known[1]
 
     def added(self, values: Mapping[str, Any]) -> dict[str, list[int]]:
-        """The numbers of what an event has read and made."""
+        """The numbers of the tensors that an event has read and created."""
         return {"reads": self.of(values["inputs"]), "writes": self.of(values["outputs"])}
 
 
 class CallsOfOps:
-    """A with-block in which calls of ops are told to a listener as events of the kind "op".
+    """A with-block in which op calls are sent to a listener as events of kind "op".
 
-    The values of an event are `op` (its name), `inputs` and `outputs` as those of a "module" event, the numbers `reads` and `writes`, and
-    `raised`, the name of the error, of a call that ended so.
+    The values of an event are `op` (its name), `inputs` and `outputs` as in a "module" event, the numbers `reads` and `writes`, and
+    `raised`, the name of the error if the call failed.
     """
 
     def __init__(self, tell: Listener):

@@ -1,7 +1,7 @@
-"""A trace over several batches: dims get other sizes (`batch_dim`, those of a TensorDict), while what was recorded keeps the sizes it had.
+"""A trace over several batches: dims change size (`batch_dim`, those of a TensorDict), while recorded values keep the sizes they had.
 
-Nothing is copied while recording. When a dim is about to stand for another size, the values recorded with the old one get a dim of
-their own with that size, the same one for all values of that batch.
+Nothing is copied while recording. When a dim is about to take another size, the values recorded with the old one get a dim of that size,
+shared by all values of that batch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RecordedSizes:
         self._resizes = -1
 
     def note(self, event: Event) -> None:
-        """Remember the sizes that the dims of an event have now."""
+        """Remember the current sizes of an event's dims."""
         self._events.append(event)
         if self._resizes != resizes[0]:
             self._noted.clear()
@@ -46,7 +46,7 @@ class RecordedSizes:
             self._note_dim(event.loop_dim)
 
     def _note(self, value: Any) -> bool:
-        """Whether nothing of the value is left to be noted, before some size changes."""
+        """True if the value needs no further notes until some size changes."""
         done = True
         for leaf in values_in(value):
             if isinstance(leaf, Tensor):
@@ -62,7 +62,7 @@ class RecordedSizes:
         return done
 
     def _note_dim(self, dim: Dim) -> bool:
-        """Whether nothing of the dim is left to be noted, before some size changes."""
+        """True if the dim needs no further notes until some size changes."""
         if dim in self._noted:
             return True
         if dim.size is None and dim not in self._sizes:
@@ -75,7 +75,7 @@ class RecordedSizes:
         return True
 
     def settle(self) -> bool:
-        """Give values whose dims have another size now dims of their own; whether there are any."""
+        """Give new dims to values whose dims have changed size; return whether there were any."""
         changed = {dim for dim, (lengths, _) in self._sizes.items() if _array(dim) is not lengths}
         if not changed:
             return False
@@ -114,7 +114,7 @@ class RecordedSizes:
 
 
 def _with_dims(value: Any, made: Mapping[Dim, Dim]) -> Any:
-    """A leaf with the dims that were made for others."""
+    """A leaf with its dims replaced by those made for them."""
     if isinstance(value, Tensor):
         if made.keys().isdisjoint((*value.dims, value.sparse_dim)):
             return value
@@ -134,5 +134,5 @@ def _with_dims(value: Any, made: Mapping[Dim, Dim]) -> Any:
 
 
 def _array(dim: Dim) -> np.ndarray | None:
-    """The lengths that a dim has now, without working any out."""
+    """The current lengths of a dim, without computing any."""
     return None if dim._lengths is None else dim._lengths.array

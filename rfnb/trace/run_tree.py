@@ -1,11 +1,11 @@
-"""Tree: runs that are branches of one another, as plain data: where each left, what was changed in it, what came out, its trace.
+"""Tree: runs that branch from one another, as plain data: where each one left, what was changed in it, its result, its trace.
 
     tree = run.tree()
     print(tree)                       # all of them, with what was changed in words
     tree["what if"].trace             # one, by its name
     rf.compare_runs(tree["main"], tree["what if"])
 
-It knows of no run and of no model, so that a file can hold it (`Tree.save`, `rf.load_trace(path).tree`).
+It refers to no run and no model, so that a file can hold it (`Tree.save`, `rf.load_trace(path).tree`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Outcome:
     """The outcome of a run.
 
     Attributes:
-        text: In one line; "" if there is nothing yet.
-        seqs: Of each sequence the labels, if there are any: those that the function gives, else those of the best hypotheses.
-        scores: Of each of them the natural-log probability, where it is known.
-        values: The Tensors among the result, by name.
+        text: One line of text; "" if there is nothing yet.
+        seqs: For each sequence its labels, if any: those that the function returns, else those of the best hypothesis.
+        scores: Their natural-log probabilities, where known.
+        values: The Tensors in the result, by name.
     """
 
     text: str = ""
@@ -68,12 +68,12 @@ def _without_end(best: Hypothesis) -> tuple[str, ...]:
 
 
 class Changed(NamedTuple):
-    """A change that was made before a step, in words.
+    """A change made before a step, as text.
 
     Attributes:
-        tick: How many steps of any loop were begun before.
-        path, step: Of the loop.
-        words: What was done.
+        tick: The number of steps of any loop begun before.
+        path, step: Path and step of the loop.
+        words: Description of the change.
     """
 
     tick: int
@@ -86,7 +86,7 @@ class Changed(NamedTuple):
 
 
 class Left(NamedTuple):
-    """The step before which a branch leaves the run that it is made of; attributes as those of `Changed`."""
+    """The step before which a branch leaves its parent run; attributes as in `Changed`."""
 
     tick: int
     path: str
@@ -101,16 +101,16 @@ class Branch:
     """One run of a tree, as it was when the tree was made.
 
     Attributes:
-        name: No other one of the tree has it.
-        parent: The name of the run that it is made of; None: it is the first.
-        left: Where it leaves that.
+        name: Unique in the tree.
+        parent: The name of its parent run; None for the first.
+        left: Where it leaves its parent.
         steps: (path, step) of all steps that were begun, by tick.
-        changes: All that was changed in it; also what it has in common with its parent.
-        state: "running", "paused", "done", "failed", "stopped", or "recorded" for what is a recording and no run.
-        reason: Why it is paused, or what it raised.
-        outcome: What it has come to.
-        trace: What was recorded; empty if nothing was.
-        tree: The tree that it was put in last.
+        changes: All its changes, including those shared with its parent.
+        state: "running", "paused", "done", "failed", "stopped", or "recorded" for a recording that is not a run.
+        reason: Why it is paused, or the error that it raised.
+        outcome: Its outcome.
+        trace: Its recording; empty if nothing was recorded.
+        tree: The tree that it was last added to.
     """
 
     name: str
@@ -132,13 +132,13 @@ class Branch:
 
 
 class Tree(Mapping[str, Branch]):
-    """Branches by name, in the order in which they were made: the first is the root.
+    """Branches by name, in order of creation; the first is the root.
 
     Args:
-        branches: Each after its parent.
+        branches: Branches, each after its parent.
 
     Raises:
-        ValueError: If two have one name, or one has a parent that is not before it.
+        ValueError: If two share a name, or a parent does not come before its branch.
     """
 
     def __init__(self, branches: Sequence[Branch]):
@@ -183,15 +183,15 @@ class Tree(Mapping[str, Branch]):
 
     @property
     def root(self) -> Branch:
-        """The run that all others are branches of."""
+        """The run that all others descend from."""
         return next(iter(self._branches.values()))
 
     def children(self, name: str) -> list[Branch]:
-        """The branches of a run, in the order in which they were made."""
+        """The branches of a run, in order of creation."""
         return list(self._children.get(self[name].name, ()))
 
     def rows(self) -> list[tuple[int, Branch]]:
-        """Each branch below the one that it is made of, with its depth, 0 for the root."""
+        """Each branch below its parent, with its depth, 0 for the root."""
         found: list[tuple[int, Branch]] = []
         waiting = [(0, branch) for branch in list(self._branches.values())[:1]]
         while waiting:
@@ -204,11 +204,11 @@ class Tree(Mapping[str, Branch]):
         """Write all branches with their traces to one file, which `rf.load_trace` reads without the model.
 
         Args:
-            name: Of the branch whose trace the file is; the others are in its `tree`. Default: the root.
+            name: The branch whose trace the file represents; the others are in its `tree`. Default: the root.
 
         Raises:
-            TypeError: A recorded value that is not a Tensor, Dim, NumPy array or plain data.
-            OSError: It cannot be written there.
+            TypeError: For a recorded value that is not a Tensor, Dim, NumPy array or plain data.
+            OSError: If it cannot be written.
         """
         from rfnb.trace.file import save_tree  # the file format needs Tree
 
@@ -228,7 +228,7 @@ _DEEPEST = 40  # branches of branches that are indented
 
 
 def text_of(tree: Tree) -> str:
-    """The tree, each branch below the one that it is made of."""
+    """The tree as text, each branch below its parent."""
     lines, waiting = [], [(tree.root, "", "")]
     while waiting:
         branch, first, rest = waiting.pop()
@@ -243,7 +243,7 @@ def text_of(tree: Tree) -> str:
 
 
 def story(branch: Branch) -> str:
-    """Say where a branch left, how many steps it made, and what it does now."""
+    """A sentence on where a branch left, how many steps it ran, and its state."""
     if branch.state == "recorded":
         return f"a recording of {len(branch.trace)} events"
     left = "" if branch.left is None else f"leaves {one_line(branch.parent or '')} before {branch.left}; "
@@ -253,14 +253,14 @@ def story(branch: Branch) -> str:
 
 
 def changes_words(branch: Branch) -> list[str]:
-    """The changes since it left; of many the first."""
+    """The changes since it left its parent; only the first if there are many."""
     own = branch.own_changes
     more = [f"and {len(own) - _MOST_CHANGES} more changes"] if len(own) > _MOST_CHANGES else []
     return [one_line(str(change)) for change in own[:_MOST_CHANGES]] + more
 
 
 def outcome_words(outcome: Outcome) -> list[str]:
-    """The outcome of a run, a line for each sequence."""
+    """The outcome of a run, one line per sequence."""
     found = []
     for seq, labels in enumerate(outcome.seqs[:_MOST_SEQS]):
         name = f"sequence {seq}: " if len(outcome.seqs) > 1 else ""
@@ -274,6 +274,6 @@ def outcome_words(outcome: Outcome) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """A text of somebody else in a line of a list."""
+    """Foreign text shortened to one line of a list."""
     line = " ".join(text.split())
     return line if len(line) <= _MOST_TEXT else line[: _MOST_TEXT - 1] + "…"

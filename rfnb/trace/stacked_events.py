@@ -1,7 +1,7 @@
-"""Stacking: the events of one run of a loop as one Tensor, with the step as a dim.
+"""Stacks the events of one run of a loop into one Tensor, with the step as a dim.
 
-Dims are matched by identity. What differs from step to step (a beam that grows, a history that gets longer) is one dim
-of the result if it has the same name in each step, as long as the longest.
+Dims are matched by identity. A dim that differs from step to step (a growing beam, a growing history) becomes one dim of the result if
+it has the same name in each step, as long as the longest.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rfnb.trace.probe import Later
 
 
 def runs_of(events: Sequence[Event], *, chained: bool = False) -> list[list[Event]]:
-    """The events of one path, split into runs of its loop; an event outside of loops is a run of its own.
+    """The events of one path, split into runs of its loop; an event outside of loops is its own run.
 
-    A module that is called twice in each step of a loop gives two runs, one of the first calls and one of the second.
+    A module called twice in each step of a loop has two runs, one of the first calls and one of the second.
 
     Args:
-        chained: Whether the events of a step are one run instead: the choices that a step makes one after the other.
+        chained: Whether the events of a step form one run instead: consecutive choices in a step.
     """
     runs: list[list[Event]] = []
     latest: dict[Any, list[Event]] = {}
@@ -44,7 +44,7 @@ def runs_of(events: Sequence[Event], *, chained: bool = False) -> list[list[Even
 
 
 def loop_dim_of(event: Event) -> Dim | None:
-    """The dim of the loop: the `dim` value of the event, or what the loop said."""
+    """The dim of the loop: the `dim` value of the event, or the dim given by the loop."""
     dim = None if isinstance(event.values, Later) else event.values.get("dim")  # nobody who offers values later says it
     return dim if isinstance(dim, Dim) else event.loop_dim
 
@@ -66,10 +66,10 @@ def stack(tensors: Sequence[Tensor], step_dim: Dim, zero: Sequence[Dim | None] =
     """One Tensor {step_dim, ...} from one per step.
 
     Args:
-        tensors: One per step. A dim that one of them lacks is broadcast: its value holds for all entries.
+        tensors: One per step. A missing dim is broadcast: the value is shared by all entries.
         step_dim: The new dim; replaced by its twin if the tensors have it already (a loop over the dim attended over).
-        zero: Per step, the dim that is filled with 0 where it is shorter than in other steps. Other dims are filled with
-            NaN (integers and bools with 0): there is nothing there.
+        zero: Per step, the dim that is filled with 0 where it is shorter than in other steps. Other dims are filled with NaN
+            (integers and bools with 0), since there are no values.
     """
     columns = _columns(tensors)
     out_dims = tuple(_common(column, tensors) for column in columns)
@@ -82,7 +82,7 @@ def stack(tensors: Sequence[Tensor], step_dim: Dim, zero: Sequence[Dim | None] =
 
 
 def _columns(tensors: Sequence[Tensor]) -> list[list[Dim]]:
-    """Dims that are one axis of the result: the same dim, or one of the same name in other steps."""
+    """Dims that form one axis of the result: the same dim, or dims of the same name in other steps."""
     columns: list[list[Dim]] = []
     for tensor in sorted(tensors, key=lambda tensor: -len(tensor.dims)):
         free = [column for column in columns if not any(dim in column for dim in tensor.dims)]

@@ -31,9 +31,9 @@ class Truncated:
     """The place where a recording reached its limit.
 
     Attributes:
-        kind, path, step: Of the first event that was not kept.
-        limit: bytes.
-        dropped: How many events were not kept, so far.
+        kind, path, step: Kind, path and step of the first dropped event.
+        limit: The limit in bytes.
+        dropped: The number of dropped events so far.
     """
 
     kind: str
@@ -47,13 +47,13 @@ class Trace(NearNames):
     """The ordered events of one run.
 
     Attributes:
-        events: All events, in order. To be read only.
-        truncated: Where the recording reached its limit, or None.
-        closed: Whether no more events will come.
-        num_bytes: bytes of the values kept.
-        tree: Of a trace that was loaded with the branches of its run: these, with their traces.
-        training: Of a trace that was loaded from a file of `watch.save`: what was seen of the training.
-        model: The class of the model that the recording was told of, of several all; "" if of none.
+        events: All events, in order. Read only.
+        truncated: The place where the recording reached its limit, or None.
+        closed: Whether the recording has ended.
+        num_bytes: Size of the kept values in bytes.
+        tree: For a trace loaded with the branches of its run: the branches with their traces.
+        training: For a trace loaded from a file of `watch.save`: the observed training.
+        model: The class of the recorded model, or of several models all classes; "" without a model.
     """
 
     def __init__(self, *, limit: int | None = None, model: str = ""):
@@ -125,7 +125,7 @@ class Trace(NearNames):
         Args:
             kind: One kind, or several.
             path: A pattern ("encoder.*"), or the end of a path ("att"); one or several.
-            step: int, range, slice, collection, or function of the step. Then events outside of loops do not pass.
+            step: int, range, slice, collection, or function of the step. If given, events outside of loops do not pass.
         """
         kinds, paths, steps = kind_filter(kind), path_filter(path), step_filter(step)
         if kind is not None:
@@ -142,7 +142,7 @@ class Trace(NearNames):
         ]
 
     def step_dim(self, run: Sequence[Event]) -> Dim:
-        """The dim over the steps of a run; the same one for all events of the same run of a loop."""
+        """The dim over the steps of a run; shared by all events of the same run of a loop."""
         dim = loop_dim_of(run[0])
         key = (run[0].entry, tuple(event.step for event in run), dim is not None and dim.is_dim_known())
         with self._lock:
@@ -151,19 +151,19 @@ class Trace(NearNames):
             return self._step_dims[key]
 
     def subscribe(self, fn: Callable[[Event], None]) -> Callable[[Event], None]:
-        """Call `fn(event)` for each new event, in the thread of the model; returns `fn`.
+        """Call `fn(event)` for each new event, in the thread of the model; return `fn`.
 
-        It should only note the event. One that raises is taken off with a warning, and the run goes on.
+        It should only note the event. A function that raises is removed with a warning, and the run continues.
         """
         self._subscribers.append(fn)
         return fn
 
     def unsubscribe(self, fn: Callable[[Event], None]) -> None:
-        """Stop calling `fn`; nothing if it was not subscribed."""
+        """Stop calling `fn`; no effect if it was not subscribed."""
         self._subscribers = [other for other in self._subscribers if other != fn]
 
     def on_close(self, fn: Callable[[Trace], None]) -> None:
-        """Call `fn(trace)` when no more events will come; at once if that is so already."""
+        """Call `fn(trace)` when the recording ends, or at once if it has ended."""
         if self.closed:
             fn(self)
         else:
@@ -173,14 +173,14 @@ class Trace(NearNames):
         """Write the events to a file that `rf.load_trace` reads: safetensors with JSON, nothing executable.
 
         Raises:
-            TypeError: A value that is not a Tensor, Dim, NumPy array or plain data.
+            TypeError: For a value that is not a Tensor, Dim, NumPy array or plain data.
         """
         from rfnb.trace.file import save_trace  # the file format needs Trace
 
         save_trace(self, path)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle and copies: the events so far; who listens stays here."""
+        """The events so far, for pickle and copies; listeners are not included."""
         with self._lock:
             about = {"truncated": self.truncated, "limit": self._limit, "model": self.model}
             return {"events": list(self.events), **about}
@@ -203,12 +203,14 @@ class Trace(NearNames):
 
     @property
     def left_out_count(self) -> str:
-        """The number of softmaxes that were not taken for attention, in words; "" if there are none."""
+        """The number of softmaxes that were not taken for attention, as text; "" if there are none."""
         return re.sub(r" (was|were) not taken for attention.*", " not taken for attention", self.left_out)
 
     @property
     def left_out(self) -> str:
-        """The softmaxes of models of torch that were not taken for attention, with the reasons and the line that takes them; "" if none."""
+        """The softmaxes of torch models that were not taken for attention, with the reasons and the line that takes them; "" if there
+        are none.
+        """
         left = [event for events in self.by_path("unseen").values() for event in events if "softmaxes" in event.values]
         if not left:
             return ""
@@ -245,10 +247,10 @@ class Trace(NearNames):
     # -- for record and load -------------------------------------------------------------------------------------------
 
     def add(self, kind: str, place: Place, values: Mapping[str, Any], num_bytes: int | None = None) -> Event | None:
-        """Append an event; None if it does not fit in the limit any more.
+        """Append an event; None if it does not fit in the limit.
 
         Args:
-            num_bytes: Those of the values, if they are known.
+            num_bytes: Size of the values, if known.
         """
         return self._add(kind, place, values, bytes_of(values) if num_bytes is None else num_bytes)
 
@@ -279,20 +281,20 @@ class Trace(NearNames):
         self.num_bytes += event.num_bytes
 
     def settle_sizes(self) -> None:
-        """Keep the sizes of what was recorded: some dims have others now."""
+        """Preserve the sizes of recorded values, since some dims have changed."""
         with self._lock:
             if self._sizes.settle():
                 self._step_dims.clear()
                 self._found.clear()
 
     def count_dropped(self) -> None:
-        """One more event that came after the limit."""
+        """Count another event that came after the limit."""
         with self._lock:
             assert self.truncated is not None
             self.truncated.dropped += 1
 
     def close(self) -> None:
-        """No more events will come."""
+        """End the recording."""
         if not self.closed:
             self.closed = True
             told, self._on_close, self._subscribers = self._on_close, [], []

@@ -1,10 +1,10 @@
-"""Training: what was seen of a training, as plain numbers: curves, norms by module, activations, one example again and again.
+"""Training: the observations of a training as plain numbers: curves, norms by module, activations, and one example run repeatedly.
 
-`rf.watch` fills one while a model is trained; `rf.load_trace(path).training` is one that `watch.save` has written. Nothing here knows a
-library. Its summary says what norms and activations are about, module by module, in sentences.
+`rf.watch` fills one while a model is trained; `rf.load_trace(path).training` is one written by `watch.save`. Nothing here depends on a
+library. Its summary describes norms and activations, module by module, in sentences.
 
-The thresholds are rules of thumb, and are said with each sentence: updates of about 1e-3 of the weights are usual (1e-4 to 1e-2 passes
-here), a gradient that is 1000 times smaller or larger than the median of the modules has vanished or exploded.
+The thresholds are rules of thumb, stated in each sentence: updates of about 1e-3 of the weights are usual (1e-4 to 1e-2 passes here); a
+gradient 1000 times smaller or larger than the median of the modules has vanished or exploded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACTIVATIONS = ("mean", "std", "zeros", "saturated", "largest", "dead units")
 
 
 class TrainingCurve:
-    """A number over the updates; several of one update are averaged."""
+    """A number over the updates; several values for one update are averaged."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -36,7 +36,7 @@ class TrainingCurve:
         self._stride = 1
 
     def add(self, step: int, value: float) -> None:
-        """One more value of an update."""
+        """Add a value for an update."""
         if self.steps and self.steps[-1] == step:
             self._count += 1
             self.values[-1] += (value - self.values[-1]) / self._count if np.isfinite(value) else value
@@ -54,7 +54,7 @@ class TrainingTable:
     Attributes:
         columns: Paths of modules.
         steps: The update of each row.
-        rows: float32 [column]; -1 where a norm has nothing to be of, NaN where a statistic has none.
+        rows: float32 [column]; -1 for a norm of nothing, NaN for an undefined statistic.
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class TrainingTable:
         self.rows: list[np.ndarray] = []
 
     def add(self, step: int, row: np.ndarray) -> None:
-        """One more row; in the place of one of the same update."""
+        """Add a row; it replaces one of the same update."""
         if self.steps and self.steps[-1] == step:
             self.rows[-1] = np.asarray(row, np.float32)
             return
@@ -78,7 +78,7 @@ class TrainingTable:
 
 
 class ExampleRecording(NamedTuple):
-    """A recording of what the model did with the example: after which epoch or update, and that."""
+    """A recording of the model on the example, with the epoch or update after which it was made."""
 
     label: str
     step: int
@@ -86,19 +86,19 @@ class ExampleRecording(NamedTuple):
 
 
 class Training:
-    """The numbers and recordings that were taken of a training.
+    """The numbers and recordings of a training.
 
     Attributes:
-        title: What is trained.
+        title: Name of the trained model.
         curves: Numbers over the updates by name: "loss", "lr", "gradient norm", ...
-        tables: Numbers by module over the updates, by what they are (`NORMS`, `ACTIVATIONS`), then the name of the optimizer ("" of one).
-        examples: The fixed example, in order; `every` says what their labels count ("epoch" or "update").
-        says: What happened, in words: (update, sentence).
-        facts: What is the same during all of the training, in words.
+        tables: Numbers by module over the updates, by statistic (`NORMS`, `ACTIVATIONS`), then by optimizer ("" if there is one).
+        examples: Recordings of the fixed example, in order; `every` is the unit of their labels ("epoch" or "update").
+        says: Events as text: (update, sentence).
+        facts: Facts that hold during the whole training, as text.
         types: The class of each module, by its path.
-        counts: How often something happened: "updates", "batches", "skipped", "clipped".
-        closed: Whether nothing more will come.
-        version: Grows with everything that comes.
+        counts: Counters: "updates", "batches", "skipped", "clipped".
+        closed: Whether the training has ended.
+        version: Increases with every addition.
     """
 
     def __init__(self, title: str = "Training", every: str = "epoch"):
@@ -116,33 +116,33 @@ class Training:
         self._on_close: list[Callable[[Any], None]] = []
 
     def subscribe(self, fn: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Call `fn(None)` when something has come, in the thread of the training; returns `fn`."""
+        """Call `fn(None)` after each addition, in the thread of the training; return `fn`."""
         self._subscribers.append(fn)
         return fn
 
     def on_close(self, fn: Callable[[Any], None]) -> None:
-        """Call `fn(self)` when nothing more will come; at once if that is so already."""
+        """Call `fn(self)` when the training ends, or at once if it has ended."""
         if self.closed:
             fn(self)
         else:
             self._on_close.append(fn)
 
     def curve(self, name: str) -> TrainingCurve:
-        """The curve of this name; a new one if there is none."""
+        """The curve of this name, created if necessary."""
         found = self.curves.get(name)
         if found is None:
             found = self.curves[name] = TrainingCurve()
         return found
 
     def table(self, stat: str, optimizer: str, columns: Sequence[str]) -> TrainingTable:
-        """The table of a statistic; a new one if there is none."""
+        """The table of a statistic, created if necessary."""
         found = self.tables.get((stat, optimizer))
         if found is None:
             found = self.tables[stat, optimizer] = TrainingTable(columns)
         return found
 
     def tell(self) -> None:
-        """Say that something has come."""
+        """Notify subscribers of an addition."""
         self.version += 1
         for fn in list(self._subscribers):
             try:
@@ -152,7 +152,7 @@ class Training:
                 warn_user(f"A view of a training raised {type(error).__name__}: {error}")
 
     def end(self) -> None:
-        """Say that nothing more will come."""
+        """End the training and notify subscribers."""
         if not self.closed:
             self.closed = True
             for fn in self._on_close:
@@ -161,17 +161,17 @@ class Training:
             self._subscribers.clear()
 
     def summary(self) -> str:
-        """Sentences about it: gradients that vanish or explode, dead units, updates that are too large or too small."""
+        """Sentences about the training: gradients that vanish or explode, dead units, updates that are too large or too small."""
 
         with self.lock:
             return summary(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a file, also while the training runs; `rf.load_trace(path).training` reads it.
+        """Write the training to a file, even while it runs; `rf.load_trace(path).training` reads it.
 
         Raises:
-            TypeError: A value in a recording of the example that is not a Tensor, Dim, NumPy array or plain data.
-            OSError: It cannot be written there.
+            TypeError: For a value in a recording of the example that is not a Tensor, Dim, NumPy array or plain data.
+            OSError: If it cannot be written.
         """
         from rfnb.trace.file import save_training
 
@@ -190,7 +190,7 @@ _MOST = 6
 
 
 def summary(training: Any) -> str:
-    """A sentence per finding, below a line of counts."""
+    """One sentence per finding, below a line of counts."""
     counts = training.counts
     lines = [
         f"{training.title}: {_count(counts.get('updates', 0), 'update')}, {_count(counts.get('batches', 0), 'batch')}"

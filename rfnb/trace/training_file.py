@@ -14,7 +14,7 @@ def written(training: Training, writer: Writer, described: Any) -> dict[str, Any
     """The training as JSON.
 
     Args:
-        described: Gives the JSON of a trace.
+        described: Returns the JSON of a trace.
     """
 
     def array(values: Any, dtype: str) -> Any:
@@ -43,7 +43,7 @@ def read(given: dict[str, Any], reader: Reader, made: Any) -> Training:
     """The training that `written` has described.
 
     Args:
-        made: Makes a trace of its JSON.
+        made: Makes a trace from its JSON.
     """
     training = Training(of_type(given["title"], str), of_type(given["every"], str))
     training.counts = {of_type(name, str): of_type(count, int) for name, count in given["counts"].items()}

@@ -33,10 +33,10 @@ _MOST_BYTES = 1 << 32  # of one recording; a number in a damaged file takes no m
 
 
 class News:
-    """The news of a training: what has come since it was asked last.
+    """The additions to a training since the last call.
 
     Args:
-        finished: Whether the newest update is left out while the training goes on: what is logged in it may be averaged yet.
+        finished: Whether to leave out the newest update while the training runs, since its values may still be averaged.
     """
 
     def __init__(self, training: Training, *, finished: bool = False):
@@ -46,7 +46,7 @@ class News:
         self._example: Any = None
 
     def take(self) -> tuple[dict[str, Any], list[ExampleRecording]]:
-        """Plain data by what they are (empty: nothing has come), and recordings."""
+        """Plain data by kind (empty if there is nothing new), and recordings."""
         training, news = self._training, dict[str, Any]()
         if training.counts != self._counts:
             self._counts = news["counts"] = dict(training.counts)
@@ -74,7 +74,7 @@ class News:
         return news, examples
 
     def _since(self, key: Any, steps: list[int], values: list[Any]) -> list[tuple[int, Any]]:
-        """The new points of a curve or a table; the point that was the last one comes again if it is another one now."""
+        """The new points of a curve or a table; the previous last point is repeated if it has changed."""
         count = len(steps) - (self._finished and not self._training.closed)
         if count <= 0:
             return []
@@ -87,10 +87,10 @@ class News:
 
 
 class Journal:
-    """The file of a training that runs.
+    """The file of a running training.
 
     Raises:
-        OSError: It cannot be written there.
+        OSError: If it cannot be written.
     """
 
     def __init__(self, training: Training, path: str | PathLike[str]):
@@ -103,7 +103,7 @@ class Journal:
         training.on_close(self.close)
 
     def write(self, _: Any = None) -> None:
-        """Append what has come. What goes wrong is a warning, and the last one: the training goes on."""
+        """Append the additions. An error becomes a warning and ends the journal; the training continues."""
         if self._file is None:
             return
         with self._training.lock:
@@ -118,7 +118,7 @@ class Journal:
             self._warn("goes on without its file", error)
 
     def close(self, _: Any = None) -> None:
-        """The training is over: the file becomes an ordinary one."""
+        """Convert the file into an ordinary one at the end of the training."""
         if self._file is None:
             return
         self.write()
@@ -165,19 +165,19 @@ def _example(example: ExampleRecording) -> bytes:
 
 # -- reading ------------------------------------------------------------------------------------------------------------------------
 def is_journal(path: Path) -> bool:
-    """Whether a file is one that has grown with a training."""
+    """True for a file that grew with a training."""
     with open(path, "rb") as file:
         return file.read(len(_BEGIN)) == _BEGIN
 
 
 def read_journal(path: Path, head: dict[str, Any]) -> Training:
-    """The training in a file that was not finished, up to its last whole line.
+    """The training in an unfinished file, up to its last complete line.
 
     Args:
-        head: The first line, whose version has been looked at.
+        head: The first line, with a checked version.
 
     Raises:
-        TypeError, KeyError: Its head does not describe a training.
+        TypeError, KeyError: If its head does not describe a training.
     """
     training = Training(of_type(head["title"], str), of_type(head["every"], str))
     training.types = {of_type(name, str): of_type(kind, str) for name, kind in of_type(head["types"], dict).items()}
@@ -208,7 +208,7 @@ def head_of(path: Path) -> dict[str, Any]:
     """The first line of a journal.
 
     Raises:
-        ValueError, TypeError: It is none.
+        ValueError, TypeError: If the file is not a journal.
     """
     with open(path, "rb") as file:
         return dict(of_type(read_json(file.readline().decode()), dict))

@@ -15,8 +15,8 @@ def written(tree: Tree, own: str, writer: Writer, described: Any) -> dict[str, A
     """The tree as JSON.
 
     Args:
-        own: Name of the branch whose trace is that of the file.
-        described: Gives the JSON of a trace.
+        own: Name of the branch whose trace the file represents.
+        described: Returns the JSON of a trace.
     """
     branches = []
     for branch in tree.values():
@@ -41,7 +41,7 @@ def written(tree: Tree, own: str, writer: Writer, described: Any) -> dict[str, A
 
 
 def _paths(branch: Branch) -> dict[str, Any]:
-    """All steps: each path once, and of each step the number of its path."""
+    """All steps: each path once, and for each step the number of its path."""
     paths = list(dict.fromkeys(path for path, _ in branch.steps))
     numbers = {path: number for number, path in enumerate(paths)}
     return {"paths": paths, "of": [numbers[path] for path, _ in branch.steps], "at": [step for _, step in branch.steps]}
@@ -52,7 +52,7 @@ def read(given: Any, own: Trace, reader: Reader, made: Any) -> Tree:
 
     Args:
         own: The trace of the file.
-        made: Makes a trace of its JSON.
+        made: Makes a trace from its JSON.
     """
     branches = []
     for item in given["branches"]:
