@@ -1,4 +1,4 @@
-"""The checks of what `rf.run` and the commands of a run are given."""
+"""Checks of the arguments of `rf.run` and of a run's commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rfnb.trace.record import record as recorded
 
 
 def runs_later(fn: Callable[..., Any]) -> str | None:
-    """The kind of function whose call runs nothing yet; None: it is none."""
+    """The kind of a function whose call runs nothing yet (a generator, a coroutine); None for an ordinary function."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     for each in (fn, type(fn).__call__):
@@ -29,7 +29,7 @@ def runs_later(fn: Callable[..., Any]) -> str | None:
 
 
 def no_call(kind: str, fn: Any) -> TypeError:
-    """The error for a call that gives something which runs later, outside of the run."""
+    """The error for a call whose result would run later, outside of the run."""
     name = getattr(fn, "__name__", type(fn).__name__)
     return type_error(
         f"run: its call makes a {kind}, and runs nothing.",
@@ -40,7 +40,7 @@ def no_call(kind: str, fn: Any) -> TypeError:
 
 
 def limit_of(what: str, timeout: Any) -> float | None:
-    """The seconds to wait at most; None: no limit. What is below 0 is 0."""
+    """The timeout in seconds; None means no limit. Negative values become 0."""
     if timeout is None or timeout == float("inf"):
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout):
@@ -53,10 +53,10 @@ def limit_of(what: str, timeout: Any) -> float | None:
 
 
 def options_of(record: Any) -> bool | Mapping[str, Any]:
-    """The `record` of a run, if `rf.record` has such options.
+    """The `record` argument of a run, checked against the options of `rf.record`.
 
     Raises:
-        TypeError: If it has not.
+        TypeError: If `rf.record` has no such options.
     """
     if not isinstance(record, bool):
         known = list(inspect.signature(recorded).parameters)
@@ -74,10 +74,10 @@ def options_of(record: Any) -> bool | Mapping[str, Any]:
 
 
 def modules_of(modules: str | Sequence[str], record: Any) -> frozenset[str]:
-    """The paths of the modules whose calls a run waits before.
+    """The paths of the modules before whose calls a run waits.
 
     Raises:
-        ValueError: If it records no such modules.
+        ValueError: If the run records no such modules.
     """
     wanted = [modules] if isinstance(modules, str) else list(modules)
     model = record.get("model") if isinstance(record, Mapping) else None

@@ -1,6 +1,6 @@
-"""Attention edits of a run: what is put in the place of weights where they are made, and which paths make some.
+"""Attention edits of a run: replacements for weights at the point where they are computed, and the paths that compute weights.
 
-The attention of models of other libraries is changed where they make it: `model_edits.py`.
+Attention of models of other libraries is edited in `model_edits.py`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rfnb.trace.trace import Trace
 
 
 class Known(NamedTuple):
-    """The weights that a path makes, as far as they are known.
+    """The weights computed at a path, as far as known.
 
     Attributes:
-        dims: Of the weights besides `axis`.
-        axis: Attended over.
-        settled: Whether two calls had the same ones, as the next one will have.
+        dims: Dims of the weights except `axis`.
+        axis: The dim attended over.
+        settled: Whether two calls had the same dims, so that the next one will.
     """
 
     dims: tuple[Dim, ...]
@@ -38,7 +38,7 @@ class Known(NamedTuple):
 
 
 class _Lasting:
-    """An edit, for so many steps of what it was made in; None: for all."""
+    """An edit for a number of steps of its loop; None means all."""
 
     def __init__(self, edit: RowEdit, owner: Any, left: int | None):
         self.edit, self.owner, self.steps, self.left = edit, owner, left, left
@@ -47,15 +47,15 @@ class _Lasting:
 
 
 class AttentionEdits:
-    """The edits of one run.
+    """The attention edits of one run.
 
     Args:
-        refuse: Told of what could not be done after all.
-        here: Gives the path of the step that was begun last, for weights that are made in no module.
-        seen: Gives the paths of attention that is recorded, also of models of other libraries.
+        refuse: Called with the error of an edit that could not be applied.
+        here: Returns the path of the current step, for weights computed outside modules.
+        seen: Returns the paths of recorded attention, including models of other libraries.
 
     Attributes:
-        known: What is known by the path of each call that has attended.
+        known: path -> Known, for each call that has attended.
     """
 
     def __init__(
@@ -71,17 +71,17 @@ class AttentionEdits:
     # -- for who changes something -----------------------------------------------------------------------------------------
 
     def add(self, edit: RowEdit, owner: Any, steps: int | None, is_first: bool, attends: bool) -> str:
-        """Do this with the weights of the next `steps` steps of `owner`, None: of all; gives in words what it does.
+        """Apply an edit to the weights of the next `steps` steps of `owner`, or of all for None; return its description.
 
         Args:
-            owner: The steps that it was made in.
-            is_first: Whether they have begun here: then a path may still be unknown.
-            attends: Whether something may attend there that nobody knows of.
+            owner: The loop steps in which it was made.
+            is_first: Whether these steps have just begun; then a path may still be unknown.
+            attends: Whether there may be attention that is not known yet.
 
         Raises:
-            KeyError: If nothing at this path has attended, while something else has.
+            KeyError: If nothing at this path has attended, but something elsewhere has.
             ValueError: If nothing attends.
-            Exception: What `edited` raises, as far as that is known.
+            Exception: As for `edited`, as far as the weights are known.
         """
         check_value(edit)
         edit = edit if edit.path else edit._replace(path=self._here())  # as a trace has it, of what is in no module
@@ -101,10 +101,10 @@ class AttentionEdits:
         return edit.words_at(steps)
 
     def find(self, path: str, *, may_be_unknown: bool) -> str | None:
-        """The whole path of one that is given by its end; None: nothing there has attended so far.
+        """The full path for an abbreviated one; None if nothing there has attended so far.
 
         Raises:
-            KeyError: If it may not be unknown, or there are several.
+            KeyError: If it is unknown and must not be, or is ambiguous.
         """
         found = [path] if path in self.known else [each for each in self.known if is_end_of(path, each)]
         if len(found) == 1 or (not found and may_be_unknown):
@@ -118,7 +118,7 @@ class AttentionEdits:
     # -- for the run -------------------------------------------------------------------------------------------------------
 
     def step_over(self, owner: Any) -> None:
-        """A step of `owner` is over: what was for it alone goes, and what nobody has asked for is said."""
+        """End a step of `owner`: drop edits that were only for it, and report those that were not used."""
         before, self._edits = self._edits, []
         for one in before:
             if one.owner is owner and one.path is None and not one.refused:
@@ -129,7 +129,7 @@ class AttentionEdits:
                     one.left -= 1
 
     def over(self, owner: Any) -> None:
-        """`owner` makes no further step: what was for more steps than have come is said."""
+        """End the steps of `owner`: report edits for more steps than came."""
         self.step_over(owner)
         for one in self._edits:
             if one.owner is owner and one.left is not None and not one.refused:
@@ -140,12 +140,12 @@ class AttentionEdits:
         self._edits = [one for one in self._edits if one.owner is not owner]
 
     def wants(self) -> bool:
-        """Whether weights that are made here are to be others."""
+        """True if weights computed here are to be replaced."""
         path = self._path() if self._edits else ""
         return any(self._fits(one, path) for one in self._edits)
 
     def note(self, dims: tuple[Dim, ...], axis: Dim) -> str:
-        """Something attends here; gives its path, which is known where somebody records."""
+        """Note an attention here; return its path, which is known while something records."""
         if not listening():
             return ""
         path, last = self._path(), len(dims) - 1 - dims[::-1].index(axis)
@@ -157,7 +157,7 @@ class AttentionEdits:
         return path
 
     def changed(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
-        """The weights with all that is to be done with them."""
+        """The weights with all their edits applied."""
         path = self.note(weights.dims, axis)
         if not self._edits:
             return weights
@@ -192,10 +192,10 @@ class AttentionEdits:
 
 
 def fewer_steps(edit: RowEdit, steps: int, come: str) -> Exception:
-    """Rows are to be changed in more steps than come.
+    """The error for rows to be changed in more steps than come.
 
     Args:
-        come: How many do, in words.
+        come: The number of steps that come, as text.
     """
     return value_error(
         f"{edit.what}: during {steps} steps, and fewer come.",
@@ -206,7 +206,7 @@ def fewer_steps(edit: RowEdit, steps: int, come: str) -> Exception:
 
 
 def _with_rows(weights: Tensor, host: np.ndarray, mask: np.ndarray, order: tuple[Dim, ...]) -> Tensor:
-    """The weights with some rows of an array over `order`, which are constants; `mask` has no last axis."""
+    """The weights with some rows from an array over `order`, as constants; `mask` has no last axis."""
     backend, device = weights.backend, weights.device
     new = new_tensor(backend.from_numpy(host, dtype=weights.dtype, device=device), order)
     chosen = new_tensor(backend.from_numpy(mask, dtype="bool", device=device), order[:-1])
@@ -215,7 +215,7 @@ def _with_rows(weights: Tensor, host: np.ndarray, mask: np.ndarray, order: tuple
 
 
 def _real(order: tuple[Dim, ...], axis: Dim, seen: Tensor | None) -> np.ndarray:
-    """The places where weight may be, broadcasting against {order}, the axis last."""
+    """The places where weight is allowed, broadcastable to {order}, axis last."""
     real = np.ones([1] * len(order), bool)
     if axis.has_padding() and set(axis.length_dims) <= set(order):
         real = axis.host_mask(order)
@@ -225,11 +225,11 @@ def _real(order: tuple[Dim, ...], axis: Dim, seen: Tensor | None) -> np.ndarray:
 
 
 def seen_paths(record: bool | Mapping[str, Any], trace: Trace | None) -> Iterator[str]:
-    """The paths where something may attend that a run records.
+    """The paths where attention may be computed, from the recording of a run.
 
     Args:
-        record: Of the run: the models that it sees into.
-        trace: What it has recorded so far.
+        record: The `record` option of the run, with the observed models.
+        trace: Its recording so far.
     """
     if trace is not None:
         yield from trace.attention
@@ -240,12 +240,12 @@ def seen_paths(record: bool | Mapping[str, Any], trace: Trace | None) -> Iterato
 
 
 def refused(path: str, seen: Iterable[str], known: Mapping[str, Any], *, attends: bool) -> Exception | None:
-    """The error where attention at a path, which rf has not made so far, cannot be changed; None: it may still come.
+    """The error if attention at a path that rf has not computed so far cannot be edited; None if it may still come.
 
     Args:
-        seen: As of `seen_paths`.
+        seen: From `seen_paths`.
         known: The paths where rf has attended.
-        attends: Whether rf may attend there although it has nowhere so far.
+        attends: Whether rf may attend there although it has not attended anywhere so far.
     """
     found = next((each for each in seen if is_end_of(path, each) and each not in known), None)
     if found is None and attends:

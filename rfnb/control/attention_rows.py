@@ -1,4 +1,4 @@
-"""Rows of attention weights where a run stands: put in, sharpened, made equal, or all put on one position, by names of dims."""
+"""Rows of attention weights at the run's position: replaced, sharpened, made uniform, or focused on one position, by names of dims."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class RowEdit(NamedTuple):
-    """One thing that is done with rows.
+    """One edit of rows.
 
     Attributes:
-        path: Where the weights are made, or an end of it.
-        entries: Of the dims of the weights besides the one that is attended over; `...`: all rows.
+        path: Path of the weights, or the end of it.
+        entries: Entries of the dims other than the one attended over; `...`: all rows.
         how: "row", "sharpen", "uniform", "focus", "hide".
-        value: A row, a temperature, nothing, a position to look at, one that is hidden.
-        words: For who reads what was changed.
+        value: A row, a temperature, None, or the position to focus on or hide.
+        words: Description for the list of changes.
     """
 
     path: str
@@ -42,19 +42,19 @@ class RowEdit(NamedTuple):
 
     @property
     def what(self) -> str:
-        """The name in messages."""
+        """The name for messages."""
         return f'attention "{self.path}"'
 
     def words_at(self, steps: int | None) -> str:
-        """The words for so many steps."""
+        """The description for a number of steps."""
         return f"{self.words}{'' if steps == 1 else ' from here on' if steps is None else f' for {steps} steps'}"
 
 
 def check_value(edit: RowEdit) -> None:
-    """Whether something may be a row (a temperature, a position) at all, of whatever length.
+    """Check that a value can be a row (a temperature, a position) at all, of whatever length.
 
     Raises:
-        TypeError, ValueError: If not.
+        TypeError, ValueError: If it cannot.
     """
     value, what = edit.value, edit.what
     if edit.how == "sharpen":
@@ -77,14 +77,14 @@ def check_value(edit: RowEdit) -> None:
 
 
 def edited(weights: np.ndarray, edit: RowEdit, dims: tuple[Dim, ...], axis: Dim, real: np.ndarray) -> np.ndarray:
-    """The weights with what an edit does.
+    """The weights with an edit applied.
 
     Args:
         weights: {dims, axis}
-        real: bool, broadcasts against them: where weight may be.
+        real: bool, broadcastable to the weights: the places where weight is allowed.
 
     Raises:
-        DimError, IndexError, ShapeError, TypeError, ValueError: If it cannot be done; nothing is changed then.
+        DimError, IndexError, ShapeError, TypeError, ValueError: If the edit cannot be applied; nothing is changed then.
     """
     chosen = Chosen(edit.what, edit.entries, dims, f'run.at.attention["{edit.path}"]')
     real = chosen.of(np.broadcast_to(real, weights.shape))
@@ -111,7 +111,7 @@ def edited(weights: np.ndarray, edit: RowEdit, dims: tuple[Dim, ...], axis: Dim,
 
 
 def _sharpened(edit: RowEdit, rows: np.ndarray) -> np.ndarray:
-    """softmax(log(row) / temperature), times what the row had as its sum."""
+    """softmax(log(row) / temperature), scaled to the row's former sum."""
     if not (np.isfinite(rows).all() and (rows >= 0).all()):
         raise value_error(
             f"{edit.what}: sharpen of rows that are no distribution.",
@@ -126,7 +126,7 @@ def _sharpened(edit: RowEdit, rows: np.ndarray) -> np.ndarray:
 
 
 def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np.ndarray:
-    """The rows without a position, and what is left of each as much as the whole was; all of it spread where nothing is left."""
+    """The rows without a position, the rest scaled to the former sum, or uniform if nothing is left."""
     at, rest = _position(edit, axis), np.array(np.broadcast_to(real, rows.shape))
     rest[..., at] = False
     if not rest.any(-1).all():
@@ -142,7 +142,7 @@ def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np
 
 
 def _given(edit: RowEdit, chosen: Chosen, axis: Dim, shape: tuple[int, ...]) -> np.ndarray:
-    """The rows that were given, {chosen dims, axis}."""
+    """The given rows, {chosen dims, axis}."""
     value = edit.value
     if isinstance(value, Tensor):
         host = _host(_by_dims(edit, value, chosen, axis))
@@ -163,7 +163,7 @@ def _given(edit: RowEdit, chosen: Chosen, axis: Dim, shape: tuple[int, ...]) -> 
 
 
 def _by_dims(edit: RowEdit, value: Tensor, chosen: Chosen, axis: Dim) -> np.ndarray:
-    """A Tensor as array {chosen dims, axis}, its dims found by name where they are those of another run."""
+    """A Tensor as an array {chosen dims, axis}; dims of another run are matched by name."""
     wanted = (*chosen.dims, axis)
     found: list[Dim | None] = []
     for dim in value.dims:
@@ -223,16 +223,16 @@ def _no_weights(edit: RowEdit, row: np.ndarray) -> ValueError:
 
 
 def _host(value: Any) -> Any:
-    """The values as an array of the host."""
+    """The values as a host array."""
     if isinstance(value, Tensor):
         return value.numpy()
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
 class PositionAttention(OfPosition, Mapping[str, "Rows"]):
-    """The attention of a run, by the path that it has in a trace; any unique end of a path will do.
+    """The attention of a run, by its path in a trace, or any unique end of it.
 
-    Those are listed that have attended so far. In the first step of a loop also a path that is not known yet may be changed.
+    Attention that has already been computed is listed. In the first step of a loop a path that is still unknown may be edited too.
     """
 
     def __init__(self, position: Position):
@@ -261,7 +261,7 @@ class PositionAttention(OfPosition, Mapping[str, "Rows"]):
 
 
 class Rows(OfPosition):
-    """Rows of the weights that one path makes in the next step, each a distribution over what is attended to.
+    """Rows of the weights that a path computes in the next step, each a distribution over the positions attended to.
 
         att = run.at.attention["decoder.att"]
         att[{"batch": 0, "heads": 1}] = row         # array, torch or rf Tensor: divided by its sum; nothing on padding
@@ -270,11 +270,11 @@ class Rows(OfPosition):
         att.sharpen(0.5, {"batch": 0})              # softmax(log(row) / 0.5)
         att.during(3).uniform()                     # in three steps; during(None): from here on
 
-    For gradients what is put in is a constant. A fused kernel makes way for weights in the calls that are changed.
+    Replaced rows are constants for gradients. Edited calls compute explicit weights in place of a fused kernel.
 
     Args:
-        path: Or an end of it.
-        steps: How many steps of the loop that the position is in; None: all.
+        path: The path, or the end of it.
+        steps: The number of steps of the position's loop; None means all.
     """
 
     def __init__(self, position: Position, path: str, steps: int | None = 1):
@@ -285,7 +285,7 @@ class Rows(OfPosition):
 
     @property
     def dims(self) -> tuple[Dim, ...] | None:
-        """The dims that the rows are over, as they were in the last step; None: nothing has attended there."""
+        """The dims of the rows in the last step; None if nothing has attended there."""
         found = [known for path, known in self._position.attention._known().items() if path == self._full()]
         return found[0].dims if found else None
 
@@ -294,7 +294,8 @@ class Rows(OfPosition):
         return self.path if self.path in ends or len(ends) != 1 else ends[0]
 
     def during(self, steps: int | None) -> Rows:
-        """The same rows in so many steps from here; None: in all. Where fewer come, that is refused if it is known, else said at the end.
+        """The same rows in the next `steps` steps; None means all. If fewer steps come, this is refused when known, else reported at
+        the end.
 
         Raises:
             ValueError: For less than 1.
@@ -315,11 +316,11 @@ class Rows(OfPosition):
             self._do(entries, "row", row, f"set to {value_words(row)}")
 
     def focus(self, position: int | str, entries: Any = ...) -> None:
-        """Put all weight on one position: its index, or its label if what is attended over has a vocabulary."""
+        """Put all weight on one position: its index, or its label if the dim attended over has a vocabulary."""
         self._do(entries, "focus", position, f"all on position {position}")
 
     def hide(self, position: int | str, entries: Any = ...) -> None:
-        """Take all weight from one position; the others share it as they share theirs."""
+        """Remove all weight from one position; the others keep their proportions."""
         self._do(entries, "hide", position, f"without position {position}")
 
     def sharpen(self, temperature: float, entries: Any = ...) -> None:
@@ -327,7 +328,7 @@ class Rows(OfPosition):
         self._do(entries, "sharpen", temperature, f"sharpened with temperature {temperature}")
 
     def uniform(self, entries: Any = ...) -> None:
-        """The same weight on all that may be attended to."""
+        """Put equal weight on all allowed positions."""
         self._do(entries, "uniform", None, "made uniform")
 
     def _do(self, entries: Any, how: str, value: Any, words: str) -> None:

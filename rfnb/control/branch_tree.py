@@ -1,4 +1,4 @@
-"""The tree of branches that a run is in: made of runs as they are now, with names that are unique in it, and what each has come to."""
+"""The tree of branches around a run: a snapshot of the runs, with unique names and the outcome of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def runs_of(root: Run) -> Iterator[Run]:
-    """A run and all its branches, each after the one that it is made of."""
+    """A run and all its branches, each after its parent."""
     waiting = deque([root])
     while waiting:
         run = waiting.popleft()
@@ -29,12 +29,12 @@ def runs_of(root: Run) -> Iterator[Run]:
 
 
 def tree_of(root: Run) -> Tree:
-    """A run and all its branches as they are now."""
+    """A snapshot of a run and all its branches."""
     return Tree([_branch(run) for run in runs_of(root)])
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name, with a number if there is one of that name."""
+    """The name, with a number appended if it is taken."""
     numbered = (f"{name} {number}" for number in itertools.count(2))
     return next(made for made in itertools.chain([name], numbered) if made not in taken)
 
@@ -55,7 +55,7 @@ _LONGEST = 500  # letters of a text
 
 
 def outcome_of(result: Any, trace: Trace) -> Outcome:
-    """The outcome of a run that is over; its labels are those of the last search where it gives none itself."""
+    """The outcome of a finished run; its labels come from the last search if it returns none."""
     history = result if isinstance(result, BeamHistory) else getattr(result, "history", None)
     seqs = () if isinstance(history, BeamHistory) else _labels(result)
     scores: tuple[float | None, ...] = ()
@@ -66,7 +66,7 @@ def outcome_of(result: Any, trace: Trace) -> Outcome:
 
 
 def _labels(result: Any) -> tuple[tuple[str, ...], ...]:
-    """The labels that a function gives as such: a text, a list of them, or a list of lists."""
+    """The labels that a function returns as such: a string, a list of strings, or a list of lists."""
     if isinstance(result, str):
         return (_words(result),)
     if isinstance(result, (list, tuple)) and result:

@@ -1,9 +1,8 @@
-"""Breakpoints: what makes a run pause by itself.
+"""Breakpoints: conditions that pause a run.
 
-A condition of a user's own is asked by the thread of the run, and may not end. Another thread can end it then, as Ctrl+C would: by an
-exception that Python raises in the thread of the run between two of its instructions. It has to come while the condition is asked and
-at no other time, so both sides say what they do before they do it. What does not come back to Python (a call that waits for ever) cannot
-be ended.
+The run's thread evaluates a user's condition, which may not terminate. Another thread can then interrupt it, as Ctrl+C would: by an
+exception that Python raises in the run's thread between two instructions. The exception must arrive while the condition is evaluated and
+at no other time, so both sides announce their actions. A call that never returns to Python cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ _UNHEARD = {"beams": "nothing has chosen", "attention": "nothing has attended"}
 
 
 class Breakpoint(OfRun):
-    """A condition that is asked before each step.
+    """A condition evaluated before each step.
 
     Args:
-        ask: Gives True, or in words why to pause, or `Numbers` of which one is True.
-        text: What it is.
-        is_named: Whether a person has called it so, and reads that with the reason.
-        once: Whether it is removed when it has held.
-        at_end: Whether it is asked too where a loop has made its last step.
+        ask: Returns True, the reason to pause, or `Numbers` with a True entry.
+        text: Its text.
+        is_named: Whether the user gave it this name, which is then shown with the reason.
+        once: Whether it is removed once it has held.
+        at_end: Whether it is also evaluated after the last step of a loop.
 
     Attributes:
-        number: Of its run's breakpoints, from 1.
-        enabled: Whether it is asked. May be set.
-        hits: How often it has made the run pause.
+        number: Number among its run's breakpoints, from 1.
+        enabled: Whether it is evaluated. May be set.
+        hits: How often it paused the run.
         kinds: The kinds of events that it needs.
-        is_step: Whether it is for a step that is given by its number.
+        is_step: Whether it is for a step given by number.
     """
 
     def __init__(
@@ -70,13 +69,13 @@ class Breakpoint(OfRun):
         return f"<breakpoint {self.number}: {self.text}{marks}, {self.hits} times so far>"
 
     def unknown_at(self, at: Position) -> list[str]:
-        """The states that it asks for and that are not there at a place."""
+        """The states that it refers to but that do not exist at a place."""
         there = (*at.values, *at.states)
         names = self._ask.names if isinstance(self._ask, Expression) else ()
         return [name for name in sorted(names) if not any(is_end_of(name, each) for each in there)]
 
     def never_came(self) -> str:
-        """The reason why it could not hold, in words; "": it could."""
+        """The reason why it could not hold, as text; "" if it could."""
         if self.is_step:
             return " never came"
         if self._has_heard or not self.kinds or not self.kinds <= _UNHEARD.keys():
@@ -84,11 +83,11 @@ class Breakpoint(OfRun):
         return f": {' and '.join(words for kind, words in _UNHEARD.items() if kind in self.kinds)} since it was set"
 
     def remove(self) -> None:
-        """Let it stop nothing any more."""
+        """Remove it, so that it no longer pauses the run."""
         self._remove(self)
 
     def reason(self, asked: Asked, asking: Asking) -> str | None:
-        """The reason to pause here, in words; None: there is none."""
+        """The reason to pause here, as text; None if there is none."""
         self._has_heard |= any(made.kind in self.kinds for made in asked.made)
         try:
             said = asking.ask(self, lambda: _said(self._ask(asked)))
@@ -115,7 +114,7 @@ class Breakpoints(OfRun):
     """All breakpoints of a run.
 
     Args:
-        changed: Called when there is one more or less.
+        changed: Called when one is added or removed.
     """
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
@@ -139,10 +138,10 @@ class Breakpoints(OfRun):
     def add(
         self, condition: Any, text: str | None = None, *, path: str | None = None, once: bool = False
     ) -> Breakpoint:
-        """A further one; arguments as in `Run.break_when`.
+        """Add a breakpoint; arguments as in `Run.break_when`.
 
         Raises:
-            TypeError, ValueError: For what is no condition.
+            TypeError, ValueError: If the condition is invalid.
         """
         if path is not None and (isinstance(condition, bool) or not isinstance(condition, int)):
             raise type_error(
@@ -175,12 +174,12 @@ class Breakpoints(OfRun):
         self._changed()
 
     def never_came(self) -> list[str]:
-        """The breakpoints at steps that have not come, and about what nothing was heard of, each in a sentence."""
+        """A sentence for each breakpoint whose step did not come, or for which no event was received."""
         said = ((point, point.never_came()) for point in self.all if point.enabled and not point.hits)
         return [f"Breakpoint {point.number}: {point.text}{why}." for point, why in said if why]
 
     def reason(self, at: Position, made: Sequence[Made]) -> str | None:
-        """The reasons to pause here, in words; None: there is none."""
+        """The reasons to pause here, as text; None if there are none."""
         asked = Asked(at, made)
         found = []
         for point in self.all:
@@ -192,14 +191,14 @@ class Breakpoints(OfRun):
 
 
 def _said(given: Any) -> Any:
-    """In words what a condition has given, or whether it holds."""
+    """The result of a condition as text, or whether it holds."""
     if isinstance(given, Numbers):
         return given.first() or bool(given.any())
     return given if isinstance(given, str) else bool(given)
 
 
 def _condition(given: Any, path: str | None) -> tuple[Callable[[Asked], Any], str, frozenset[str]]:
-    """The function that is asked, its name, and the kinds of events that it needs."""
+    """The function to evaluate, its name, and the kinds of events that it needs."""
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 0:
             raise value_error(
@@ -234,11 +233,11 @@ PATIENCE, PATIENCE_AFTER = 3.0, 3.0
 
 
 class Interrupted(BaseException):
-    """Ends a condition. No Exception: the condition does not take it for an error of its own."""
+    """Interrupts a condition. Not an Exception, so that the condition does not catch it as one of its own."""
 
 
 class Asking(OfRun):
-    """Asks one condition after the other, and ends the one that is asked."""
+    """Evaluates one condition after another, and interrupts the current one on request."""
 
     def __init__(self) -> None:
         self._now: tuple[Any, float, int] | None = None
@@ -246,13 +245,13 @@ class Asking(OfRun):
         self._one_at_a_time = threading.Lock()
 
     def ask(self, who: Any, fn: Callable[[], Any]) -> Any:
-        """Give what `fn` gives; by the thread of the run.
+        """Return the result of `fn`; called by the run's thread.
 
         Args:
-            who: Says `now`. Its `text` is what is asked.
+            who: The condition, returned by `now`; its `text` is shown.
 
         Raises:
-            Interrupted: It was ended.
+            Interrupted: If it was interrupted.
         """
         came = False
         try:
@@ -269,12 +268,12 @@ class Asking(OfRun):
             self._now, self._sent = None, False
 
     def now(self) -> tuple[Any, float] | None:
-        """The one who is being asked, and for how many seconds; None: nobody."""
+        """The condition being evaluated, and for how many seconds; None if there is none."""
         now = self._now
         return None if now is None else (now[0], time.monotonic() - now[1])
 
     def end_late(self) -> None:
-        """End what is being asked, if it still is after a while, without waiting for it here."""
+        """Interrupt the current condition if it is still running after a while, without waiting here."""
         seconds = PATIENCE
 
         def end() -> None:
@@ -288,14 +287,14 @@ class Asking(OfRun):
             timer.start()
 
     def end_while(self, what: str, name: str, arrived: Callable[[float], bool]) -> None:
-        """Wait until a run has arrived or is at work in a step; a condition that it is still asking meanwhile is ended.
+        """Wait until a run has arrived or is working on a step; interrupt a condition that is still being evaluated.
 
         Args:
-            what, name: What the run is to do, and its name.
-            arrived: Waits so many seconds, and gives whether it has.
+            what, name: The action expected of the run, and the run's name.
+            arrived: Waits the given number of seconds; returns whether the run has arrived.
 
         Raises:
-            TimeoutError: If the condition cannot be ended.
+            TimeoutError: If the condition cannot be interrupted.
         """
         for again, patience in enumerate((PATIENCE, PATIENCE_AFTER)):
             if arrived(patience):
@@ -314,7 +313,7 @@ class Asking(OfRun):
             self.interrupt()
 
     def interrupt(self) -> None:
-        """End the condition that is being asked; nothing if none is, or Python cannot."""
+        """Interrupt the current condition; no effect if there is none, or Python cannot."""
         with self._one_at_a_time:
             self._sending = True
             try:
@@ -326,7 +325,9 @@ class Asking(OfRun):
                 self._sending = False
 
     def _until_it_came(self, came: bool) -> None:
-        """Wait for what was sent while the condition ended; for a tenth of a second, since the condition may have swallowed it."""
+        """Wait for an exception that was sent while the condition ended; at most a tenth of a second, since the condition may have
+        swallowed it.
+        """
         while self._sending:
             time.sleep(0.001)
         for _ in range(100 if self._sent and not came else 0):

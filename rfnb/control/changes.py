@@ -1,4 +1,4 @@
-"""Changes of a run, and in words what they did: `run.changes`, and what a tree of branches says at each branch."""
+"""Changes of a run, with descriptions: `run.changes`, and the text at each branch of a tree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEW = 4  # values or places that are named one by one
 
 
 def by(name: str, words: str) -> str:
-    """The words for what a function of the user's own did."""
+    """The description of a change made by a user's function."""
     return words if name == YOURS else f"{words} (by {name})"
 
 
@@ -24,13 +24,13 @@ YOURS = "a function of yours"
 
 
 def name_of(fn: Any) -> str:
-    """The name of a function that was given, if it has one."""
+    """The name of a given function, if it has one."""
     name = str(getattr(fn, "__name__", type(fn).__name__))
     return YOURS if name == "<lambda>" else name
 
 
 def entries_words(name: str, entries: Any, kind: str = "state") -> str:
-    """The entries of a state: "state h (batch 0, feat 3 to 4)"."""
+    """The description of entries of a state: "state h (batch 0, feat 3 to 4)"."""
     if not isinstance(entries, Mapping) or not entries:
         return f"{kind} {name}"
     places = [f"{_key_words(key)} {_place_words(at)}" for key, at in entries.items()]
@@ -54,7 +54,7 @@ def _place_words(at: Any) -> str:
 
 
 def value_words(value: Any) -> str:
-    """A value that is put in: a number, a few of them, else what it is."""
+    """The description of a new value: a number, a few numbers, or its type."""
     if isinstance(value, Tensor):
         return f"a tensor {shape_of(value)}"
     if hasattr(value, "detach"):
@@ -64,14 +64,14 @@ def value_words(value: Any) -> str:
 
 
 def _few(array: np.ndarray) -> str:
-    """Up to four numbers one by one; "": more."""
+    """Up to four numbers, listed; "" for more."""
     if array.ndim > 1 or array.size > _FEW or not array.size:
         return ""
     return ", ".join(number_words(item) for item in array.reshape(-1).tolist())
 
 
 def as_given(value: Any) -> Any:
-    """The value as it is now. A change is made again in later steps and in branches, and who gave it may go on changing it."""
+    """A copy of the value. A change is repeated in later steps and in branches, while the caller may modify the original."""
     return map_plain(_copied, value)
 
 
@@ -84,6 +84,6 @@ def _copied(value: Any) -> Any:
 
 
 def number_words(number: Any) -> str:
-    """A number without the ".0" of a whole one."""
+    """A number without the ".0" of integers."""
     text = repr(number)
     return text[:-2] if isinstance(number, float) and text.endswith(".0") else text

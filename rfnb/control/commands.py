@@ -1,10 +1,9 @@
-"""Commands: what a page asks of a run. They return at once; what has to be done by the run's thread is answered when that has done it.
+"""Commands: requests of a page to a run. They return at once; work for the run's thread is answered when it is done.
 
     obey(run, {"do": "force", "label": "AH"}, answer)      # answer(None) when it is done, answer("a sentence") when it cannot be
 
-A command is a function here, and its parameters are the fields: their names, what they mean (`Field`) and their defaults. One that
-is about the place where the run stands is a `change`: it gets the `Position`, in the thread of the run, and a branch can begin with it
-(`then`).
+A command is a function here, and its parameters are the fields: names, meanings (`Field`) and defaults. A command that concerns the
+run's position is a `change`: it gets the `Position`, in the run's thread, and a branch can begin with it (`then`).
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ class Field(NamedTuple):
     """A field of a command.
 
     Attributes:
-        means: What it is, in words.
-        fits: Whether a value is that.
-        default: Where it is left out; `Parameter.empty`: it is needed.
+        means: Its description.
+        fits: Tells whether a value is valid.
+        default: The value if it is omitted; `Parameter.empty` if it is required.
     """
 
     means: str
@@ -39,7 +38,7 @@ class Field(NamedTuple):
 
 
 class CommandResult(NamedTuple):
-    """The fate of a command: `done` when the thread of the run has done it, `branch` that it has made."""
+    """The result of a command: `done` when the run's thread has carried it out, and the `branch` that it made."""
 
     done: Future[Any] | None = None
     branch: Run | None = None
@@ -55,12 +54,12 @@ COMMANDS: dict[str, _Command] = {}
 
 
 def command(fn: Callable[..., CommandResult | None]) -> Callable[..., CommandResult | None]:
-    """The decorator of a command `fn(run, **fields)`, which only marks the gate of the run, or queues for it."""
+    """A decorator for a command `fn(run, **fields)` that only signals the run's gate or queues work for it."""
     return _add(fn, fn, None)
 
 
 def change(fn: Callable[..., None]) -> Callable[..., None]:
-    """The decorator of a command `fn(at, **fields)` about the place where the run stands, which the run's own thread does."""
+    """A decorator for a command `fn(at, **fields)` that concerns the run's position and is carried out by the run's thread."""
 
     def ask(run: Run, **given: Any) -> CommandResult:
         gate = run._gate
@@ -82,14 +81,14 @@ def _standing(at: Position | None) -> Position:
 
 
 def obey(run: Run, asked: Any, answer: Answer) -> Run | None:
-    """Do what a page asks, and answer when it is done. Never waits, never raises.
+    """Carry out a command of a page, and answer when it is done. Never waits, never raises.
 
     Args:
         asked: `{"do": name of the command, field: value, ...}`.
-        answer: Called once, in any thread: with None, or the sentence that says why it was not done.
+        answer: Called once, in any thread: with None, or a sentence on why it was not done.
 
     Returns:
-        The branch that the command has made, if it makes one.
+        The branch that the command made, if any.
     """
     try:
         found, given = _understood(asked)
@@ -105,7 +104,7 @@ def obey(run: Run, asked: Any, answer: Answer) -> Run | None:
 
 
 def said(error: BaseException | None) -> str | None:
-    """The text of an error for a page; of one that is not ours with its kind, as that says the most. None: there is none."""
+    """Error text for the page, prefixed with the exception type unless it is one of rfnb's; None if there is no error."""
     if error is None:
         return None
     text = str(error)
@@ -116,7 +115,7 @@ def _understood(asked: Any) -> tuple[_Command, dict[str, Any]]:
     """A command and its fields.
 
     Raises:
-        ValueError: If there is no such one, or a field is wrong.
+        ValueError: If the command is unknown, or a field is invalid.
     """
     name = asked.get("do") if isinstance(asked, Mapping) else None
     found = COMMANDS.get(name) if isinstance(name, str) else None
@@ -136,14 +135,14 @@ def _understood(asked: Any) -> tuple[_Command, dict[str, Any]]:
 
 
 class _Wrong(ValueError):
-    """A command that was not understood."""
+    """The error for a command that was not understood."""
 
 
 def changes_of(asked: Sequence[Any]) -> Callable[[Position], None]:
-    """Several commands about the place where a run stands, as one change of it.
+    """Several commands for a run's position, as one change.
 
     Raises:
-        ValueError: If one is not understood, or is not about that place.
+        ValueError: If one is not understood, or does not concern the position.
     """
     made = []
     for one in asked:
@@ -219,27 +218,27 @@ CHANGES = Annotated[Any, Field("a list of commands", lambda value: isinstance(va
 
 @command
 def pause(run: Run) -> None:
-    """Let the run wait before its next step."""
+    """Pause the run before its next step."""
     run._mark(lambda: run._gate.pause("it was told to"))
 
 
 @command
 def step(run: Run, steps: COUNT = 1) -> None:
-    """Make so many steps; those of a further one, asked for before the run waits again, are added."""
+    """Run this many steps; requests before the run pauses again add up."""
     run._need_on("step")
     run._gate.go(steps)
 
 
 @command
 def resume(run: Run) -> None:
-    """Go on."""
+    """Resume the run."""
     run._need_on("resume")
     run._gate.go()
 
 
 @command
 def stop(run: Run) -> None:
-    """End at the next step."""
+    """Stop the run at its next step."""
     run._mark(run._gate.stop)
 
 
@@ -251,7 +250,7 @@ def speed(run: Run, value: RATE) -> None:
 
 @command
 def break_(run: Run, when: CONDITION) -> None:
-    """Set a breakpoint; a text of digits is a step."""
+    """Set a breakpoint; a string of digits is a step."""
     run.break_when(int(when) if isinstance(when, str) and when.strip().isdecimal() else when)
 
 
@@ -280,13 +279,13 @@ def ban(at: Position, label: LABELS, hypothesis: HYPOTHESIS = None, seq: INDEX =
 
 @change
 def end(at: Position, seq: INDEX = 0, hypothesis: HYPOTHESIS = None) -> None:
-    """Let a sequence or hypothesis end, as `run.at.end` does."""
+    """End a sequence or hypothesis, as `run.at.end` does."""
     at.end(seq, hypothesis)
 
 
 @change
 def go_on(at: Position, seq: INDEX = 0, hypothesis: HYPOTHESIS = None) -> None:
-    """Let what has ended go on, as `run.at.go_on` does."""
+    """Resume what has ended, as `run.at.go_on` does."""
     at.go_on(seq, hypothesis)
 
 
@@ -302,7 +301,7 @@ def set_(
     of: ENTRIES = EVERYWHERE,
     source: SOURCE = None,
 ) -> None:
-    """Change entries of a state: to a value, or as `how` says with an `amount`; pasted `of` other entries of it, or of a `source`."""
+    """Change entries of a state: to a value, or by `how` with an `amount`, or to other entries (`of`) of it or of a `source`."""
     if (value is None) == (how is None):
         raise _Wrong('Command "set" needs a "value", or says "how"; not both.')
     if (amount is None) == (how in ("scale", "noise")):
@@ -327,8 +326,7 @@ def put(
     scale: NUMBER = None,
     lasting: FLAG = False,
 ) -> None:
-    """Put a number in the place of what the model that is recorded computes in the next step, or in all (`lasting`), or scale that, as
-    `run.at.edit` does."""
+    """Replace or scale a value that the recorded model computes in the next step, or in all (`lasting`), as `run.at.edit` does."""
     if (value is None) == (scale is None):
         raise _Wrong('Command "put" needs one of "value" and "scale".')
     chosen = ", ".join(f"{name}={entry}" for name, entry in entries.items())
@@ -383,7 +381,7 @@ def branch(
 ) -> CommandResult:
     """Branch off, as `run.from_step` does, with the commands of `then` as the change.
 
-    If one of them cannot be done, that is the answer, and the branch pauses there.
+    If one of them fails, that is the answer, and the branch pauses there.
     """
     if not then:
         return CommandResult(None, run.from_step(step, path=path, nth=nth, name=name, paused=paused))
@@ -414,10 +412,10 @@ def branch(
 
 @command
 def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEXT = None) -> CommandResult | None:
-    """Do the commands of `then` before a step: here if the run stands before it, else in a branch from there, which runs on.
+    """Carry out the commands of `then` before a step: here if the run is paused before it, else in a branch from there that runs on.
 
-    If one of them cannot be done, nothing is left of it. A "set" of how "paste" may have a `from` {path, nth, step} besides: the entries
-    `of` are those before that step.
+    If one of them fails, none takes effect. A "set" with how "paste" may also have a `from` {path, nth, step}: the entries `of` are then
+    those before that step.
     """
     then = [_with_source(run, one) for one in then]
     do, at = changes_of(then), run._gate.at
@@ -456,7 +454,7 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEX
 
 @command
 def move(run: Run, number: COUNT, step: INDEX) -> CommandResult | None:
-    """Make the changes that a branch begins with at another step of the same loop, in another branch."""
+    """Apply a branch's initial changes at another step of the same loop, in another branch."""
     moved = run_numbered(run, number)
     if moved.parent is None or moved.left is None or not moved.then:
         raise _Wrong(f"{moved.name} has no change that was made by hand at its begin.")
@@ -467,7 +465,7 @@ def move(run: Run, number: COUNT, step: INDEX) -> CommandResult | None:
 
 @command
 def let_go(run: Run, number: COUNT) -> None:
-    """Let a branch go, and those that are made of it."""
+    """Remove a branch and its descendants."""
     gone = run_numbered(run, number)
     if gone.parent is None:
         raise _Wrong(f"{gone.name} is what all others are branches of.")
@@ -477,10 +475,10 @@ def let_go(run: Run, number: COUNT) -> None:
 
 
 def run_numbered(run: Run, number: Any) -> Run:
-    """The run of the same tree with a number, by which pages know it.
+    """The run of the same tree with a number, by which pages refer to it.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no such run.
     """
     for each in runs_of(run.root):
         if each.number == number:
@@ -489,7 +487,7 @@ def run_numbered(run: Run, number: Any) -> Run:
 
 
 def _take_back(branch: Run) -> None:
-    """Make a branch one that there was not."""
+    """Remove a branch as if it had never been made."""
     branch._gate.stop()
     if branch.parent is not None:
         branch.parent.branches.remove(branch)
@@ -497,7 +495,7 @@ def _take_back(branch: Run) -> None:
 
 
 def _with_source(run: Run, asked: Any) -> Any:
-    """A command with the recorded state that it pastes from, in the place of where that is."""
+    """A command whose reference to a recorded state is replaced by that state."""
     if not isinstance(asked, Mapping) or "from" not in asked:
         return asked
     at, state = asked["from"], str(asked.get("state"))

@@ -1,11 +1,11 @@
-"""Conditions by name: what may be said of the steps that a run has made, in the text of a breakpoint.
+"""Named conditions on the steps of a run, for the text of a breakpoint.
 
-    nan()  inf()  not_finite()      a state, or anything that was offered: outputs, attention, values of your own
+    nan() inf() not_finite() a state, or any recorded value: outputs, attention, your own values
     ended()                         a sequence or a hypothesis has ended
     label("AH"), label("AH", rank=0)  a label was chosen, by its text or index: by any hypothesis, or by the best one
     entropy("att") > 2              of a row of attention weights, in nats; any row
 
-Each gives in words what it has found, and "" where there is nothing; `entropy` gives numbers.
+Each returns a description of what it found, or "" for nothing; `entropy` returns numbers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """The things that a condition may look at.
+    """The information available to a condition.
 
     Attributes:
-        at: The place before the step that comes.
-        made: What the steps before it have made.
+        at: The place before the next step.
+        made: The events of the previous steps.
     """
 
     at: Position
@@ -42,12 +42,12 @@ class Asked(NamedTuple):
 
 
 class Missing(LookupError):
-    """A thing that a condition asks for is not there: in words."""
+    """Something that a condition refers to does not exist."""
 
 
 @dataclass(eq=False)
 class Named:
-    """Numbers with their name, and where they are from."""
+    """Numbers with their name and origin."""
 
     numbers: Numbers
     name: str
@@ -55,10 +55,10 @@ class Named:
 
 
 class _Looked(NamedTuple):
-    """A value that is looked at.
+    """A value under test.
 
     Attributes:
-        made: The step that has made it; None: it is there before the step that comes.
+        made: The step that computed it; None for a value before the next step.
     """
 
     value: float | Tensor
@@ -67,17 +67,17 @@ class _Looked(NamedTuple):
 
 
 def nan(asked: Asked) -> str:
-    """NaN in a state, or in what was offered."""
+    """NaN in a state, or in a recorded value."""
     return _nan(asked, _looked_at(asked))
 
 
 def inf(asked: Asked) -> str:
-    """Infinity there. Minus infinity counts in states alone: elsewhere it is the log of a probability of 0."""
+    """Infinity in these. Minus infinity counts in states only; elsewhere it is the log of a probability of 0."""
     return _inf(asked, _looked_at(asked))
 
 
 def not_finite(asked: Asked) -> str:
-    """Both."""
+    """NaN or infinity."""
     looked = _looked_at(asked)
     return _nan(asked, looked) or _inf(asked, looked)
 
@@ -91,7 +91,7 @@ def _inf(asked: Asked, looked: Sequence[_Looked]) -> str:
 
 
 def _looked_at(asked: Asked) -> list[_Looked]:
-    """All numbers and tensors with numbers, but for those on a device that are finite: it is asked for all of them at once."""
+    """All numbers and tensors to test, except for finite ones on a device, which are tested there all at once."""
     found: list[_Looked] = []
     for made in asked.made:
         if made.kind in ("op", ENDED):  # what ops make in between may be infinite
@@ -131,7 +131,7 @@ def _bad(asked: Asked, looked: Sequence[_Looked], test: Callable[[np.ndarray, bo
 def _bad_place(
     tensor: Tensor, made: Made | None, test: Callable[[np.ndarray, bool], np.ndarray], of_state: bool
 ) -> str | None:
-    """The first bad entry in words, behind a comma; None: there is none."""
+    """The first bad entry as text after a comma; None if there is none."""
     found = test(tensor.numpy(), of_state)
     if not found.any():  # mostly
         return None
@@ -144,14 +144,14 @@ def _bad_place(
 
 
 def _not_ended(numbers: Numbers, made: Made | None) -> Numbers:
-    """The same without what had ended before."""
+    """The numbers without those that had ended before."""
     if made is None or made.ended is None or not set(made.ended[1]) <= set(numbers.dims):
         return numbers
     return numbers.without(align_host(*made.ended, numbers.dims))
 
 
 def ended(asked: Asked, seq: int | None = None) -> str:
-    """A sequence or hypothesis has ended, or one of a sequence."""
+    """A sequence or hypothesis has ended, or one of the given sequence."""
     for made in asked.made:
         if made.kind == ENDED and made.ended is not None:
             host, dims = made.ended
@@ -169,7 +169,7 @@ def ended(asked: Asked, seq: int | None = None) -> str:
 
 
 def label(asked: Asked, label: str | int, rank: int | None = None, seq: int | None = None) -> str:
-    """A label was chosen; by the hypothesis of this rank (0: the best one), in this sequence. What has ended chooses none."""
+    """A label was chosen, by the hypothesis of this rank (0: the best), in this sequence. Ended hypotheses choose none."""
     step: Any = None
     before: np.ndarray | None = None
     for made in asked.made:
@@ -187,11 +187,11 @@ def label(asked: Asked, label: str | int, rank: int | None = None, seq: int | No
 
 
 class _Chosen:
-    """The labels that one choice has let go on, {sequence, hypothesis}.
+    """The labels of the survivors of one choice, {sequence, hypothesis}.
 
     Args:
-        ended: What had ended before the step.
-        before: The same for the hypotheses that this choice continues, where it is not the first one of its step.
+        ended: The hypotheses that ended before the step.
+        before: The same for the hypotheses that this choice continues, if it is not the first of its step.
     """
 
     def __init__(self, values: Mapping[str, Any], ended: Any, before: np.ndarray | None):
@@ -218,7 +218,7 @@ class _Chosen:
         """The index of a label.
 
         Raises:
-            Missing: If there is none.
+            Missing: If there is no such label.
         """
         vocab: Sequence[Any] = getattr(self._labels, "vocab", None) or ()
         if isinstance(label, str):
@@ -237,7 +237,7 @@ class _Chosen:
 
 
 def entropy(asked: Asked, path: str | None = None) -> tuple[Named, ...]:
-    """The entropies of the rows of attention weights, in nats, without rows of padding and of what has ended."""
+    """The entropies of rows of attention weights, in nats, without rows of padding and of ended sequences."""
     fits = path_filter(path)
     found = [made for made in asked.made if made.kind == "attention"]
     out = tuple(_entropy_of(made) for made in found if fits(made.path, made.module))
@@ -258,7 +258,7 @@ def _entropy_of(made: Made) -> Named:
 
 
 def _seq_of(index: Any, dims: Sequence[Dim]) -> int:
-    """The number of a sequence: its place in the dims that are no beam, one after the other."""
+    """The number of a sequence: its flat index over the dims that are not a beam."""
     batch = [(int(at), dim.extent) for at, dim in zip(index, dims) if dim.kind != "beam"]
     return int(sum(at * math.prod(size for _, size in batch[axis + 1 :]) for axis, (at, _) in enumerate(batch)))
 
@@ -274,10 +274,10 @@ CONDITIONS: dict[str, tuple[Callable[..., str], frozenset[str], tuple[str, ...]]
 
 
 def value_of(asked: Asked, name: str) -> Any:
-    """The state, as numbers, or the number given to `rf.gate`, of a name; None if there is none.
+    """A state as numbers, or the number given to `rf.gate`, by name; None if there is none.
 
     Raises:
-        MissingKeyError: If it is the end of several paths.
+        MissingKeyError: If the name is the end of several paths.
     """
     given = asked.at.values.get(name)
     if isinstance(given, (int, float)):
@@ -287,12 +287,12 @@ def value_of(asked: Asked, name: str) -> Any:
 
 
 def is_there(tensor: Tensor) -> bool:
-    """Whether its values are on a device that the host waits for."""
+    """True if reading its values makes the host wait for a device."""
     return tensor.raw_tensor is not None and not tensor.backend.is_on_host_raw(tensor.raw_tensor)
 
 
 def any_not_finite(tensors: Sequence[Tensor]) -> list[bool]:
-    """Whether there is a NaN or an infinity in each of some tensors that are there, their padding included."""
+    """For each of several device tensors, whether it contains NaN or infinity, padding included."""
 
     def odd(tensor: Tensor) -> Any:
         unary = tensor.backend.unary_fn
@@ -302,7 +302,7 @@ def any_not_finite(tensors: Sequence[Tensor]) -> list[bool]:
 
 
 def any_different(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[bool]:
-    """Whether there is a number that is another one in each of some pairs that are there, of the same shape; a NaN is as any NaN."""
+    """For each pair of device tensors of the same shape, whether any number differs; all NaNs are equal."""
 
     def other(one: Tensor, other: Tensor) -> Any:
         a, b, combine = one.raw_tensor, other.raw_tensor, one.backend.combine_raw
@@ -313,7 +313,7 @@ def any_different(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[bool]:
 
 
 def _answers(asked: Sequence[tuple[Tensor, Any]]) -> list[bool]:
-    """Whether any entry is True in each raw array; of those on one device together."""
+    """For each raw array, whether any entry is True; one transfer per device."""
     groups: dict[Any, list[int]] = {}
     for place, (tensor, _) in enumerate(asked):
         groups.setdefault((tensor.backend, tensor.device), []).append(place)

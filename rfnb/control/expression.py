@@ -1,7 +1,7 @@
-"""Expression: a condition as a short text, as `run.break_when("h.abs_max() > 5 and step > 3")` and the toolbar take it.
+"""Expression: a condition as a short text, as in `run.break_when("h.abs_max() > 5 and step > 3")` and the toolbar.
 
-The text is parsed by Python's parser, and only what is listed here is made of it: functions that are called with numbers. Nothing is
-evaluated as Python, no attribute is looked up, and since there are no loops and no long numbers, asking takes a bounded time.
+Python's parser parses the text, and only the constructs listed here are accepted: functions called with numbers. Nothing is evaluated as
+Python and no attribute is looked up; without loops and large integers, evaluation takes bounded time.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _PLACES = ("step", "tick", "loop", "path")
 
 
 class Expression(OfRun):
-    """A condition made of a text.
+    """A condition given as text.
 
     Args:
         text: The condition.
 
     Attributes:
         kinds: The kinds of events that it needs.
-        names: The states that it asks for.
+        names: The states that it refers to.
 
     Raises:
-        ValueError: If it is none; the message has the part that is not understood.
+        ValueError: If it is invalid; the message shows the part that is not understood.
     """
 
     def __init__(self, text: str):
@@ -67,11 +67,11 @@ class Expression(OfRun):
         self._said = self._condition(tree)
 
     def __call__(self, asked: Asked) -> str:
-        """Say in words what holds here; "": it does not.
+        """Describe what holds here; "" if the condition does not hold.
 
         Raises:
-            Missing: What it asks for is not there.
-            Exception: What cannot be computed.
+            Missing: If something that it refers to does not exist.
+            Exception: If a value cannot be computed.
         """
         return self._said(asked)
 
@@ -274,7 +274,7 @@ def _one_of(parts: list[Said]) -> Said:
 
 
 def _compared(values: list[Any], texts: list[str | None], ops: list[tuple[str, Callable[[Any, Any], Any]]]) -> str:
-    """In words where a chain of comparisons holds: of several numbers for one of them."""
+    """Describe where a chain of comparisons holds; of several numbers, one is enough."""
     several = next((place for place, value in enumerate(values) if isinstance(value, tuple)), None)
     if several is not None:
         each = ([*values[:several], one, *values[several + 1 :]] for one in values[several])
@@ -298,7 +298,7 @@ def _compared(values: list[Any], texts: list[str | None], ops: list[tuple[str, C
 
 
 def _extreme(holds: Numbers, values: list[Any], op: str) -> dict[Any, int] | None:
-    """The entry that tells most: the largest one where "> 5" holds."""
+    """The most telling entry: the largest one for "> 5"."""
     mask = holds.host if holds.real is None else holds.host & holds.real
     if not mask.any():
         return None
@@ -345,7 +345,7 @@ def _absolute(value: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """In floats, whose powers take no time."""
+    """A power in floats, which takes constant time."""
     exponent = float(_single(exponent))
     if isinstance(base, Numbers):
         return base.with_(exponent, lambda host, by: np.power(host.astype(np.float64), by))

@@ -1,7 +1,7 @@
 """Gate: where a run waits between two of its steps.
 
-One thread runs (the worker) and passes the gate before each step; others say what it does there. What they ask for is
-done by the worker itself, while it stands at the gate: nobody else touches its values, its modes and its generators.
+One thread runs (the worker) and passes the gate before each step; other threads send it requests. The worker carries them out itself
+while it stands at the gate: no other thread touches its values, modes and generators.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ P = TypeVar("P")
 
 
 class Stopped(BaseException):
-    """Ends a run that is to stop. No Exception: the code that is run does not take it for an error of its own."""
+    """Ends a run that is to stop. Not an Exception, so that the running code does not catch it as one of its own."""
 
 
 class Gate(OfRun, Generic[P]):
-    """Lets a worker pass, or wait.
+    """Lets a worker pass, or makes it wait.
 
     Args:
-        leave: Called by the worker before it stands; what it gives is called before it does anything again.
-        turns: Of those of which one at a time makes steps; so it leaves too where others want their turn.
+        leave: Called by the worker before it stands; returns a callback that the worker calls before it does anything else.
+        turns: The turns shared by runs that step one at a time; the worker also leaves when others want their turn.
 
     Attributes:
         at: The place where the worker stands; None while it runs.
-        here: The same, and also where it does what it was asked for and goes on at once; for the worker alone.
-        reason: Why it stands there, in words.
+        here: The same, but also set while it carries out a request and moves on at once; for the worker only.
+        reason: Why it stands there, as text.
         mode: "running", "paused" (it stands, or will at its next step), "stopping", "over".
         worker: The thread that passes.
     """
@@ -60,19 +60,19 @@ class Gate(OfRun, Generic[P]):
 
     @property
     def is_open(self) -> bool:
-        """Whether the worker passes without a look at anything; what is asked for meanwhile counts at its next step."""
+        """True if the worker passes without checks; requests in the meantime take effect at its next step."""
         return (
             self.mode == "running" and self._budget is None and not (self._seconds or self._asked or self._turns.queue)
         )
 
     @property
     def is_worker(self) -> bool:
-        """Whether the thread that asks is the worker."""
+        """True if the calling thread is the worker."""
         return threading.current_thread() is self.worker
 
     @property
     def seconds(self) -> float:
-        """The least that each step takes, for who watches."""
+        """The minimum duration of each step, for viewers."""
         return self._seconds
 
     @seconds.setter
@@ -84,16 +84,16 @@ class Gate(OfRun, Generic[P]):
     # -- for the worker ----------------------------------------------------------------------------------------------------
 
     def pass_(self, at: P, reason: Callable[[P], str | None], *, is_step: bool = True) -> None:
-        """Pass the gate before a step; returns when the step may be made.
+        """Pass the gate before a step; return when the step may run.
 
         Args:
             at: Where the worker is.
-            reason: Says in words why to pause here, None: go on. Asked once, wherever the worker would stand anyway too.
+            reason: Returns a reason to pause here, or None. Called once, even where the worker would stand anyway.
 
-            is_step: Whether a step comes, which counts.
+            is_step: Whether a step follows and is counted.
 
         Raises:
-            Stopped: The run is to stop.
+            Stopped: If the run is to stop.
         """
         came = time.monotonic()
         if self.mode == "stopping":
@@ -145,7 +145,7 @@ class Gate(OfRun, Generic[P]):
     def _do(
         self, fn: Callable[[], Any], future: Future[Any], again: Callable[[], None] | None
     ) -> Callable[[], None] | None:
-        """Do what was asked for, as a part of the run; gives what is to be called before it does anything again."""
+        """Execute a queued request on the worker; return the callback that restores the worker's state."""
         if not future.set_running_or_notify_cancel():
             return again
         if again is not None:
@@ -160,14 +160,14 @@ class Gate(OfRun, Generic[P]):
         return again
 
     def _goes_on(self, came: float | None, is_step: bool) -> bool:
-        """Whether the step is made now, and counted; waits a while otherwise.
+        """True if the step runs now, and is counted; otherwise waits a while.
 
         Args:
-            came: When the worker came here, if each step is to take some time.
-            is_step: Whether it counts.
+            came: When the worker arrived, if steps have a minimum duration.
+            is_step: Whether the step is counted.
 
         Raises:
-            Stopped: The run is to stop.
+            Stopped: If the run is to stop.
         """
         if self.mode == "stopping":
             raise Stopped
@@ -179,7 +179,7 @@ class Gate(OfRun, Generic[P]):
         return True
 
     def end(self) -> None:
-        """The worker is done."""
+        """Mark the worker as done."""
         with self._changed:
             self.mode, self.at = "over", None
             asked, self._asked = self._asked, deque()
@@ -190,7 +190,7 @@ class Gate(OfRun, Generic[P]):
         self.tell()
 
     def forked(self) -> None:
-        """This is another process now, and the worker is none of its threads."""
+        """Adapt to a forked process, in which the worker thread does not exist."""
         self._changed, self._asked, self._told = threading.Condition(), deque(), []
         self.mode, self.at = "over", None
 
@@ -198,7 +198,7 @@ class Gate(OfRun, Generic[P]):
         self.mode, self.reason, self._budget = "paused", why, None
 
     def tell(self) -> None:
-        """Let those know who want to hear of changes."""
+        """Notify listeners of a change."""
         for fn in list(self._told):
             try:
                 fn()
@@ -208,7 +208,7 @@ class Gate(OfRun, Generic[P]):
     # -- for others --------------------------------------------------------------------------------------------------------
 
     def on_change(self, fn: Callable[[], None]) -> Callable[[], None]:
-        """Call `fn`, in any thread, when something has changed or was asked for; gives what ends that. It must not wait."""
+        """Call `fn`, in any thread, after each change or request; return a function that ends this. `fn` must not wait."""
         self._told.append(fn)
 
         def forget() -> None:
@@ -218,7 +218,7 @@ class Gate(OfRun, Generic[P]):
         return forget
 
     def pause(self, why: str) -> None:
-        """The worker waits before its next step."""
+        """Make the worker wait before its next step."""
         with self._changed:
             if self.mode == "running":
                 self._pause(why)
@@ -226,7 +226,7 @@ class Gate(OfRun, Generic[P]):
         self.tell()
 
     def go(self, steps: int | None = None) -> None:
-        """The worker goes on: for so many steps, with those that it was told to make and has not; None: until something stops it."""
+        """Let the worker run this many further steps, added to those outstanding; None: until something stops it."""
         with self._changed:
             if self.mode not in ("paused", "running"):
                 return
@@ -239,7 +239,7 @@ class Gate(OfRun, Generic[P]):
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """The worker ends at its next step."""
+        """End the worker at its next step."""
         with self._changed:
             if self.mode != "over":
                 self.mode, self.at = "stopping", None
@@ -247,20 +247,20 @@ class Gate(OfRun, Generic[P]):
         self.tell()
 
     def until_standing(self, timeout: float | None = None) -> bool:
-        """Wait until the worker stands at the gate or is done; False: `timeout` seconds were not enough."""
+        """Wait until the worker stands at the gate or is done; False on timeout."""
         with self._turns.aside(), self._changed:
             return self._changed.wait_for(lambda: self.mode == "over" or self.at is not None, timeout)
 
     def until_over(self, timeout: float | None = None) -> bool:
-        """Wait until the worker is done; False: `timeout` seconds were not enough."""
+        """Wait until the worker is done; False on timeout."""
         with self._turns.aside(), self._changed:
             return self._changed.wait_for(lambda: self.mode == "over", timeout)
 
     def ask(self, fn: Callable[[], Any]) -> Future[Any]:
-        """Let the worker, where it stands, call a function.
+        """Let the worker call a function where it stands.
 
         Raises:
-            RuntimeError: If it does not stand, and nobody has told it to.
+            RuntimeError: If it does not stand and was not told to.
         """
         future: Future[Any] = Future()
         if self.is_worker:

@@ -1,4 +1,4 @@
-"""The steps that a run holds: they begin when the run lets them."""
+"""The steps of held loops, which begin when the run lets them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Length(NamedTuple):
-    """The number of steps that a loop makes, as far as that is known when it begins.
+    """The number of steps of a loop, as far as known when it begins.
 
     Attributes:
-        steps: All, or the most; None: it is not known.
-        exact: Whether it makes all of them.
+        steps: The number or maximum of steps; None if unknown.
+        exact: Whether it runs exactly this many.
         axis: The name of the dim that it runs over.
     """
 
@@ -40,10 +40,10 @@ class Length(NamedTuple):
 
 
 class HeldStep(StepAround):
-    """The step of a Loop.
+    """The held step of a Loop.
 
     Args:
-        holder: Holds the loops of the run.
+        holder: The holder of the run's loops.
     """
 
     def __init__(self, inner: Step, loop: Loop, holder: Holder):
@@ -133,7 +133,7 @@ class HeldStep(StepAround):
         return self.states.now if beside is None else {**self.states.now, **beside.now()}
 
     def edit(self, name: str, value: Any) -> None:
-        """Another present value of a state."""
+        """Replace the current value of a state."""
         beside = self._loop.beside
         if beside is not None and name not in self.states.now:
             beside.edit(name, value)
@@ -141,7 +141,7 @@ class HeldStep(StepAround):
             self.states.edit(name, value)
 
     def decide(self, decided: Sequence[Decided]) -> str:
-        """Decisions for the next choice; gives their labels in words. What is known of the search says whether they can be done."""
+        """Set decisions for the next choice; return their labels as text. They are checked as far as the search is known."""
         search = self._loop.search
         last, labels = search.last if search is not None else None, None
         if last is None and self._begun > 1:
@@ -175,14 +175,14 @@ class HeldStep(StepAround):
         return dict(self._holder.attention.known)  # others read it
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
-        """Other attention weights in the next steps, of which there are so many, as far as that is known."""
+        """Edit attention weights in the next `steps` steps, checked as far as known."""
         most = self._length().steps
         if most is not None and steps is not None and steps > most - self._index:
             raise fewer_steps(edit, steps, f"{most}, and step {self._index} comes next: {most - self._index} at most")
         return self._holder.attend(edit, self, steps, is_first=self._begun == 1)
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
-        """End a sequence or hypothesis, or let it go on."""
+        """End or resume a sequence or hypothesis."""
         loop, search = self._loop, self._loop.search
         if search is not None and search.leave:
             raise value_error(
@@ -200,14 +200,14 @@ Decide = Callable[[Sequence[Decided]], str]
 
 
 class HeldValues:
-    """A step of a loop that is no Loop: its values can be looked at, and not be changed.
+    """A step of a loop other than `rf.Loop`: its values can be read but not changed.
 
     Args:
-        values: By name; Tensors among them are its states.
-        holder: Holds the loops of the run.
-        steps: Stands for all steps of this loop.
+        values: Values by name; Tensors are its states.
+        holder: The holder of the run's loops.
+        steps: An object that represents all steps of this loop.
         is_first: Whether this is the first of them.
-        decide: As `decide` of `Held`, where it chooses labels.
+        decide: As `decide` of `Held`, if it chooses labels.
     """
 
     def __init__(
@@ -217,11 +217,11 @@ class HeldValues:
         self._decide = decide
 
     def states_now(self) -> Mapping[str, Any]:
-        """The values that it gave."""
+        """The given values."""
         return self._values
 
     def edit(self, name: str, value: Any) -> None:
-        """Refused."""
+        """Refuse the change."""
         raise value_error(
             f'run: "{name}" cannot be changed here.',
             [("loop", "of your own")],
@@ -230,7 +230,7 @@ class HeldValues:
         )
 
     def decide(self, decided: Sequence[Decided]) -> str:
-        """Decisions for the labels of the step, if it chooses any."""
+        """Set decisions for the labels of the step, if it chooses any."""
         if self._decide is None:
             raise nothing_chooses(decided[0])
         return self._decide(decided)
@@ -240,11 +240,11 @@ class HeldValues:
         return dict(self._holder.attention.known)  # others read it
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
-        """Other attention weights in the next steps."""
+        """Edit attention weights in the next steps."""
         return self._holder.attend(edit, self._steps, steps, is_first=self._is_first)
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
-        """Refused."""
+        """Refuse the change."""
         raise value_error(
             f"{kind}: not here.",
             [("seq", seq), ("hypothesis", hypothesis)],
@@ -253,18 +253,18 @@ class HeldValues:
 
 
 class HeldEnd(HeldValues):
-    """The end of a loop: its states can be looked at, and nothing can be changed."""
+    """The end of a loop: its states can be read, but nothing can be changed."""
 
     def edit(self, name: str, value: Any) -> None:
-        """Refused."""
+        """Refuse the change."""
         raise _at_the_end(f'"{name}"')
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
-        """Refused."""
+        """Refuse the change."""
         raise _at_the_end("attention")
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
-        """Refused."""
+        """Refuse the change."""
         raise _at_the_end("a length")
 
 
@@ -289,26 +289,26 @@ def _at_the_end(what: str) -> ValueError:
 
 
 class HeldState(HeldValues):
-    """A step of a function that carries one state, as `scan`; or a call of a module of another library, whose inputs are its states."""
+    """A step of a function that carries one state, such as `scan`; or a call of another library's module, with its inputs as states."""
 
     def __init__(self, values: Mapping[str, Any], holder: Holder, steps: object, is_first: bool, ends: Any = None):
         super().__init__(values, holder, steps, is_first)
         self._ends = ends
 
     def edit(self, name: str, value: Any) -> None:
-        """Another state for the step, of the same structure, dims and dtypes."""
+        """Replace the state for the step; structure, dims and dtypes must be the same."""
         check_state("run", self._values[name], value)
         self._values = {**self._values, name: value}
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
-        """End a sequence, or let it go on, if they end one by one."""
+        """End or resume a sequence, if sequences end individually."""
         if self._ends is None:
             return super().change_length(kind, seq, hypothesis)
         return change_length(kind, self._ends, None, seq, hypothesis, self._ends.stacks)
 
 
 def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
-    """A label as its text, as far as that is known; of several sources all of them."""
+    """The text of a label, if known; for several sources the texts of all."""
     if isinstance(label, tuple):
         each = labels if isinstance(labels, tuple) else (None,) * len(label)
         return " + ".join("any" if one is None else label_words(one, dim) for one, dim in zip(label, each))
@@ -319,7 +319,7 @@ def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
 
 
 def nothing_chooses(decided: Decided, who: str = "nothing") -> ValueError:
-    """No label is chosen where a run stands."""
+    """The error for a run's position where no label is chosen."""
     return value_error(
         f"{decided.kind}: nothing chooses here.",
         [("label", repr(decided.label)), ("chooses", who)],

@@ -1,4 +1,4 @@
-"""Holder: holds the loops of a run at one gate, in the thread that runs."""
+"""Holder: holds the loops of a run at one gate, in the run's thread."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Given:
 
 
 class Trunk:
-    """The steps that a branch has in common with the run it is made of.
+    """The steps that a branch shares with its parent run.
 
     Args:
-        end: The first tick that is its own.
-        around: What has changed around the function, in words; "": nothing is known.
-        is_other: Whether that makes it another computation, also where states are as they were.
-        traces: What was recorded of it, and of what it was made of.
+        end: The first tick of the branch's own.
+        around: Changes around the function, as text; "" if none are known.
+        is_other: Whether these make it a different computation even if the states are unchanged.
+        traces: The recordings of the branch and its ancestors.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Trunk:
         return self._steps[tick]
 
     def difference(self, tick: int, path: str, step: int, held: Held) -> str | None:
-        """The first thing that is not as it was, before any change, in words; None: none is known."""
+        """The first difference before any change, as text; None if none is known."""
         if (path, step) != self._steps[tick]:
             loop, index = self._steps[tick]
             return f'step {index} of "{loop}" came here, now it is step {step} of "{path}"'
@@ -88,29 +88,29 @@ class Trunk:
 
 
 class Holder(Hold):
-    """Lets each step of each loop pass the gate of the run.
+    """Passes each step of each loop through the run's gate.
 
     Args:
-        changes: Tick -> what is changed there before the step; an attribute too.
-        trunk: Of a branch.
-        seen: Gives the paths of attention that is recorded.
-        model: What the run records.
-        trace: Gives what it has recorded so far.
-        modules: The paths of those whose calls are steps.
+        changes: Tick -> the change before that step; also an attribute.
+        trunk: The trunk, for a branch.
+        seen: Returns the paths of recorded attention.
+        model: The recorded model.
+        trace: Returns the recording so far.
+        modules: The paths of modules whose calls are steps.
 
     Attributes:
         steps: (path, step) of each tick so far.
-        lengths: By path of a loop, how many steps it makes.
-        kept: The states before them.
-        attention: What is done with attention weights that rf makes.
-        model_edits: What is edited in the model that is recorded.
-        changed: What was changed, in words; of a branch, what was from its own beginning on.
-        drifted: What was not the same in the trunk, in words.
-        halt: Of a branch, the tick at which it pauses, and why.
+        lengths: Number of steps by path of a loop.
+        kept: The states before these steps.
+        attention: Edits of attention weights that rf computes.
+        model_edits: Edits of the recorded model.
+        changed: The changes, as text; for a branch, those after its beginning.
+        drifted: The first difference in the trunk, as text.
+        halt: For a branch, the tick at which it pauses, and why.
         places: The steps of events.
-        heard: What the steps make, for breakpoints.
-        passed: In words, the loops that began where nothing is held, or had no step.
-        rewound: What lets its search go on from one of its steps when it is over.
+        heard: Events of the steps, for breakpoints.
+        passed: The loops that began where nothing is held, or had no step, as text.
+        rewound: Restarts the finished search from one of its steps.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Holder(Hold):
         entry: int = 0,
         decide: Decide | None = None,
     ) -> None:
-        """A step of a loop that is no Loop comes: of the user's own, or of another library.
+        """Begin a step of a loop other than `rf.Loop`: a user's own, or another library's.
 
         Args:
             loop: Its name.
@@ -218,7 +218,7 @@ class Holder(Hold):
         return given, held.states_now()
 
     def attend(self, edit: RowEdit, owner: object, steps: int | None, *, is_first: bool) -> str:
-        """Other attention weights in the next steps of `owner`; see `AttentionEdits.add`."""
+        """Edit attention weights in the next steps of `owner`; see `AttentionEdits.add`."""
         elsewhere = self.model_edits.add_rows(edit, steps, self._seen(), self.attention.known)
         if elsewhere is not None:
             return elsewhere
@@ -245,17 +245,18 @@ class Holder(Hold):
         return self.attention.changed(weights, axis, seen)
 
     def close(self) -> None:
-        """The run is over."""
+        """End the run."""
         self._listens.close()
         self.heard.want(frozenset())
 
     def holds_here(self) -> bool:
-        """Whether steps that are made here are held: not in a thread that the function has started in a copy of its context, nor
-        where the body of a step is recorded, which has values in no step."""
+        """True if steps here are held: not in a thread that the function started in a copy of its context, nor where a loop body is
+        being recorded, whose values belong to no step.
+        """
         return self._gate.is_worker and not running.are_recorded()
 
     def refused(self, error: Exception) -> None:
-        """Note that a change for a step could not be done: the run pauses before the next one, and says so."""
+        """Note that a change for a step could not be carried out: the run pauses before the next one and reports it."""
         if self._gate.mode == "stopping":  # no step comes since somebody wants it so
             return
         self._refused.append(str(error))
@@ -271,10 +272,10 @@ class Holder(Hold):
         values: Mapping[str, Any] | None = None,
         entry: int = 0,
     ) -> None:
-        """A step comes; returns when it may be made.
+        """Begin a step; return when it may run.
 
         Args:
-            entry: The number that its events have, see `Event`; 0: nobody listens.
+            entry: The entry number of its events, see `Event`; 0 without listeners.
         """
         tick = len(self.steps)
         self.places.note(entry)
@@ -311,12 +312,12 @@ class Holder(Hold):
         self.heard.is_in((path, index))
 
     def leave_trunk(self) -> None:
-        """Let what comes be another than in the run that it is a branch of."""
+        """Stop comparing with the run that this is a branch of."""
         self._trunk = None
         self.kept.leave_trunk(0)
 
     def after_steps(self, loop: str, path: str, num_steps: int, held: Held) -> None:
-        """A loop has made its last step: what that has made is asked for, but nothing is changed here."""
+        """Evaluate breakpoints after the last step of a loop; nothing can be changed here."""
         self.heard.is_in(None)
         if not self._breakpoints:
             return
@@ -331,11 +332,11 @@ class Holder(Hold):
         self.heard.want(self._breakpoints.kinds)
 
     def before_all(self) -> None:
-        """The function begins: what breakpoints that are there want to know is heard."""
+        """Begin the function, listening for the events that breakpoints need."""
         self.heard.want(self._breakpoints.kinds)
 
     def after_all(self) -> None:
-        """A function is done: what it has made after its last step is asked for."""
+        """Evaluate breakpoints after the last step of a function."""
         if self.heard.has_made():
             path, step = self.steps[-1] if self.steps else ("run", -1)
             self.after_steps(path.split(".")[-1], path, step + 1, HeldEnd({}, self, self, False))
@@ -347,7 +348,7 @@ class Holder(Hold):
         self._gate.ask(lambda: at.make(edit)).result()
 
     def _repeat(self, change: Change, at: Position) -> None:
-        """Make a change that was given for this step."""
+        """Repeat a change that was given for this step."""
         self._repeated, before = change, len(self.changed)
         try:
             change(at)
@@ -357,7 +358,7 @@ class Holder(Hold):
             self._repeated = None
 
     def _done(self, at: Position, edit: Edit, words: str) -> None:
-        """One thing was changed: it is noted, and given for this step to branches."""
+        """Note a change, and store it for branches."""
         if self._repeated is None:
             self.changes.setdefault(at.tick, []).append(Given(edit))
         elif not isinstance(self._repeated, Given):
@@ -369,7 +370,7 @@ class Holder(Hold):
             self.changed.append(Changed(tick, path, step, words))
 
     def ended(self) -> None:
-        """The function has a result: no step comes any more."""
+        """Note that the function has a result and no step follows."""
         self.attention.over(self)  # of a loop of the user's own, which does not say when it is over
         self._refused += self.model_edits.never_came()
         if self._trunk is not None and self._trunk.end >= 0:  # else it was made of a run before its first step
@@ -383,7 +384,7 @@ class Holder(Hold):
         """The tick of a step that the run has begun, for `what`; arguments as in `Run.from_step`.
 
         Raises:
-            IndexError: If there is none, or several.
+            IndexError: If there is no such step, or several.
         """
         steps = self.steps
         found = [
@@ -409,11 +410,11 @@ class Holder(Hold):
         )
 
     def has_refused(self) -> bool:
-        """Whether there is something that could not be done."""
+        """True if something could not be carried out."""
         return bool(self._refused)
 
     def take_refused(self) -> str | None:
-        """The things that could not be done since this was asked last, in words; None: nothing."""
+        """The failures since the last call, as text; None if there are none."""
         refused, self._refused = self._refused, []
         return "\n".join(refused) or None
 

@@ -1,4 +1,4 @@
-"""Lengths: a sequence or hypothesis is ended before a step, or goes on although it has ended, as far as that is sound."""
+"""Length edits: end a sequence or hypothesis before a step, or resume one that has ended, as far as that is sound."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ class CanEnd(Protocol):
 
     @property
     def host(self) -> np.ndarray | None:
-        """The ones that have ended, bool over `dims`; None: nothing is known."""
+        """The ended ones, bool over `dims`; None if unknown."""
         ...
 
     def cannot_change(self, stacks: bool | None) -> str | None:
-        """The reason why no length is changed, in words; None: there is none."""
+        """The reason why lengths cannot be changed, as text; None if they can."""
         ...
 
     def end_now(self, which: np.ndarray) -> None:
-        """They have ended before this step."""
+        """End these before this step."""
         ...
 
     def goes_on_from(self, which: np.ndarray) -> bool:
-        """Whether those that have ended can go on with this step."""
+        """True if these ended ones can resume at this step."""
         ...
 
     def go_on(self, which: np.ndarray) -> None:
-        """They have not ended before this step."""
+        """Resume these at this step."""
         ...
 
 
 def change_length(
     kind: str, ends: CanEnd, batch: Sequence[Dim] | None, seq: int, hypothesis: int | None, stacks: bool | None
 ) -> str:
-    """End a sequence or hypothesis ("end") before this step, or let it "go_on"; gives in words what was done.
+    """End a sequence or hypothesis ("end") before this step, or resume it ("go_on"); return a description.
 
     Args:
-        batch: The dims that sequences are numbered over; None: those of the ends.
-        hypothesis: None: all of the sequence.
-        stacks: Whether the loop collects a value of each step; None: that is not known yet.
+        batch: The dims over which sequences are numbered; None: those of the ends.
+        hypothesis: None: all hypotheses of the sequence.
+        stacks: Whether the loop collects a value of each step; None if not known yet.
 
     Raises:
         IndexError: If there is no such sequence or hypothesis.
-        ValueError: If that is not sound in this loop, or it is so already.
+        ValueError: If this is not sound in this loop, or is already the case.
     """
     host = ends.host
     why = ends.cannot_change(stacks)
@@ -88,7 +88,7 @@ def change_length(
 def _which(
     kind: str, dims: tuple[Dim, ...], batch: Sequence[Dim] | None, seq: int, hypothesis: int | None
 ) -> np.ndarray:
-    """The one that is meant, bool over `dims`."""
+    """The selected ones, bool over `dims`."""
     over = [dim for dim in dims if not is_beam(dim)]
     if batch is not None and set(batch) == set(over):
         over = list(batch)

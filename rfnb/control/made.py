@@ -1,6 +1,6 @@
-"""The things made: what a run has offered and what has ended in it since it stood between two steps before.
+"""Events sent and sequences finished since the run last paused.
 
-Conditions ask for it there. Nothing is heard unless one of them wants it.
+Conditions read them here. Nothing is recorded unless a condition needs it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ Ended = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 class Made(NamedTuple):
-    """One offer of a probe, or what has ended in a step.
+    """A probe event, or the ends in a step.
 
     Attributes:
-        kind: That of the event, or `ENDED`.
-        path, module: The place; with the names of loops, and without.
-        step: None: outside of loops.
-        values: Of the event; of `ENDED` none.
-        ended: Which sequences or hypotheses had ended before, and the dims of that; of `ENDED` which have now. None: none.
-        key: Equal for what one step of one run of a loop has offered.
+        kind: Kind of the event, or `ENDED`.
+        path, module: The place, with and without the names of loops.
+        step: The step; None outside of loops.
+        values: Values of the event; empty for `ENDED`.
+        ended: The sequences or hypotheses that had ended before, with dims; for `ENDED` those that have ended now. None if there are
+            none.
+        key: Equal for all events of one step of one run of a loop.
     """
 
     kind: str
@@ -47,13 +48,13 @@ class Made(NamedTuple):
     key: Any = None
 
     def where(self) -> str:
-        """The step and the path, in words."""
+        """The step and the path, as text."""
         step = "" if self.step is None else f" at step {self.step}"
         return f'{step} of "{self.path}"' if self.path else step
 
 
 class Heard(OfRun):
-    """Hears it, in the thread of the run."""
+    """Collects events in the run's thread."""
 
     def __init__(self) -> None:
         self.kinds: frozenset[str] = frozenset()
@@ -62,7 +63,7 @@ class Heard(OfRun):
         self._ear = Ear(self._hear, lambda kind: kind in self.kinds)
 
     def want(self, kinds: frozenset[str]) -> None:
-        """Hear these kinds from here on. Called between two steps, by the thread that makes them."""
+        """Collect these kinds from here on. Called between two steps, by the thread that runs them."""
         self.kinds = kinds
         if kinds - {ENDED}:
             self._ear.open()
@@ -70,20 +71,20 @@ class Heard(OfRun):
             self._ear.close()
 
     def is_in(self, step: tuple[str, int] | None) -> None:
-        """Take what is offered without a place of its own as from here: (path, step), None: outside of loops."""
+        """Assign events without a place to this one: (path, step), or None outside of loops."""
         self._step = step
 
     def has_made(self) -> bool:
-        """Whether there is something to take."""
+        """True if there are events to take."""
         return bool(self._made)
 
     def take(self) -> list[Made]:
-        """All since the last call."""
+        """All events since the last call."""
         made, self._made = self._made, []
         return made
 
     def note_ended(self, loop: Loop, path: str, step: int) -> None:
-        """Note what has ended in a step that a loop has made, if somebody wants to know."""
+        """Note what has ended in a loop's step, if a condition needs it."""
         if step >= 0 and ENDED in self.kinds:
             found = _ended_in(loop, step + 1)
             if found is not None:
@@ -99,7 +100,7 @@ class Heard(OfRun):
 
 
 def _ended_before() -> Ended | None:
-    """The sequences or hypotheses that had ended before the step that the innermost loop makes."""
+    """The sequences or hypotheses that ended before the innermost loop's current step."""
     loop = running.innermost()
     step: Any = None if loop is None else loop.step
     while step is not None and not hasattr(step, "ended_before"):
@@ -108,7 +109,7 @@ def _ended_before() -> Ended | None:
 
 
 def _ended_in(loop: Loop, steps: int) -> Ended | None:
-    """The ones that have ended in the last of so many steps of a loop; None: nothing has."""
+    """The sequences or hypotheses that ended in the last of `steps` steps of a loop; None if there are none."""
     host, dims = loop.ended, loop.end_dims
     if host is None:
         return None

@@ -1,7 +1,7 @@
-"""Edits of the model that a run records, in so many steps of a loop; and rows of attention weights that a model of another library makes.
+"""Edits of the recorded model during a number of steps of a loop, and of attention rows that a model of another library computes.
 
-Rows are those that the recording shows: in `generate` {batch, beam, head, source} of the newest position, which the model has as rows of
-(batch and beam) and targets.
+Rows are as in the recording: in `generate`, {batch, beam, head, source} of the newest position, which the model holds as rows of (batch
+and beam) and targets.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NAMES = ("batch", "head", "target")  # of weights that nothing was recorded of
 
 
 class ModelEdits:
-    """The edits of one run.
+    """The model edits of one run.
 
     Args:
-        model: What it records: a model, or a dict of models; None: nothing is edited.
-        steps: Those that it has begun.
-        refuse: Told of rows that could not be put there after all.
-        traces: Gives what it has recorded so far, and what the runs have that it was made of: of a ghost no attention is recorded.
+        model: The recorded model, or a dict of models; None if nothing can be edited.
+        steps: The steps begun so far.
+        refuse: Called with the error of an edit that could not be applied.
+        traces: Returns the recordings of the run and its ancestors, since a ghost records no attention.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class ModelEdits:
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a model to edit."""
+        """True if there is a model to edit."""
         return self._model is not None
 
     def add(self, edits: Mapping[str, Any], steps: int | None) -> str:
-        """Put other values there in the next steps of the loop that stands, None: in all; says which. For the thread of the run.
+        """Replace values in the next steps of the current loop, or in all for None; return a description. Called in the run's thread.
 
         Raises:
             ValueError: If no model is recorded.
-            Exception: What `rf.edit` raises.
+            Exception: As for `rf.edit`.
         """
         if self._model is None:
             raise value_error(
@@ -70,11 +70,11 @@ class ModelEdits:
         return f"edited {', '.join(words)}{_lasting(steps)}"
 
     def add_rows(self, edit: RowEdit, steps: int | None, seen: Iterable[str], known: Mapping[str, Any]) -> str | None:
-        """The same of rows of attention that another library makes, in words; None: no such attention is at this path.
+        """The same for attention rows of another library, as text; None if there is no such attention at this path.
 
         Args:
-            seen: The paths of attention that is recorded, and of what may attend.
-            known: Those where rf has attended.
+            seen: The paths of recorded attention, and of modules that may attend.
+            known: The paths where rf has attended.
         """
         found = [each for each in dict.fromkeys(seen) if is_end_of(edit.path, each) and each not in known]
         if self._model is None or not found:
@@ -91,15 +91,15 @@ class ModelEdits:
         return f"{edit.words}{_lasting(steps)}"
 
     def never_came(self) -> list[str]:
-        """The edits that nothing has come to, in words."""
+        """The edits that were never applied, as text."""
         return [f'edit "{each.text}": nothing came to it in its steps.' for each in self._made if not each.done]
 
     def _is_in(self, path: str, tick: int, steps: int | None) -> bool:
-        """Whether the step that runs is one of so many of a loop from a tick on."""
+        """True if the current step is among the `steps` steps of a loop from a tick on."""
         return steps is None or sum(loop == path for loop, _ in self._steps[tick:]) <= steps
 
     def _dims(self, path: str) -> tuple[Dim, ...] | None:
-        """The dims of recorded rows, without the one that is attended over."""
+        """The dims of recorded rows except the one attended over."""
         trace = next((each for each in self._traces() if path in each.attention), None)
         if trace is None:
             return None
@@ -108,7 +108,7 @@ class ModelEdits:
         return None if weights is None else tuple(dim for dim in weights.dims if dim is not values.get("axis"))
 
     def _rows(self, edit: RowEdit, dims: Sequence[Dim] | None, raw: Any) -> Any:
-        """Weights (..., target, source) with what an edit does; as they are where that cannot be."""
+        """Weights (..., target, source) with an edit applied; unchanged where that is impossible."""
         host = raw.detach().cpu().numpy().astype(np.float64)
         try:
             sizes = None if dims is None else [dim.extent for dim in dims]
@@ -138,7 +138,7 @@ class ModelEdits:
 
 
 def _of_target(edit: RowEdit, dims: Sequence[Dim]) -> RowEdit:
-    """The edit with its `target` as the name that the last of the dims has."""
+    """The edit with `target` renamed to the last of the dims."""
     if not isinstance(edit.entries, Mapping) or "target" not in edit.entries or "target" in [dim.name for dim in dims]:
         return edit
     return edit._replace(entries={dims[-1].name if key == "target" else key: at for key, at in edit.entries.items()})

@@ -1,4 +1,4 @@
-"""Entries of a tensor, chosen by names of its dims: {"batch": 0, "feat": slice(3, 5)}."""
+"""Entries of a tensor selected by names of its dims: {"batch": 0, "feat": slice(3, 5)}."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = Any
 
 
 def by_name(entries: Any, dims: Sequence[Dim]) -> Any:
-    """The same entries as they are now, without Dims, which are others in each run."""
+    """A copy of the entries with names in place of Dims, which differ between runs."""
     if not isinstance(entries, Mapping):
         return entries
     named: dict[Key, Any] = {}
@@ -36,20 +36,20 @@ def by_name(entries: Any, dims: Sequence[Dim]) -> Any:
 
 
 class Chosen:
-    """Entries that were chosen from a tensor.
+    """A selection of a tensor's entries.
 
     Args:
-        what: In messages, as `state "h"`.
-        entries: By name of a dim an index, a list of them, a slice, or texts of its vocabulary; `...`: all.
-        dims: Of the tensor.
-        code: How one would write it, up to the entries.
+        what: Name for messages, such as `state "h"`.
+        entries: By dim name an index, a list of indices, a slice, or texts of its vocabulary; `...`: all.
+        dims: Dims of the tensor.
+        code: The code that denotes the tensor, for messages.
 
     Attributes:
-        shape: Of what is chosen: the dims without those of which one entry was chosen.
-        dims: Those.
+        shape: Shape of the selection, without dims from which one entry was selected.
+        dims: The dims of this shape.
 
     Raises:
-        TypeError, DimError, IndexError: If there are none such.
+        TypeError, DimError, IndexError: If there are no such entries.
     """
 
     def __init__(self, what: str, entries: Any, dims: Sequence[Dim], code: str):
@@ -76,16 +76,16 @@ class Chosen:
         self.shape = tuple(size for size, single in zip(self._full, self._single) if not single)
 
     def of(self, host: np.ndarray) -> np.ndarray:
-        """The chosen entries of an array over the dims, and further axes behind them."""
+        """The selected entries of an array over the dims and trailing axes."""
         found: np.ndarray = host[self._mesh]
         return found.reshape((*self.shape, *host.shape[len(self._all) :]))
 
     def put(self, host: np.ndarray, value: np.ndarray) -> None:
-        """Put values over `dims` into an array over all dims, and further axes behind them."""
+        """Write values over `dims` into an array over all dims and trailing axes."""
         host[self._mesh] = value.reshape((*self._full, *host.shape[len(self._all) :]))
 
     def mask(self) -> np.ndarray:
-        """The entries that are chosen, bool over all dims."""
+        """The selected entries, bool over all dims."""
         out = np.zeros([dim.extent for dim in self._all], bool)
         out[self._mesh] = True
         return out
@@ -116,10 +116,10 @@ class Chosen:
 
 
 def axis_of(dims: Sequence[Dim], key: Key, what: str) -> int:
-    """The axis of a dim that is given as such or by its name.
+    """The axis of a dim given as a Dim or by name.
 
     Raises:
-        DimError: If there is none, or the name is that of several.
+        DimError: If there is none, or the name is ambiguous.
     """
     name, nth = key if isinstance(key, tuple) else (key, None)
     found = [axis for axis, dim in enumerate(dims) if dim is name or dim.name == name]
@@ -137,7 +137,7 @@ def axis_of(dims: Sequence[Dim], key: Key, what: str) -> int:
 
 
 def under_names(value: Tensor, like: Sequence[Dim]) -> Tensor:
-    """A Tensor whose dims are those of another run, under the dims of the same names."""
+    """A Tensor from another run, with its dims replaced by those of the same names."""
     if set(value.dims) <= set(like):
         return value
     names = {dim.name: dim for dim in like}

@@ -1,4 +1,4 @@
-"""Numbers of a Tensor on the host, as conditions ask for them: with the names of its dims, and without its padding."""
+"""Numbers of a Tensor on the host, for conditions: with the names of its dims, without its padding."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _reflected(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Numbers]:
 
 
 class Reduced:
-    """The reductions and comparisons of entries, without padding. Abstract: a subclass has the entries as `numbers()`."""
+    """Reductions and comparisons of entries, without padding. Abstract: a subclass provides the entries as `numbers()`."""
 
     def numbers(self) -> Numbers:
-        """The entries with their dims, to compute with."""
+        """The entries with their dims, for computation."""
         raise NotImplementedError
 
     def entries(self) -> np.ndarray:
-        """The entries that are no padding, in one axis."""
+        """The entries without padding, in one axis."""
         numbers = self.numbers()
         return numbers.host.reshape(-1) if numbers.real is None else numbers.host[numbers.real]
 
@@ -45,8 +45,9 @@ class Reduced:
         return Numbers(np.abs(numbers.host), numbers.dims, numbers.real)
 
     def max(self, axis: Axis = None) -> Any:
-        """The largest entry, a float; over an axis (a dim, its name, or several) one for each place that is left, as `Numbers`. NaN if
-        there is one, or no entry."""
+        """The largest entry, a float; over an axis (a dim, its name, or several) one for each remaining place, as `Numbers`. NaN if any
+        entry is NaN, or there are none.
+        """
         return self.numbers()._reduced(np.max, axis)
 
     def min(self, axis: Axis = None) -> Any:
@@ -71,7 +72,7 @@ class Reduced:
         return self.numbers()._reduced(fn, axis, 0.0)
 
     def is_finite(self) -> bool:
-        """Whether no entry is NaN or infinite."""
+        """True if no entry is NaN or infinite."""
         entries = self.entries()
         return entries.dtype.kind not in "fc" or bool(np.isfinite(entries).all())
 
@@ -80,7 +81,7 @@ class Reduced:
 
 
 class Numbers(Reduced):
-    """The entries of a tensor; padding does not count in what is made of them.
+    """The entries of a tensor; computations ignore padding.
 
         h = run.at.states["h"].abs()
         h.max() > 5                       # of all entries
@@ -88,7 +89,7 @@ class Numbers(Reduced):
 
     Args:
         host: The values, axes in the order of `dims`.
-        real: bool, the entries that are no padding; None: all.
+        real: bool, the entries that are not padding; None means all.
     """
 
     __hash__ = None  # type: ignore[assignment]  # == compares the entries
@@ -98,7 +99,7 @@ class Numbers(Reduced):
 
     @classmethod
     def of(cls, tensor: Tensor) -> Numbers:
-        """The numbers of a Tensor; small ones in 32 bits, so that sums and products of them do not overflow."""
+        """The numbers of a Tensor; small integers as 32 bits, so that sums and products do not overflow."""
         host = tensor.numpy()
         if host.dtype.itemsize < 4 and host.dtype.kind in "fiu":
             host = host.astype(np.float32 if host.dtype.kind == "f" else np.int32)
@@ -111,7 +112,7 @@ class Numbers(Reduced):
         return self
 
     def without(self, out: np.ndarray) -> Numbers:
-        """The same where further entries do not count: those that are True in `out`, which broadcasts."""
+        """The numbers without further entries: those that are True in `out`, which broadcasts."""
         real = np.broadcast_to(~out, self.host.shape)
         return Numbers(self.host, self.dims, real if self.real is None else self.real & real)
 
@@ -127,15 +128,15 @@ class Numbers(Reduced):
     # -- made of them ------------------------------------------------------------------------------------------------------
 
     def any(self, axis: Axis = None) -> Any:
-        """Whether one of them is True, or not 0."""
+        """True if any entry is True or nonzero."""
         return self._reduced(np.any, axis, False)
 
     def all(self, axis: Axis = None) -> Any:
-        """Whether all of them are."""
+        """True if all entries are True or nonzero."""
         return self._reduced(np.all, axis, True)
 
     def first(self) -> str:
-        """The place of the first entry that is True, or not 0, in words: "batch 1, feat 3"; "" if there is none."""
+        """The place of the first True or nonzero entry, as text: "batch 1, feat 3"; "" if there is none."""
         found = np.argwhere(self.host.astype(bool) if self.real is None else self.host.astype(bool) & self.real)
         return place_words(self.dims, found[0]) if len(found) else ""
 
@@ -159,10 +160,10 @@ class Numbers(Reduced):
         return Numbers(-self.host, self.dims, self.real)
 
     def with_(self, other: Any, fn: Callable[[Any, Any], Any]) -> Numbers:
-        """An operation with a number, or with numbers over dims of which one side has all.
+        """A binary operation with a number, or with numbers over dims that are all present on one side.
 
         Raises:
-            DimError: If each has a dim that the other lacks.
+            DimError: If each side has a dim that the other lacks.
         """
         other = other.numbers() if isinstance(other, Reduced) else other
         if not isinstance(other, Numbers):
@@ -203,7 +204,7 @@ class Numbers(Reduced):
 
 
 def real_entries(dims: tuple[Dim, ...]) -> np.ndarray | None:
-    """The entries of a tensor of these dims that are no padding, bool; None: all."""
+    """The entries of a tensor of these dims that are not padding, bool; None means all."""
     real: np.ndarray | None = None
     for dim in dims:
         if dim.has_padding() and set(dim.length_dims) <= set(dims):
@@ -213,12 +214,12 @@ def real_entries(dims: tuple[Dim, ...]) -> np.ndarray | None:
 
 
 def place_words(dims: Sequence[Dim], index: Iterable[Any]) -> str:
-    """A place, in words: "batch 1, feat 3"."""
+    """A place as text: "batch 1, feat 3"."""
     return ", ".join(f"{dim.name} {int(at)}" for dim, at in zip(dims, index))
 
 
 def _number(fn: Callable[..., Any], entries: np.ndarray, empty: Any) -> Any:
-    """A Python number, so that what is computed with it has no surprises of its dtype."""
+    """A Python number, so that further computation is not affected by the dtype."""
     if not entries.size:
         return empty
     out = fn(entries)

@@ -1,7 +1,7 @@
-"""The base of what belongs to a run, and the runs of this process that have begun.
+"""Base classes for objects bound to a live run, and the registry of live runs of this process.
 
-A run is a thread of this process, and neither pickled nor copied. Runs are stopped before Python ends, and in a process that is forked
-they are over.
+A run is a thread of this process, so such objects cannot be pickled or copied. Live runs are stopped at interpreter exit, and marked as
+finished in forked children.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OfRun(NotPicklable):
-    """The base of what belongs to a run."""
+    """Base class for objects bound to a live run."""
 
     _not_pickled = (
         "A run",
@@ -30,7 +30,7 @@ class OfRun(NotPicklable):
 
 
 class OfPosition(NotPicklable):
-    """The base of what is looked at and changed where a run stands."""
+    """Base class for objects that are read and changed at a run's position."""
 
     _not_pickled = (
         "What is looked at where a run stands",
@@ -43,18 +43,18 @@ _begun: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
 def note_begun(run: Run) -> None:
-    """A run begins."""
+    """Register a run that begins."""
     _begun.add(run)
 
 
 def _on() -> list[Run]:
-    """The runs that are not over."""
+    """The live runs."""
     return [run for run in _begun if run._gate.mode != "over"]
 
 
 @atexit.register
 def stop_all() -> None:
-    """Stop every run, as is done before Python ends: a thread of torch that is cut off takes the process down with a message."""
+    """Stop every run, as at interpreter exit: a torch thread that is cut off takes the process down with a message."""
     runs = _on()
     for run in runs:
         run._gate.stop()
@@ -65,7 +65,7 @@ def stop_all() -> None:
 
 
 def _in_fork() -> None:
-    """This process is a copy of one that has runs: they go on there, their threads are not here."""
+    """Mark the runs as finished in a forked child: they continue in the parent, and their threads do not exist here."""
     let_go()
     for run in _on():
         run._gate.forked()

@@ -1,7 +1,8 @@
-"""Hear the pages of a notebook while a cell waits, in kernels that hear them between cells only (ipykernel 6, as in Colab).
+"""Handles messages from notebook pages while a cell waits, in kernels that otherwise handle them only between cells (ipykernel 6, as in
+Colab).
 
-Messages that have come for widgets are handed to them, in the thread that waits; all others keep their place for when the cell is done.
-ipykernel 7 hears pages by itself: there this does nothing.
+Widget messages are delivered in the waiting thread; all others keep their place until the cell is done. ipykernel 7 handles messages
+concurrently: there this does nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
 
 
 def until_over(gate: Gate[Any], timeout: float | None) -> bool:
-    """Wait until a run is over, and hear pages meanwhile; False: `timeout` seconds were not enough. Ctrl+C lets it pause."""
+    """Wait until a run is over while handling page messages; False on timeout. Ctrl+C pauses the run."""
     kernel = _kernel()
     end = math.inf if timeout is None else time.monotonic() + timeout
     try:
@@ -35,7 +36,7 @@ def until_over(gate: Gate[Any], timeout: float | None) -> bool:
 
 
 def _kernel() -> Any:
-    """The kernel that has to be asked for messages; None: there is none."""
+    """The kernel that must be polled for messages, or None."""
     module = sys.modules.get("ipykernel")
     if module is None or not str(module.__version__).startswith("6."):
         return None
@@ -65,7 +66,7 @@ def _hand_over(kernel: Any) -> None:
 
 
 def _kind(session: Any, frames: list[Any]) -> str | None:
-    """The type of a message, which is not read otherwise."""
+    """The type of a message, whose content is not read."""
     _, parts = session.feed_identities(frames, copy=False)
     try:
         return str(session.unpack(parts[1].bytes)["msg_type"])

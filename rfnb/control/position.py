@@ -1,4 +1,4 @@
-"""Position: where a run stands, and what can be looked at and changed there."""
+"""Position: where a run stands, and what can be read and changed there."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Held(Protocol):
     """The step that stands at the gate."""
 
     def states_now(self) -> Mapping[str, Any]:
-        """Each state by its name, nested as it is."""
+        """The states by name, nested as they are."""
         ...
 
     def edit(self, name: str, value: Any) -> None:
-        """Another present value of a state; called by the run's own thread."""
+        """Replace the current value of a state; called in the run's thread."""
         ...
 
     def decide(self, decided: Sequence[Decided]) -> str:
-        """Decisions for the next choice, all or none; called by the run's own thread. Gives the labels in words."""
+        """Set decisions for the next choice, all or none; called in the run's thread. Returns the labels as text."""
         ...
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
-        """Let a sequence or hypothesis "end", or "go_on"; called by the run's own thread. Says what was done."""
+        """ "end" a sequence or hypothesis, or let it "go_on"; called in the run's thread. Returns a description."""
         ...
 
     def attention_known(self) -> Mapping[str, Known]:
@@ -42,7 +42,7 @@ class Held(Protocol):
         ...
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
-        """Do this with attention weights of the next steps, None: of all; called by the run's own thread. Says what it does."""
+        """Edit attention weights in the next steps, or in all for None; called in the run's thread. Returns a description."""
         ...
 
 
@@ -58,17 +58,16 @@ class Position(OfRun, NearNames):
 
     Attributes:
         loop: The name of the loop.
-        path: The names of the loops around it and its own.
-        step: The step that comes next, from 0.
-        tick: How many steps of any loop the run has begun before.
-        states: By name: values before the step, which may be changed.
-        attention: By path: rows of the weights that the next steps make, which may be changed.
-        values: What `rf.gate` was given.
-        edit_model: Puts other values in the model that is recorded, for so many steps, in the thread of the run.
-        do: Makes one change, in the thread of the run. All that changes anything goes by it: so it is repeated by branches, and
-            said in words.
-        is_left: Whether the run has gone on from here.
-        is_end: Whether no step comes: the loop has made its last one, and nothing is changed here.
+        path: The names of the surrounding loops and its own.
+        step: The next step, from 0.
+        tick: The number of steps of any loop begun before.
+        states: Values before the step, by name; may be changed.
+        attention: Rows of the weights that the next steps compute, by path; may be changed.
+        values: The values given to `rf.gate`.
+        edit_model: Replaces values of the recorded model for a number of steps, in the run's thread.
+        do: Makes one change, in the run's thread. All changes go through it, so that branches can repeat and describe them.
+        is_left: Whether the run has moved on from here.
+        is_end: Whether no step follows: the loop has run its last one, and nothing can be changed here.
     """
 
     def __init__(
@@ -97,29 +96,29 @@ class Position(OfRun, NearNames):
         return f"<{self.words()}{names}>"
 
     def words(self) -> str:
-        """The place in words: 'before step 3 of "decoder"'."""
+        """The place as text: 'before step 3 of "decoder"'."""
         return f'{"after the last step" if self.is_end else f"before step {self.step}"} of "{self.path}"'
 
     def make(self, edit: Edit) -> None:
-        """Make one change here and now, and note it. For the thread of the run; others use `do`.
+        """Make one change here and now, and note it. For the run's thread; others use `do`.
 
         Raises:
-            RuntimeError: If the run has gone on.
-            Exception: What the change raises: then nothing was changed.
+            RuntimeError: If the run has moved on.
+            Exception: As raised by the change; then nothing was changed.
         """
         if self.is_left:
             raise gone_on(self)
         self._done(self, edit, edit(self))
 
     def force(self, label: Any, *then: Any, hypothesis: Any = 0, seq: int = 0, only: bool = False) -> None:
-        """Let a hypothesis take a label in this step, whatever its rank: it goes on in place of the last one that would.
+        """Let a hypothesis take a label in this step, whatever its rank; it replaces the lowest-ranked survivor.
 
         Args:
-            label: Its index, or its text where the labels have a vocabulary. A list: each of these labels, in a hypothesis of its own.
-            *then: Labels of the same hypothesis in the steps after, one in each; also as one text with spaces, "AH L".
-            hypothesis: Its place in the beam before this step, best first; or its labels so far, as a text ("AH L") or a list.
-            seq: The sequence, where there are several.
-            only: Nothing else of this sequence goes on, in none of these steps.
+            label: Its index, or its text where the labels have a vocabulary. A list: each of these labels, in separate hypotheses.
+            *then: Labels of the same hypothesis in the following steps, one in each; also as one string, "AH L".
+            hypothesis: Its place in the beam before this step, best first; or its labels so far, as a string ("AH L") or a list.
+            seq: The sequence, if there are several.
+            only: Drop all other hypotheses of this sequence in all of these steps.
 
         Raises:
             ValueError, IndexError: If there is no such label, hypothesis or sequence; then nothing is forced.
@@ -140,7 +139,7 @@ class Position(OfRun, NearNames):
         self.do(edit)
 
     def ban(self, label: Any, *, hypothesis: Any = None, seq: int = 0) -> None:
-        """No hypothesis takes a label (none of a list) in this step, or not the one that is given; arguments as in `force`."""
+        """Forbid a label (or a list of labels) in this step, for all hypotheses or the given one; arguments as in `force`."""
         labels = list(label) if isinstance(label, list) else [label]
         if not labels:
             raise value_error(
@@ -154,17 +153,17 @@ class Position(OfRun, NearNames):
         self.do(edit)
 
     def edit(self, edits: Mapping[str, Any], *, steps: int | None = 1) -> None:
-        """Put other values in the places of those of the model that is recorded, in the step that comes.
+        """Replace values of the recorded model in the next step.
 
-            run.at.edit({"h.1.attn.weights[head=0]": 0})        # of generate: while it makes the next token
+            run.at.edit({"h.1.attn.weights[head=0]": 0})        # in generate: while it computes the next token
 
         Args:
-            edits: By place what is put there, as of `rf.edit`.
-            steps: For so many steps of this loop; None: from here on.
+            edits: Replacements by place, as for `rf.edit`.
+            steps: The number of steps of this loop; None: from here on.
 
         Raises:
             ValueError: If the run records no model (`record={"model": model}`).
-            Exception: What `rf.edit` raises where it begins. What a call cannot give ends the run with its error.
+            Exception: As for `rf.edit`, where it begins. A place that a call lacks ends the run with an error.
         """
         given = {text: value if callable(value) else as_given(value) for text, value in edits.items()}
 
@@ -176,27 +175,27 @@ class Position(OfRun, NearNames):
         self.do(edit)
 
     def end(self, seq: int = 0, hypothesis: Any = None) -> None:
-        """Let a sequence end before this step, or one of its hypotheses: it keeps its state, and is as long as it is.
+        """End a sequence, or one of its hypotheses, before this step: it keeps its state and its current length.
 
-        In a search a hypothesis that ends so gets no end label and does not pay for one. In a loop over a ragged dim, which others know
-        the lengths of, only where the loop stacks no values.
+        In a search, a hypothesis ended this way gets no end label and does not pay for one. In a loop over a ragged dim, whose lengths
+        are known elsewhere, this is possible only if the loop stacks no values.
 
         Args:
             seq: The sequence.
-            hypothesis: Its place in the beam, or its labels so far; None: all.
+            hypothesis: Its place in the beam, or its labels so far; None means all.
 
         Raises:
-            ValueError: Where that is not sound, or it has ended; IndexError: if there is none.
+            ValueError: If that is not sound, or it has already ended; IndexError: if there is none.
         """
         self.do(lambda at: at._held.change_length("end", seq, hypothesis))
 
     def go_on(self, seq: int = 0, hypothesis: Any = None) -> None:
-        """Let what has ended in the step before, or was ended by `end`, go on; arguments and errors as in `end`."""
+        """Resume what ended in the previous step, or was ended by `end`; arguments and errors as in `end`."""
         self.do(lambda at: at._held.change_length("go_on", seq, hypothesis))
 
 
 class PositionStates(OfPosition, Mapping[str, StateValue]):
-    """The states where a run stands, by dotted path; any unique end of a path will do."""
+    """The states at a run's position, by dotted path or any unique end of it."""
 
     def __init__(self, position: Position):
         self._position = position
@@ -261,7 +260,7 @@ class PositionStates(OfPosition, Mapping[str, StateValue]):
 
 
 def gone_on(position: Position) -> RuntimeError:
-    """The run is no longer where a position says."""
+    """The error for a position that the run has left."""
     return runtime_error(
         "run: it has gone on from here.",
         [("position", repr(position))],

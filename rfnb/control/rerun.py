@@ -1,4 +1,4 @@
-"""The function of a run once more, up to a step: for its branches, for states that were not kept, and to look at the states of a step."""
+"""Reruns a run's function up to a step: for branches, for states that were not kept, and for reading past states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def once_more(
     run: Run, name: str | None, end: int, record: bool | Mapping[str, Any], kept: StateHistory | None = None
 ) -> Run:
-    """A run of the same function, with all that was changed in it before a tick; it has not begun."""
+    """A run of the same function, with all changes before a tick; it has not begun."""
     around = run._surroundings.differences() if run._surroundings is not None else {}
     words = in_words(around, run._changed_by_itself)
     is_other = kept is None and any(each.counts for each in around.values())
@@ -32,7 +32,7 @@ def once_more(
 
 
 def start_unheard(again: Run, run: Run) -> Run:
-    """Start a run that was made of another one where that began, but so that nobody hears it."""
+    """Start a run derived from another one at its beginning, without listeners."""
     context, modes = run._begins
     context = context.copy()
     context.run(stop_hearing)
@@ -40,10 +40,10 @@ def start_unheard(again: Run, run: Run) -> Run:
 
 
 def states_at(run: Run, tick: int) -> States:
-    """The states before a step that a run has begun: those that were kept, or made again by a quiet branch, which nobody hears.
+    """The states before a step that a run has begun: the kept ones, or recomputed by a quiet branch without listeners.
 
     Raises:
-        RuntimeError: If they were not kept, and the function does not do the same once more.
+        RuntimeError: If they were not kept, and the function does not repeat its computation.
     """
     found = run._holder.kept.at(tick)
     if found is not None:
@@ -67,11 +67,11 @@ def states_at(run: Run, tick: int) -> States:
 
 
 class HeldPast:
-    """A step that was made.
+    """Read-only view of the state just before a past step.
 
     Args:
-        states: By dotted path.
-        step: Its number.
+        states: States by dotted path.
+        step: Number of the step.
     """
 
     def __init__(self, states: Mapping[str, Any], step: int):
@@ -82,7 +82,7 @@ class HeldPast:
         return self._states
 
     def edit(self, name: str, value: Any) -> NoReturn:
-        """Refused."""
+        """Refuse the change."""
         raise value_error(
             f'look: state "{name}" is that of a step that was made.',
             [("step", self._step)],
@@ -91,11 +91,11 @@ class HeldPast:
         )
 
     def decide(self, decided: Sequence[Decided]) -> NoReturn:
-        """Nobody asks: `look` gives states alone."""
+        """Unused: `look` provides states only."""
         raise AssertionError
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> NoReturn:
-        """Nobody asks: `look` gives states alone."""
+        """Unused: `look` provides states only."""
         raise AssertionError
 
     def attention_known(self) -> Mapping[str, Any]:
@@ -103,17 +103,17 @@ class HeldPast:
         return {}
 
     def attend(self, edit: Any, steps: int | None) -> NoReturn:
-        """Nobody asks."""
+        """Unused: `look` provides states only."""
         raise AssertionError
 
 
 def looked_at(path: str, step: int, tick: int, states: Mapping[str, Any]) -> PositionStates:
-    """These states before a step, by name."""
+    """The given states before a step, by name."""
     return Position(path.rpartition(".")[2], path, step, tick, HeldPast(states, step)).states
 
 
 def not_made_again(path: str, step: int, why: str) -> Exception:
-    """The states before a step were not kept, and another run of the function did not come there in the same way."""
+    """The error for states that were not kept, if a rerun did not get there in the same way."""
     return runtime_error(
         f'look: the states before step {step} of "{path}" are gone.',
         [("because", why)],

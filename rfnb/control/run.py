@@ -1,4 +1,4 @@
-"""Run: a function whose loops can be held, step by step, while it runs in a thread of its own.
+"""Run: a function in its own thread whose loops can be held, step by step.
 
 run = rf.run(search, word, paused=True)
 run.step(3)                                     # three steps of its loops, then it waits
@@ -55,17 +55,17 @@ class RunStopped(RuntimeError):
 
 
 class Run(OfRun, NearNames):
-    """A function that runs in a thread of its own, and waits between the steps of its loops when it is told to. Made by `rf.run`.
+    """A function that runs in its own thread and pauses between the steps of its loops on request. Made by `rf.run`.
 
     Attributes:
-        name: No other one of the same tree of branches has it.
-        number: Of all runs, from 1.
-        parent, left: The run that this one is a branch of, and the step from which it goes its own way.
-        branches: The runs made of this one.
-        then: Of a branch that was made by hand in a view, the commands that it begins with.
-        counted: How far its loops have come.
-        told: How many times code has told it to pause, to step, to go on or to stop.
-        trace: What it offers, recorded while it runs; None if it records nothing.
+        name: Unique in its tree of branches.
+        number: Number among all runs, from 1.
+        parent, left: The parent run of a branch, and the step where the branch leaves it.
+        branches: The branches of this run.
+        then: For a branch made by hand in a view, its initial commands.
+        counted: The progress of its loops.
+        told: How many times code told it to pause, step, resume or stop.
+        trace: The recording of its events; None if it records nothing.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Run(OfRun, NearNames):
         self._is_to_hold = False  # whether somebody has asked for a step to be held
 
     def _start(self, context: contextvars.Context, modes: Callable[[], None]) -> Run:
-        """Run in a copy of this context, under these modes."""
+        """Start in a copy of this context, under these modes."""
         self._begins = context, modes
         if not isinstance(self._holder.kept, KeptSpan):  # of which nobody makes branches
             self._surroundings = surroundings_of(self._fn, self._args, self._kwargs)
@@ -146,7 +146,7 @@ class Run(OfRun, NearNames):
         return nullcontext() if given is False else recorded(**(given if isinstance(given, Mapping) else {}))
 
     def _with_its_numbers(self, begun: threading.Event) -> Any:
-        """The result of the function, with the random numbers of the begin where it is a branch."""
+        """The result of the function, with the initial random numbers of its parent if it is a branch."""
         if self._numbers is not None:
             begun.set()  # it may have to wait for its turn
         numbers = self._turn.begin(self._numbers)
@@ -171,11 +171,11 @@ class Run(OfRun, NearNames):
     # -- what it does ------------------------------------------------------------------------------------------------------
 
     def pause(self, timeout: float | None = None) -> Run:
-        """Let it wait before its next step; returns when it does, or is over. A condition that is still being asked after some seconds
-        is ended, and the run pauses there.
+        """Pause before the next step; return once it is paused or over. A condition that is still being evaluated after some seconds is
+        interrupted, and the run pauses there.
 
         Raises:
-            TimeoutError: If it cannot be ended. The run pauses when it does.
+            TimeoutError: If it cannot be interrupted. The run pauses once it ends.
         """
         limit = limit_of("pause", timeout)
         self._is_to_hold = True
@@ -185,11 +185,11 @@ class Run(OfRun, NearNames):
         return self._arrived(limit)
 
     def step(self, steps: int = 1, timeout: float | None = None) -> Run:
-        """Let it make so many steps; returns when it waits again, or is over.
+        """Run this many steps; return once the run is paused again or over.
 
         Raises:
             ValueError: For less than 1.
-            RuntimeError: If it is over.
+            RuntimeError: If the run is over.
         """
         limit = limit_of("step", timeout)
         if (whole(steps) or 0) < 1:
@@ -203,18 +203,18 @@ class Run(OfRun, NearNames):
         return self._arrived(limit)
 
     def resume(self) -> Run:
-        """Let it go on, until a breakpoint or its end."""
+        """Resume, until a breakpoint or the end."""
         self._need_on("resume")
         self.told += 1
         self._gate.go()
         return self
 
     def stop(self, timeout: float | None = None) -> Run:
-        """Let it end at its next step, without a result; returns when it has. A condition that is still being asked after some seconds
-        is ended.
+        """End the run at its next step, without a result; return once it has ended. A condition that is still being evaluated after
+        some seconds is interrupted.
 
         Raises:
-            TimeoutError: If it cannot be ended. The run ends when it does.
+            TimeoutError: If it cannot be interrupted. The run ends once it does.
         """
         limit = limit_of("stop", timeout)
         self.told += 1
@@ -225,17 +225,17 @@ class Run(OfRun, NearNames):
         return self
 
     def wait(self, timeout: float | None = None, *, poll: bool = False) -> bool:
-        """Wait until it is over or pauses; False: `timeout` seconds were not enough. Ctrl+C lets it pause at its next step.
+        """Wait until the run is over or paused; False on timeout. Ctrl+C pauses it at its next step.
 
         Args:
-            timeout: Seconds. Default: as long as it takes.
-            poll: Wait until it is over, and hear the buttons of pages meanwhile also where a kernel hears nothing while a cell runs
-                (ipykernel 6, Colab).
+            timeout: Seconds. Default: no limit.
+            poll: Wait until it is over and handle the buttons of pages meanwhile, even in kernels that handle nothing while a cell
+                runs (ipykernel 6, Colab).
 
         Raises:
-            RuntimeError: In the run itself.
-            ValueError: If the timeout is no number of seconds.
-            TypeError: If poll is no bool.
+            RuntimeError: If called within the run.
+            ValueError: If the timeout is not a number of seconds.
+            TypeError: If poll is not a bool.
         """
         if not isinstance(poll, bool):
             raise type_error(
@@ -258,7 +258,7 @@ class Run(OfRun, NearNames):
         return stands
 
     def _say_unheld(self) -> None:
-        """Warn, once, of a run that was to be held and had no step."""
+        """Warn, once, about a run that was to be held but had no step."""
         if self._is_to_hold and self.state == "done" and not self.steps:
             self._is_to_hold = False
             loops = tuple(self._holder.passed.values())
@@ -266,7 +266,7 @@ class Run(OfRun, NearNames):
 
     @property
     def speed(self) -> float:
-        """The most steps per second; 0: as fast as it can."""
+        """The maximum number of steps per second; 0: unlimited."""
         seconds = self._gate.seconds
         return 1 / seconds if seconds else 0.0
 
@@ -282,19 +282,19 @@ class Run(OfRun, NearNames):
     def break_when(
         self, condition: Any, text: str | None = None, *, path: str | None = None, once: bool = False
     ) -> Breakpoint:
-        """Let it pause before a step when a condition holds. It is asked by the run's own thread.
+        """Pause before a step when a condition holds. The run's thread evaluates it.
 
         Args:
-            condition: A text, as "h.abs_max() > 5 and step > 3", `label("AH")`, `ended()`, `not_finite()`, `entropy("att") > 2`: all are in
-                docs/control.md. An int: that step. A function of the `Position` that gives True, or in words why. An error in it pauses
-                the run too, and says so.
-            text: Said with the reason.
+            condition: A string, such as "h.abs_max() > 5 and step > 3", `label("AH")`, `ended()`, `not_finite()`, `entropy("att") >
+                2`: docs/control.md lists them all. An int: that step. A function of the `Position` that returns True, or the reason as
+                text. An error in it pauses the run too, and is shown.
+            text: Shown with the reason.
             path: The loop whose step is meant, or the end of its path. Default: any.
-            once: Remove it when it has held.
+            once: Remove the breakpoint once it has held.
 
         Raises:
-            TypeError, ValueError: For what is no condition; the message has the part of a text that is not understood.
-            RuntimeError: If it is over.
+            TypeError, ValueError: If the condition is invalid; the message shows the part of a string that is not understood.
+            RuntimeError: If the run is over.
         """
         self._need_on("break_when")
         point = self._breakpoints.add(condition, text, path=path, once=once)
@@ -318,15 +318,15 @@ class Run(OfRun, NearNames):
         return tuple(self._breakpoints)
 
     def force(self, label: Any, *then: Any, **where: Any) -> None:
-        """Let a hypothesis take a label in the next step: `run.at.force`."""
+        """Force a label for a hypothesis in the next step: `run.at.force`."""
         self.at.force(label, *then, **where)
 
     def ban(self, label: Any, **where: Any) -> None:
-        """No hypothesis, or not one, takes a label in the next step: `run.at.ban`."""
+        """Forbid a label in the next step, for all hypotheses or one: `run.at.ban`."""
         self.at.ban(label, **where)
 
     def end(self, seq: int = 0, hypothesis: Any = None) -> None:
-        """Let a sequence or hypothesis end before the next step: `run.at.end`."""
+        """End a sequence or hypothesis before the next step: `run.at.end`."""
         self.at.end(seq, hypothesis)
 
     # -- what is known of it -----------------------------------------------------------------------------------------------
@@ -341,39 +341,39 @@ class Run(OfRun, NearNames):
 
     @property
     def error(self) -> BaseException | None:
-        """The error that the function has raised, None if it has not; being stopped is no error."""
+        """The error raised by the function, or None; being stopped is not an error."""
         return None if isinstance(self._error, Stopped) else self._error
 
     @property
     def reason(self) -> str:
-        """The reason why it is paused, in words."""
+        """The reason why it is paused, as text."""
         return self._gate.reason if self.state == "paused" else ""
 
     @property
     def steps(self) -> Sequence[tuple[str, int]]:
-        """(path of the loop, step) of all steps that it has begun, in order; it grows while the run goes on."""
+        """(path of the loop, step) of all steps begun so far, in order; grows while the run continues."""
         return self._holder.steps
 
     @property
     def changes(self) -> Sequence[Changed]:
-        """All that was changed in it, in words; of a branch also what was before it left the run that it is made of."""
+        """All changes, as text; for a branch including those before it left its parent."""
         return (*self._before, *self._holder.changed)
 
     def place_of(self, entry: int) -> StepPlace | None:
-        """The step in which an event of `trace` was recorded, given its `entry`; None: it is of no step that is held."""
+        """The step in which an event of `trace` was recorded, given its `entry`; None if it belongs to no held step."""
         return self._holder.places.of_entry(entry)
 
     @property
     def drifted(self) -> str | None:
-        """The first thing that a branch did not find as the run it is made of had it, in words; None: there is none."""
+        """The first difference that a branch found from its parent run before any change, as text; None if there is none."""
         return self._holder.drifted
 
     @property
     def at(self) -> Position:
-        """The place where it stands. Told to pause, it is waited for.
+        """The place where the run stands. If it was told to pause, this waits for it.
 
         Raises:
-            RuntimeError: If it does not stand.
+            RuntimeError: If the run is not paused.
         """
         if self._gate.mode == "paused" and not self._gate.is_worker:
             self._until_standing()
@@ -389,12 +389,12 @@ class Run(OfRun, NearNames):
 
     @property
     def result(self) -> Any:
-        """The result of the function, when it is over.
+        """The result of the function, once it is over.
 
         Raises:
             RunStopped: If it was stopped.
-            RuntimeError: If it is paused, for then nothing would come of waiting.
-            Exception: What the function has raised.
+            RuntimeError: If it is paused, since waiting would never end.
+            Exception: The error raised by the function.
         """
         self._need_outside("result")
         while self._gate.mode != "over":
@@ -425,7 +425,9 @@ class Run(OfRun, NearNames):
         return self._result
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """The result; the cell waits without blocking the kernel. Who stops waiting (an interrupt, `asyncio.wait_for`) leaves it going."""
+        """Await the result; the cell waits without blocking the kernel. Cancelling the wait (an interrupt, `asyncio.wait_for`) leaves
+        the run going.
+        """
         return self._awaited().__await__()
 
     async def _awaited(self) -> Any:
@@ -456,17 +458,17 @@ class Run(OfRun, NearNames):
     # -- other ways --------------------------------------------------------------------------------------------------------
 
     def look(self, step: int, *, path: str | None = None, nth: int | None = None) -> PositionStates:
-        """The states before a step that it has begun, by name, before any change; they are read, and not changed.
+        """The states before a past step, by name, before any change; read only.
 
-        Most are kept. The others are made again: the function runs once more up to there, as for a branch, and nobody hears it. A run
-        that is running meanwhile takes turns with that.
+        Most are kept. Others are recomputed: the function runs again up to that step, as for a branch, without listeners. A run in
+        progress takes turns with it.
 
         Args:
             step, path, nth: As in `from_step`.
 
         Raises:
-            IndexError: If it has not come so far, or there are several such steps.
-            RuntimeError: If they were not kept, and the function does not do the same once more.
+            IndexError: If the run has not reached it, or there are several such steps.
+            RuntimeError: If they were not kept, and the function does not repeat its computation.
         """
         tick = self._holder.tick_of("look", step, path, nth)
         return looked_at(*self._holder.steps[tick], tick, states_at(self, tick))
@@ -481,20 +483,20 @@ class Run(OfRun, NearNames):
         name: str | None = None,
         paused: bool | None = None,
     ) -> Run:
-        """The same once more up to a step of a loop, with all that was changed before it; and from there on another way.
+        """Make a branch: repeat the run up to a step of a loop, with all changes before it, and continue differently from there.
 
         The function runs again from its beginning, with the same arguments and random numbers.
 
         Args:
-            step: Of the loop, counted from 0.
-            change: Gets the `Position` before that step; default: the branch is paused there.
-            path: Of the loop, or its end, where there are several.
-            nth: Where the loop has run several times: 0 for its first run.
-            paused: Whether it pauses there. Default: if there is no change.
+            step: Step of the loop, from 0.
+            change: Called with the `Position` before that step; default: the branch is paused there.
+            path: Path of the loop, or the end of it, if there are several.
+            nth: If the loop has run several times: 0 for its first run.
+            paused: Whether it pauses there. Default: True if there is no change.
 
         Raises:
-            IndexError: If this run has not come so far, or there are several such steps.
-            TypeError: If the change is no function.
+            IndexError: If this run has not reached it, or there are several such steps.
+            TypeError: If the change is not a function.
         """
         if change is not None and not callable(change):
             raise type_error(
@@ -522,19 +524,19 @@ class Run(OfRun, NearNames):
 
     @property
     def parent_step(self) -> tuple[str, int] | None:
-        """(path, step) from which a branch goes its own way."""
+        """(path, step) at which a branch leaves its parent."""
         return None if self.left is None else self.left[1:]
 
     @property
     def root(self) -> Run:
-        """The run that this one, and all that it has a step in common with, are branches of."""
+        """The run that this one, and all related branches, descend from."""
         run = self
         while run.parent is not None:
             run = run.parent
         return run
 
     def tree(self) -> Tree:
-        """All branches of the tree that this run is in, as they are now: printed, shown, found by name, compared, saved."""
+        """A snapshot of all branches in this run's tree: it can be printed, shown, searched by name, compared, saved."""
         return tree_of(self.root)
 
     def find(self, name: str) -> Run:
@@ -554,26 +556,26 @@ class Run(OfRun, NearNames):
         return found[name]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the tree of branches with all its traces to a file; `rf.load_trace` gives the trace of this run, and its `tree`.
+        """Write the tree of branches with all its traces to a file; `rf.load_trace` returns the trace of this run, with its `tree`.
 
         Raises:
-            TypeError: A recorded value that is not a Tensor, Dim, NumPy array or plain data.
-            OSError: It cannot be written there.
+            TypeError: For a recorded value that is not a Tensor, Dim, NumPy array or plain data.
+            OSError: If it cannot be written.
         """
         self.tree().save(path, self.name)
 
     def _mark(self, mark: Callable[[], None]) -> None:
-        """Let the gate know, and return at once; a condition that goes on being asked is ended after a while."""
+        """Signal the gate and return at once; a condition that keeps running is interrupted after a while."""
         mark()
         self._breakpoints.asking.end_late()
 
     def _end_condition(self, what: str, limit: float | None, arrived: Callable[[float], bool]) -> None:
-        """End a condition that is still being asked while this thread waits, as long as it takes, for the run to arrive."""
+        """Interrupt a condition that is still being evaluated while this thread waits for the run to arrive."""
         if limit is None and not self._gate.is_worker:
             self._breakpoints.asking.end_while(what, self.name, arrived)
 
     def _further(self) -> tuple[str, str]:
-        """The rule and the line to type, for who asks for more of a run that is over."""
+        """The rule and the line to type, for a request to a run that is over."""
         if self.steps:
             again = f"branch = run.from_step({self.steps[-1][1]})"
             return "From one of its steps it goes on again as another run:", again

@@ -1,4 +1,4 @@
-"""The steps of a run: which have begun, how far each loop has come by them, and in which of them events were recorded."""
+"""The steps of a run: those begun, the progress of each loop, and the step in which each event was recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rfnb.trace.match import is_end_of
 
 
 class StepLog(Sequence[tuple[str, int]]):
-    """(path of the loop, step) of all steps of a run so far, in order; 12 bytes for each. It grows while the run goes on."""
+    """(path of the loop, step) of all steps of a run so far, in order, 12 bytes each. It grows while the run continues."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -21,7 +21,7 @@ class StepLog(Sequence[tuple[str, int]]):
         self._path_of, self._index_of = array("i"), array("q")
 
     def append(self, path: str, index: int) -> None:
-        """Step `index` of a loop begins."""
+        """Begin step `index` of a loop."""
         number = self._numbers.get(path)
         if number is None:
             number = self._numbers[path] = len(self._paths)
@@ -53,10 +53,10 @@ class StepLog(Sequence[tuple[str, int]]):
 
 
 class Progress(NamedTuple):
-    """The steps of a loop so far.
+    """The progress of a loop.
 
     Attributes:
-        last: The largest step that has begun, from 0.
+        last: The largest step begun, from 0.
         runs: How many times the loop has begun.
     """
 
@@ -65,7 +65,7 @@ class Progress(NamedTuple):
 
 
 class Counted:
-    """The loops among steps that become more.
+    """Counts the loops in a growing list of steps.
 
     Args:
         steps: (path, step), in order.
@@ -77,7 +77,7 @@ class Counted:
         self._lock = threading.Lock()
 
     def loops(self) -> dict[str, Progress]:
-        """The loops by path, in the order of their first step."""
+        """The loops by path, ordered by their first step."""
         with self._lock:
             for path, step in self._steps[self._seen :]:
                 last, runs = self._loops.get(path, (0, 0))
@@ -90,9 +90,9 @@ class StepPlace(NamedTuple):
     """A step of a run, as `Run.from_step` takes it.
 
     Attributes:
-        path: Of the loop.
-        nth: The number of the run of the loop, among those of all loops that the path may mean.
-        tick: How many steps of any loop were begun before.
+        path: Path of the loop.
+        nth: Which run of the loop, counted over all loops that the path may mean.
+        tick: The number of steps of any loop begun before.
     """
 
     path: str
@@ -105,7 +105,7 @@ class StepPlaces(OfRun):
     """The places of all steps of a run.
 
     Args:
-        steps: (path, step) of each tick. More may come meanwhile, from another thread.
+        steps: (path, step) of each tick. Another thread may append.
     """
 
     def __init__(self, steps: Sequence[tuple[str, int]]):
@@ -117,15 +117,15 @@ class StepPlaces(OfRun):
         self._lock = threading.Lock()
 
     def note(self, entry: int) -> None:
-        """The next step comes.
+        """Note the next step.
 
         Args:
-            entry: The number that its events have, see `Event`; 0: nobody listens.
+            entry: The entry number of its events, see `Event`; 0 without listeners.
         """
         self._entries.append(entry or (self._entries[-1] if self._entries else 0))
 
     def of_entry(self, entry: int) -> StepPlace | None:
-        """The step in which an event was recorded; None: it is of none that is held."""
+        """The step in which an event was recorded; None if it belongs to no held step."""
         tick = bisect_left(self._entries, entry)
         there = entry and tick < len(self._steps) and self._entries[tick] == entry
         return self[tick] if there else None
@@ -150,7 +150,7 @@ class StepPlaces(OfRun):
 
 
 def numbers(steps: Iterable[tuple[str, int]], path: str | None) -> list[int | None]:
-    """For each tick the number of the run of its loop, among those that a path, or its end, may mean (None: any); None: of no such loop."""
+    """For each tick, which run of the loop at `path` it belongs to (None as path: any loop), or None."""
     last: dict[str, tuple[int, int]] = {}
     found: list[int | None] = []
     count = 0

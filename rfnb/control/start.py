@@ -1,4 +1,4 @@
-"""Start: `rf.run`, which lets a function run in a thread of its own, and `rf.gate`, a step of a loop that the function writes itself."""
+"""Start: `rf.run`, which runs a function in its own thread, and `rf.gate`, which marks a step of a hand-written loop."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def run(
     modules: str | Sequence[str] = (),
     **kwargs: Any,
 ) -> Run:
-    """Run a function in a thread of its own, and give a handle that holds its loops.
+    """Run a function in its own thread, and return a handle that controls its loops.
 
-    What is current here (gradients, defaults, recordings, training) is so in the run too. It waits at the steps of each `Loop`, `scan`
-    and `beam_search`, and where the function calls `rf.gate`.
+    Settings of the current context (gradients, defaults, recordings, training) apply in the run too. It pauses at the steps of each
+    `Loop`, `scan` and `beam_search`, and where the function calls `rf.gate`.
 
     Args:
         fn: Called with `args` and `kwargs`.
-        paused: Whether it waits before its first step.
-        name: In messages and in the tree of branches.
-        record: Whether it is recorded, as `run.trace`; a dict has the options of `rf.record`, as `{"kinds": "beams"}`.
-        break_when: A condition as of `Run.break_when`, or a list of them. They hear too what is made before the first step.
-        modules: Paths of modules of the torch model that it records, or ends of paths, or patterns ("h.*", of which the outermost
-            count), one or several: it waits before each of their calls too, with what they get as states. In `generate` these are steps
-            inside of a token.
+        paused: Whether it pauses before its first step.
+        name: Name in messages and in the tree of branches.
+        record: Whether to record it, as `run.trace`; a dict gives options of `rf.record`, such as `{"kinds": "beams"}`.
+        break_when: A condition as for `Run.break_when`, or a list of them. They also see events before the first step.
+        modules: Paths of modules of the recorded torch model, ends of paths, or patterns ("h.*": the outermost matches count), one
+            or several: the run also pauses before each of their calls, with the inputs as states. In `generate` these are steps within a
+            token.
 
     Raises:
-        TypeError, ValueError: If fn cannot be called, or what to record or a condition cannot be understood.
-        RuntimeError: Inside of a run: its thread would wait for another one.
+        TypeError, ValueError: If fn is not callable, or the recording options or a condition are invalid.
+        RuntimeError: If called within a run, whose thread would wait for another one.
     """
     if isinstance(fn, Run):
         raise type_error(
@@ -83,7 +83,7 @@ def run(
 
 
 def _check_keywords(fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
-    """Refuse a keyword that the function does not take, and that is nearly one of `run`: it would start without being held."""
+    """Refuse a keyword that the function does not take and that resembles one of `run`: the run would start without being held."""
     try:
         takes = inspect.signature(fn).parameters
     except (TypeError, ValueError):  # of a function in C
@@ -102,7 +102,7 @@ def _check_keywords(fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
 
 
 def modes_here() -> Callable[[], None]:
-    """A function that makes current in another thread what is current in this one, besides its context."""
+    """A function that applies this thread's modes, other than its context, in another thread."""
     policy = get_amp_policy()
     with set_amp_policy_ctx(None) if policy is not None else nullcontext():  # which has modes of its own
         modes = registry.selected().current_modes()
@@ -116,13 +116,14 @@ def modes_here() -> Callable[[], None]:
 
 
 def gate(step: int, **values: Any) -> None:
-    """A step of a loop of one's own begins: a run waits here, as it does in a `Loop`; what is offered from here on is of this step.
+    """Mark the beginning of a step of a hand-written loop: a run pauses here, as in a `Loop`, and later events belong to this step.
 
-    That lasts until the next one begins, or the module in which it is called, or the recording, is left. Without either this does nothing.
+    The step lasts until the next one begins, or the calling module or the recording is left. Without a run or recording this does
+    nothing.
 
     Args:
         step: From 0.
-        **values: What can be looked at where it waits: `run.at.values`, and Tensors in `run.at.states`.
+        **values: Values to read at the pause: `run.at.values`, and Tensors in `run.at.states`.
     """
     hold = holding()
     is_heard = listening()

@@ -1,4 +1,4 @@
-"""StateHistory: the states before the steps of a run, as many as a number of bytes allows."""
+"""StateHistory: the states before a run's steps, as many as a memory limit allows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SHOWN = Tensor, int, float, str
 
 
 class StateHistory(OfRun):
-    """States by tick. When there are too many, every second one goes, and from then on only so many are taken.
+    """States by tick. Above the limit every second one is dropped, and later ones are taken less often.
 
     Args:
-        limit: bytes; default: `LIMIT`.
-        trunk: Of a branch: what the run that it is made of keeps, and the first tick that is its own.
+        limit: Limit in bytes; default: `LIMIT`.
+        trunk: For a branch: the history of its parent run, and the branch's first own tick.
     """
 
     def __init__(self, limit: int | None = None, trunk: tuple[StateHistory, int] | None = None):
@@ -36,7 +36,7 @@ class StateHistory(OfRun):
         self._again: dict[int, States] = {}
 
     def add(self, tick: int, roots: Callable[[], Mapping[str, Any]]) -> None:
-        """The states before a step; kept without copy, since what an op gives is not changed in place."""
+        """Keep the states before a step, without copies, since results of ops are never changed in place."""
         if tick < self._next:
             return
         states = taken(roots())
@@ -50,29 +50,29 @@ class StateHistory(OfRun):
         self._next = tick - tick % self._stride + self._stride
 
     def leave_trunk(self, tick: int) -> None:
-        """From this tick on nothing is as in the trunk."""
+        """Stop using the trunk from this tick on."""
         if tick < self._begin:
             self._begin = self._next = tick
 
     @property
     def begin(self) -> int:
-        """The first tick that is not one of the trunk; 0 without one."""
+        """The first tick after the trunk; 0 without one."""
         return self._begin
 
     @property
     def num_bytes(self) -> int:
-        """bytes: of all states that are kept here, with what each takes besides its values."""
+        """The size in bytes of all states kept here, including overhead."""
         return self._bytes
 
     def ticks(self) -> list[int]:
-        """The ticks that are kept, in order."""
+        """The kept ticks, in order."""
         found: set[int] = set()
         for history, end in self._along():
             found.update(tick for tick in history._states if end is None or tick < end)
         return sorted(found)
 
     def _along(self) -> Iterator[tuple[StateHistory, int | None]]:
-        """This one, and what it is a branch of, and so on, each with the tick from which it does not count: there may be very many."""
+        """This history and those of its ancestors, each with the tick from which it no longer counts; there may be very many."""
         history: StateHistory | None = self
         end: int | None = None
         while history is not None:
@@ -81,7 +81,7 @@ class StateHistory(OfRun):
             history = history._trunk
 
     def at(self, tick: int) -> States | None:
-        """The states before a step, by dotted path; None: they were not kept."""
+        """The states before a step, by dotted path; None if they were not kept."""
         for history, end in self._along():
             if end is not None and tick >= end:
                 break
@@ -94,18 +94,18 @@ class StateHistory(OfRun):
     # -- made again --------------------------------------------------------------------------------------------------------
 
     def around(self, tick: int, steps: int) -> range:
-        """The ticks that are worth to be kept where those around one are made again, of so many that were begun."""
+        """The ticks worth keeping when those around one are recomputed, out of `steps` begun ticks."""
         size = self._bytes // max(len(self._states), 1)
         count = max(1, min(self._stride, self._limit // 4 // max(size, EVENT_COST)))
         start = tick - tick % count
         return range(start, min(start + count, steps))
 
     def put(self, states: dict[int, States]) -> None:
-        """States that were made again; those that were put here before go."""
+        """Store recomputed states in place of earlier recomputed ones."""
         self._again = states
 
     def difference(self, tick: int, roots: Callable[[], Mapping[str, Any]]) -> str | None:
-        """The first state that is another one than that which was kept here; None: there is none, or nothing was kept."""
+        """The first state that differs from the kept one; None if there is none, or nothing was kept."""
         before = self.at(tick)
         if before is None:
             return None
@@ -121,10 +121,10 @@ class StateHistory(OfRun):
 
 
 class KeptSpan(StateHistory):
-    """The states of some ticks.
+    """The states of a range of ticks.
 
     Args:
-        span: These.
+        span: The range.
     """
 
     def __init__(self, span: range):
@@ -138,12 +138,12 @@ class KeptSpan(StateHistory):
 
 
 def taken(roots: Mapping[str, Any]) -> States:
-    """All that is kept of states."""
+    """The part of states that is kept."""
     return {path: keep(leaf) for path, leaf in parts_of(roots).items()}
 
 
 def parts_of(roots: Mapping[str, Any]) -> States:
-    """The Tensors in states, and plain numbers and texts, by dotted path."""
+    """The Tensors, plain numbers and strings in states, by dotted path."""
     parts: States = {}
     for name, root in roots.items():
         if root.__class__ is Tensor:  # the usual case
@@ -154,7 +154,7 @@ def parts_of(roots: Mapping[str, Any]) -> States:
 
 
 def _are_there(before: Any, now: Any) -> bool:
-    """Whether both are tensors on one device, alike in all but their numbers."""
+    """True if both are tensors on the same device that differ at most in their numbers."""
     if not isinstance(before, Tensor) or not isinstance(now, Tensor) or not is_there(now):
         return False
     alike = before.device == now.device and before.dtype == now.dtype

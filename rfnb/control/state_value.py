@@ -1,4 +1,4 @@
-"""A state where a run stands: read as numbers, changed by names of dims."""
+"""A state at a run's position: read as numbers, changed by names of dims."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38}
 
 
 class StateValue(OfPosition, Reduced):
-    """A tensor among the states, as it is before the step.
+    """A state tensor as it is before the step.
 
         h = run.at.states["h"]
         h.tensor                                              # with its dims
@@ -44,7 +44,7 @@ class StateValue(OfPosition, Reduced):
 
     Args:
         name: The dotted path of the state.
-        put: Changes the state where it is: gets what makes the next tensor, and in words what that does.
+        put: Changes the state in place: called with a function that makes the new tensor, and a description.
     """
 
     def __init__(self, name: str, tensor: Tensor, put: Callable[[Make, str], None]):
@@ -59,11 +59,11 @@ class StateValue(OfPosition, Reduced):
         return self.tensor.dims
 
     def numpy(self) -> np.ndarray:
-        """All its entries, on the host, axes in the order of `dims`."""
+        """All entries on the host, axes in the order of `dims`."""
         return self.tensor.numpy()
 
     def numbers(self) -> Numbers:
-        """The entries with their dims, to compute with."""
+        """The entries with their dims, for computation."""
         return Numbers.of(self.tensor)
 
     @property
@@ -91,7 +91,7 @@ class StateValue(OfPosition, Reduced):
         self._do(entries, f"times {number_words(factor)}", lambda now: now._computed(entries, lambda x: x * factor))
 
     def add_noise(self, std: float, entries: Any = ..., *, seed: int = 0) -> None:
-        """Add normally distributed numbers to entries of a float state; the same for the same seed, whatever else draws numbers."""
+        """Add normally distributed numbers to entries of a float state; the same for the same seed, independent of other draws."""
         if isinstance(std, bool) or not isinstance(std, (int, float)) or not 0 <= std < math.inf:
             raise value_error(
                 f'state "{self.name}": noise of {std!r}.',
@@ -114,12 +114,12 @@ class StateValue(OfPosition, Reduced):
         self._do(entries, words, lambda now: now._computed(entries, noisy))
 
     def paste(self, source: Any = None, *, of: Any = ..., to: Any = ...) -> None:
-        """Put in entries of another step, sequence or hypothesis.
+        """Copy entries from another step, sequence or hypothesis.
 
         Args:
-            source: A StateValue, Tensor or array; by default this state itself, as it is where the change is made.
-            of: The entries of it; of an array it is all of it.
-            to: The entries that get them: their dims have the names and sizes of those of the entries of the source.
+            source: A StateValue, Tensor or array; by default this state itself, at the time of the change.
+            of: The entries to copy; an array is copied whole.
+            to: The entries to overwrite; their dims must have the names and sizes of the copied entries.
         """
         if source is not None and not isinstance(source, (StateValue, Tensor)):
             self[to] = source
@@ -134,10 +134,10 @@ class StateValue(OfPosition, Reduced):
         self._put(make, f"{entries_words(self.name, entries)} {words}")
 
     def changed(self, entries: Any, value: Any) -> Tensor:
-        """The tensor with other values in some entries.
+        """The tensor with new values in some entries.
 
         Raises:
-            DimError, ShapeError, IndexError, TypeError: If they do not fit.
+            DimError, ShapeError, IndexError, TypeError: If they do not match.
         """
         chosen = self._chosen(entries)
         self._check_some_real(chosen)
@@ -149,7 +149,7 @@ class StateValue(OfPosition, Reduced):
         return self._with(chosen, copy_to_device(under_names(value, self.dims), self.tensor.device))
 
     def _computed(self, entries: Any, fn: Callable[[np.ndarray], np.ndarray]) -> Tensor:
-        """The tensor with something computed from some of its entries."""
+        """The tensor with some entries replaced by a function of them."""
         if "float" not in self.tensor.dtype:
             raise type_error(
                 f'state "{self.name}": no numbers to compute with.',
@@ -177,7 +177,7 @@ class StateValue(OfPosition, Reduced):
         return self.changed(to, host.transpose([names.index(name) for name in wanted]))
 
     def _with(self, chosen: Chosen, new: Tensor) -> Tensor:
-        """The tensor with the values of another one in the chosen entries."""
+        """The tensor with the values of another one in the selected entries."""
         self._check(new)
         old, mask = self.tensor, chosen.mask()
         if not mask.all() or new.dims != old.dims:
@@ -208,7 +208,7 @@ class StateValue(OfPosition, Reduced):
             )
 
     def _filled(self, chosen: Chosen, value: Any) -> Tensor:
-        """The value in the chosen places, as a Tensor of all dims."""
+        """The value at the selected places, as a Tensor over all dims."""
         old = self.tensor
         if hasattr(value, "detach"):
             value = value.detach().cpu().numpy()
@@ -227,7 +227,7 @@ class StateValue(OfPosition, Reduced):
         return new_tensor(old.backend.from_numpy(host, dtype=old.dtype, device=old.device), self.dims)
 
     def _labels(self, value: np.ndarray) -> np.ndarray:
-        """Texts as the labels that they are."""
+        """Texts as label indices."""
         labels = self.tensor.sparse_dim
         if value.dtype.kind != "U" or labels is None:
             return value
@@ -282,5 +282,5 @@ def _range_of(dtype: str) -> tuple[float, float]:
 
 
 def _sized(chosen: Chosen) -> str:
-    """The dims of what is chosen, with how many are."""
+    """The dims of a selection, with sizes."""
     return f"[{', '.join(f'{dim.name}={size}' for dim, size in zip(chosen.dims, chosen.shape))}]"

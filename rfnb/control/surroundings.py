@@ -1,4 +1,4 @@
-"""Surroundings: what a function reaches outside of its loops, so that a branch can say what has changed there."""
+"""Captured surroundings: everything a function reaches outside of its loops, so that a branch can report changes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOST_BYTES = 1 << 24  # of tensors without a version, which are read to be comp
 
 
 class SurroundingChange(NamedTuple):
-    """Something that is not as it was.
+    """A change in the surroundings.
 
     Attributes:
-        words: What it is.
-        counts: Whether a computation with it gives other numbers; of a list or a number of the user's own nobody knows.
+        words: Its description.
+        counts: Whether it changes the numbers of a computation; unknown for a user's own list or number.
     """
 
     words: str
@@ -33,9 +33,9 @@ class SurroundingChange(NamedTuple):
 
 
 class Surroundings(NotPicklable):
-    """The modules, tensors, lists, arrays and numbers that a function reaches by its arguments and names, and settings.
+    """The modules, tensors, lists, arrays and numbers that a function reaches through its arguments and names, and settings.
 
-    It looks into what user code owns, and not deep; what is in a file, or in a library, is not known.
+    It searches user objects to a limited depth; the contents of files and libraries are not known.
 
     Args:
         fn, args, kwargs: The call.
@@ -58,7 +58,7 @@ class Surroundings(NotPicklable):
         self._settings = registry.selected().settings()
 
     def differences(self) -> dict[str, SurroundingChange]:
-        """All that is not as it was, by its name; nothing where that cannot be looked at."""
+        """All changes by name; empty if they cannot be determined."""
         try:
             return self._differences()
         except Exception:  # of code of the user's own, or another thread changes what is looked at: no error of the run
@@ -104,7 +104,7 @@ class Surroundings(NotPicklable):
 
 
 def surroundings_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Surroundings | None:
-    """The surroundings of a call; None where code of the user's own raises as it is looked at."""
+    """The surroundings of a call; None if user code raises an error during inspection."""
     try:
         return Surroundings(fn, args, kwargs)
     except Exception:
@@ -112,7 +112,7 @@ def surroundings_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
 
 
 def in_words(differences: Mapping[str, SurroundingChange], by_itself: Mapping[str, SurroundingChange]) -> str:
-    """The differences in words: those that there were `by_itself` when the run was over, and others; "" if there are none."""
+    """The differences as text: those that the run caused itself (`by_itself`), and others; "" if there are none."""
     while_it_ran = [each.words for name, each in differences.items() if by_itself.get(name) == each]
     since = [each.words for name, each in differences.items() if by_itself.get(name) != each]
     parts = [("changed while it ran", while_it_ran), ("changed since", since)]
@@ -125,7 +125,7 @@ def _listed(words: list[str]) -> str:
 
 
 def _roots(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the call begins with, by name."""
+    """The initial values of a call, by name."""
     roots: dict[str, Any] = {}
     while isinstance(fn, functools.partial):
         args, kwargs, fn = (*fn.args, *args), {**fn.keywords, **kwargs}, fn.func
@@ -144,7 +144,7 @@ def _roots(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[st
 
 
 def _is_module(value: Any) -> bool:
-    """Whether it is one of rfnb or torch."""
+    """True for a module of rfnb or torch."""
     return any(
         base.__name__ == "Module" and base.__module__.partition(".")[0] in ("rfnb", "torch")
         for base in type(value).__mro__
@@ -152,7 +152,7 @@ def _is_module(value: Any) -> bool:
 
 
 def _parts(module: Any) -> Iterator[tuple[str, Any]]:
-    """Parameters and buffers, and of a module that has one the mode, by name."""
+    """Parameters and buffers by name, and the mode of a module that has one."""
     yield from module.named_parameters()
     if callable(getattr(type(module), "named_buffers", None)):
         yield from module.named_buffers()
@@ -172,7 +172,7 @@ def _ref(raw: Any) -> Any:
 
 
 def _digest(key: Any) -> Any:
-    """The same for what is large: it is kept as long as the run."""
+    """A digest of large keys, since they are kept as long as the run."""
     return hashlib.blake2b(key).digest() if isinstance(key, bytes) else key
 
 
@@ -183,7 +183,7 @@ def _short(before: Any) -> Any:
 
 
 def _slot_difference(slot: Slot, before: Any) -> tuple[str, bool] | None:
-    """The change of a slot in words, and whether it counts."""
+    """The change of a slot as text, and whether it counts."""
     if not isinstance(before, Contents):
         change = slot.change(lambda value: True)
         if change is None:

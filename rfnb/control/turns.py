@@ -1,7 +1,7 @@
-"""Turns: of a run and its branches one at a time makes steps, each with its own random numbers.
+"""Turns: among a run and its branches one at a time runs its steps, each with its own random numbers.
 
-The generators of rfnb and its backend, of NumPy and of Python are one for all threads. So a run takes its own numbers with it where it
-waits, or lets another one make steps: who draws meanwhile, another run or a cell, changes nothing of it.
+The generators of rfnb and its backend, of NumPy and of Python are shared by all threads. So a run saves its generator states whenever it
+waits or hands over its turn: draws in the meantime, by another run or a cell, do not affect it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Turns(OfRun):
     """The turns of the runs of a tree.
 
     Attributes:
-        queue: Those that wait for theirs, in order.
-        owner: The run whose turn it is; None: nobody's.
+        queue: The waiting runs, in order.
+        owner: The run whose turn it is, or None.
     """
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class Turns(OfRun):
         self.changed = threading.Condition()
 
     def forked(self) -> None:
-        """This is another process now: whose turn it was is none of its threads."""
+        """Adapt to a forked process, in which the owner's thread does not exist."""
         self.queue, self.owner, self.changed = deque(), None, threading.Condition()
 
     @block
     def aside(self) -> Iterator[None]:
-        """Let others have their turn while this thread, if it is that of a run, waits in a with-block for them."""
+        """Hand over the turn while this thread, if it is a run's, waits for others in a with-block."""
         turn = self.owner
         again = turn.leave() if turn is not None and turn.is_of_this_thread else None
         try:
@@ -55,8 +55,8 @@ class Turn(OfRun):
     """The turn of one run, and its random numbers.
 
     Args:
-        turns: Of its tree.
-        is_over: Whether it does not wait for its turn any longer.
+        turns: The turns of its tree.
+        is_over: Tells whether it has stopped waiting for its turn.
     """
 
     def __init__(self, turns: Turns, is_over: Callable[[], bool]):
@@ -66,12 +66,13 @@ class Turn(OfRun):
 
     @property
     def is_of_this_thread(self) -> bool:
-        """Whether the run is that of this thread."""
+        """True if the run belongs to this thread."""
         return self._thread is threading.current_thread()
 
     def begin(self, numbers: Generators | None) -> Generators | None:
-        """Wait for the first turn, with these random numbers, and let others have theirs afterwards; None: with those that come next.
-        Gives the numbers that it begins with; None: it is over."""
+        """Wait for the first turn with these random numbers, and restore those of others afterwards; None: take the next numbers.
+        Returns the numbers it begins with; None if the run is over.
+        """
         self._thread = threading.current_thread()
         if not self._taken():
             return None
@@ -83,7 +84,7 @@ class Turn(OfRun):
         return numbers
 
     def leave(self) -> Callable[[], None]:
-        """Let others have their turn; gives what waits until it is that of this run again, and lets its numbers come."""
+        """Hand over the turn; return a function that waits for it again and restores the run's numbers."""
         if self._turns.owner is not self:
             return lambda: None
         mine = generators_now()
@@ -100,7 +101,7 @@ class Turn(OfRun):
         return again
 
     def end(self) -> None:
-        """The run is over."""
+        """End the run's turns."""
         if self._turns.owner is self:
             if self._others is not None:  # they go on with the numbers they would have had
                 set_generators(self._others)
@@ -132,7 +133,7 @@ _python: Any = random._inst
 
 
 class Generators(NamedTuple):
-    """The places where they stand."""
+    """The states of all generators."""
 
     own: dict[str, bytes]
     numpy: bytes
@@ -140,12 +141,12 @@ class Generators(NamedTuple):
 
 
 def generators_now() -> Generators:
-    """The places where they stand now."""
+    """The current states of the generators."""
     return Generators(get_random_state(), pickle.dumps(_numpy.get_state(legacy=False)), _python.getstate())
 
 
 def set_generators(to: Generators) -> None:
-    """Let them stand where they stood."""
+    """Restore the states of the generators."""
     now = generators_now()
     if now.own != to.own:
         put_back(to.own)

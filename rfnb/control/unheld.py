@@ -1,4 +1,4 @@
-"""Unheld: the words of a run that is over and had no step that could be held, and how to hold it."""
+"""Messages for a finished run that had no step to hold, and how to hold it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _RULE = "A run waits before steps: of a Loop, scan, while_loop or beam_search of
 
 
 def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence[str], has_model: bool) -> str:
-    """The sentences for a run that was to be held, and has run through.
+    """The message for a run that was to be held but ran through.
 
     Args:
-        fn: What has run.
-        result: What it gave.
-        loops: In words, those that began and have made no step that is held.
+        fn: The function that ran.
+        result: Its result.
+        loops: The loops that began without a held step, as text.
         has_model: Whether it records a model.
     """
     called = getattr(fn, "__name__", type(fn).__name__)
